@@ -41,11 +41,11 @@ SESSION_HEADER = b"mcp-session-id"
 RETRY_MS = 1_000
 _ACCEPTED = WireResponse(b"", 202)
 _ENDED = WireResponse(b"", 200)
-_MODERN = REVISION_2026_07_28.name.encode()
+_STATELESS_VERSION = REVISION_2026_07_28.name.encode()
 
 
 class StatefulHttp:
-    """Finds the session of a request and lets it answer."""
+    """The stateful revisions over HTTP: finds the session of a request, runs it, and streams its messages."""
 
     def __init__(self, dispatcher: Dispatcher, server: ServerInfo, clock: Callable[[], float]) -> None:
         self._dispatcher = dispatcher
@@ -53,7 +53,7 @@ class StatefulHttp:
         self._sessions = McpSessions(clock)
 
     async def handle_request(self, http_request: HttpRequest, request: JsonRpcRequest, size: int) -> None:
-        """Answer a request, or open a session for it."""
+        """Answer a request in its session; `initialize` opens one."""
         if request.method == "initialize" and SESSION_HEADER not in http_request.headers:
             await self._initialize(http_request, request)
             return
@@ -62,7 +62,7 @@ class StatefulHttp:
             await self._answer(http_request, session, request, size)
 
     async def handle_message(self, request: HttpRequest, message: JsonRpcNotification | JsonRpcResponse) -> None:
-        """Take a notification or a reply to a question of ours."""
+        """Handle a notification, or the response to a question of a tool."""
         session = await self._session(request)
         if session is None:
             return
@@ -75,10 +75,10 @@ class StatefulHttp:
         await request.reply(_ACCEPTED)
 
     async def get_or_delete(self, request: HttpRequest) -> None:
-        """GET opens a stream, DELETE ends the session; without a session there is neither."""
+        """GET opens a stream, DELETE ends the session; without a session both get 405."""
         # MCP 2026-07-28 has neither, and ignores the session header.
-        newest = request.headers.get(b"mcp-protocol-version") == REVISION_2026_07_28.name.encode()
-        if newest or request.method not in ("GET", "DELETE") or SESSION_HEADER not in request.headers:
+        is_stateless = request.headers.get(b"mcp-protocol-version") == _STATELESS_VERSION
+        if is_stateless or request.method not in ("GET", "DELETE") or SESSION_HEADER not in request.headers:
             await request.refuse(
                 405, "use POST; GET and DELETE need the session of an older revision", (b"allow", b"POST")
             )
@@ -93,7 +93,7 @@ class StatefulHttp:
             await self._open_stream(request, session)
 
     def end_streams(self) -> None:
-        """End every standalone stream; what runs may finish."""
+        """End every standalone stream; running calls may finish."""
         self._sessions.end_streams()
 
     def close(self) -> None:
@@ -102,18 +102,20 @@ class StatefulHttp:
 
     async def _initialize(self, http_request: HttpRequest, request: JsonRpcRequest) -> None:
         try:
-            hello = read_initialize(request)
-            writer = self._encoders[hello.revision.name]
-            opened = self._sessions.open(McpSession(self._dispatcher, writer, http_request.caller, hello.capabilities))
+            params = read_initialize(request)
+            encoder = self._encoders[params.revision.name]
+            session = self._sessions.open(
+                McpSession(self._dispatcher, encoder, http_request.caller, params.capabilities)
+            )
         except McpRefusal as refusal:
             await http_request.reply(write_error(request.id, refusal))
             return
-        await http_request.reply(writer.initialize_result(request.id), (SESSION_HEADER, opened.id.encode()))
+        await http_request.reply(encoder.initialize_result(request.id), (SESSION_HEADER, session.id.encode()))
 
     async def _session(
         self, http_request: HttpRequest, request: JsonRpcRequest | None = None, size: int = 0
     ) -> HttpSession | None:
-        """The caller's session; where there is none, the refusal has been sent."""
+        """Return the caller's session; None after sending the refusal."""
         try:
             return self._find_session(http_request)
         except McpRefusal as refusal:
@@ -137,28 +139,28 @@ class StatefulHttp:
     async def _answer(
         self, http_request: HttpRequest, session: HttpSession, request: JsonRpcRequest, size: int
     ) -> None:
-        """The request outlives this connection, which only reads what it sends: to hang up is not to cancel here."""
-        answered = session.begin(request, size, session.session.policy_key(http_request.caller))
-        stream = answered.stream
-        replies: list[WireResponse] = []
+        """Run the request in its own task; this connection only reads its stream: a disconnect does not cancel it."""
+        resumable = session.begin(request, size, session.session.policy_key(http_request.caller))
+        stream = resumable.stream
+        responses: list[WireResponse] = []
 
         async def work() -> None:
             wire = await session.session.answer(request, stream, size, http_request.caller)
-            replies.append(wire)
+            responses.append(wire)
             stream.finish(wire.body)
 
-        give_back = http_request.detach_slot()
+        release_slot = http_request.detach_slot()
 
         def done(_: object) -> None:
-            # A cancelled request gets no answer, but its stream must end, also if it was cancelled before it began.
+            # A cancelled request gets no response, but its stream must end, also if it was cancelled before it started.
             stream.finish()
-            give_back()
+            release_slot()
 
         session.inflight.start(request.id, work()).add_done_callback(done)
         await stream.wait_until_started()
-        if stream.has_only_answer and replies:
-            session.discard(answered)
-            await http_request.reply(replies[0])
+        if stream.has_only_answer and responses:
+            session.discard(resumable)
+            await http_request.reply(responses[0])
         else:
             await self._stream(http_request, session, stream)
 
@@ -170,12 +172,12 @@ class StatefulHttp:
         await serve_events(request, stream, ResumePoint(f"{stream.name}-"))
 
     async def _open_stream(self, request: HttpRequest, session: HttpSession) -> None:
-        request.detach_slot()()  # one stream a session is bound enough
-        last = request.headers.get(b"last-event-id", b"").decode("latin-1")
-        found = session.find_event(last)
-        if found and await _may_read(request, session, found[0]):
-            await self._resume(request, session, *found)
-        elif session.is_reading:  # what may not be read is answered like an id that was never given
+        request.detach_slot()()  # limited to one stream per session instead
+        last_event_id = request.headers.get(b"last-event-id", b"").decode("latin-1")
+        position = session.find_event(last_event_id)
+        if position and await _may_read(request, session, position[0]):
+            await self._resume(request, session, *position)
+        elif session.is_reading:  # a forbidden event id is answered like an unknown one
             await request.refuse(409, "this session has a GET stream already")
         else:
             await self._standalone(request, session)
@@ -183,43 +185,43 @@ class StatefulHttp:
     async def _resume(
         self, request: HttpRequest, session: HttpSession, resumable: ResumableRequest, number: int
     ) -> None:
-        """Replay what came after an event, then go on; for every message the credential and the policy are asked."""
+        """Replay the events after an id, then continue; credential and policy are checked before each event."""
 
-        async def permitted() -> bool:
+        async def is_permitted() -> bool:
             return await request.is_still_authenticated() and await _may_read(request, session, resumable)
 
-        place = ResumePoint(f"{resumable.stream.name}-", number, resumed=True)
+        resume_point = ResumePoint(f"{resumable.stream.name}-", number, resumed=True)
         await start_events(request)
-        await serve_events(request, resumable.stream, place, is_permitted=permitted)
+        await serve_events(request, resumable.stream, resume_point, is_permitted=is_permitted)
 
     async def _standalone(self, request: HttpRequest, session: HttpSession) -> None:
         session.is_reading = True
         try:
             await start_events(request)
-            place, permitted = ResumePoint(after=session.read_number), request.is_still_authenticated
-            await serve_events(request, session.standalone, place, is_permitted=permitted)
+            resume_point, is_permitted = ResumePoint(after=session.read_number), request.is_still_authenticated
+            await serve_events(request, session.standalone, resume_point, is_permitted=is_permitted)
         finally:
             session.is_reading = False
             session.read_number = session.standalone.last_number
 
 
 async def _may_read(request: HttpRequest, session: HttpSession, resumable: ResumableRequest) -> bool:
-    """Whether the caller of this exchange may read the answer to an earlier request of its session.
+    """Whether the caller of this GET may read the response to an earlier request of its session.
 
-    A caller may hold several credentials, and its grants may have changed since: unless nothing that decides has
-    changed, the call is judged again.
+    A caller may hold several credentials, and its grants may have changed since: unless the policy's decisions are the
+    same objects as then, the call is authorized again.
     """
-    standing = session.session.policy_key(request.caller)
-    if standing == resumable.policy_key:
+    policy_key = session.session.policy_key(request.caller)
+    if policy_key == resumable.policy_key:
         return True
     if not await session.session.may_read(resumable.request, resumable.size, request.caller):
         return False
-    resumable.policy_key = standing
+    resumable.policy_key = policy_key
     return True
 
 
 class McpHttp:
-    """Reads one message per POST and lets the era it belongs to answer."""
+    """Reads one message per POST, and passes it to the stateless or the stateful side."""
 
     def __init__(
         self, dispatcher: Dispatcher, validator: RequestValidator, stateless: StatelessMcp, stateful: StatefulHttp
@@ -238,34 +240,34 @@ class McpHttp:
             error = refuse_call(self._dispatcher, unreadable.request, request.caller, len(body), unreadable.refusal)
             await request.reply(write_error(unreadable.id, error))
             return
-        says_modern = request.headers.get(b"mcp-protocol-version") == _MODERN
+        is_stateless = request.headers.get(b"mcp-protocol-version") == _STATELESS_VERSION
         if isinstance(message, JsonRpcRequest):
-            if says_modern or is_stateless_request(message):
+            if is_stateless or is_stateless_request(message):
                 await self._answer(request, message, len(body))
             else:
                 await self._stateful.handle_request(request, message, len(body))
-        elif says_modern:
+        elif is_stateless:
             await request.reply(_ACCEPTED)
         else:
             await self._stateful.handle_message(request, message)
 
     async def get_or_delete(self, request: HttpRequest) -> None:
-        """`GET` and `DELETE /mcp`: only the older revisions' sessions know them."""
+        """`GET` and `DELETE /mcp`, for sessions only."""
         await self._stateful.get_or_delete(request)
 
     def end_streams(self) -> None:
-        """Say goodbye to every client that only listens; what runs may finish."""
+        """End all streams that only listen; running calls may finish."""
         self._stateless.subscriptions.close()
         self._stateful.end_streams()
 
     def close(self) -> None:
-        """End every stream and every session."""
+        """End every stream and session."""
         self._stateless.subscriptions.close()
         self._stateful.close()
 
     async def _answer(self, http_request: HttpRequest, request: JsonRpcRequest, size: int) -> None:
         try:
-            terms = self._read_meta(http_request, request)
+            meta = self._read_meta(http_request, request)
         except McpRefusal as refusal:
             error = refuse_call(self._dispatcher, request, http_request.caller, size, refusal)
             await http_request.reply(self._stateless.encoder.error(request.id, error))
@@ -273,34 +275,32 @@ class McpHttp:
         if request.method == LISTEN_METHOD:
             await self._listen(http_request, request)
             return
-        delivery = ResponseWriter(http_request)
+        writer = ResponseWriter(http_request)
         try:
-            work = self._stateless.answer(request, terms, http_request.caller, delivery, size)
-            wire = await OnFirstSuspend(work, delivery.watch_disconnect)
-            if delivery.streaming:
-                await delivery.finish(wire)
+            work = self._stateless.answer(request, meta, http_request.caller, writer, size)
+            wire = await OnFirstSuspend(work, writer.watch_disconnect)
+            if writer.streaming:
+                await writer.finish(wire)
             else:
                 await http_request.reply(wire)
         except asyncio.CancelledError:
-            if not delivery.is_cancelled_by_disconnect():
+            if not writer.is_cancelled_by_disconnect():
                 raise
         finally:
-            if delivery.watching:
-                await delivery.close()
+            if writer.watching:
+                await writer.close()
 
     def _read_meta(self, http_request: HttpRequest, request: JsonRpcRequest) -> RequestMeta:
-        """The request's terms, once its headers agree with its body; the tool is always the body's."""
+        """Return the request's metadata after checking that the headers agree with the body."""
         try:
-            terms = read_request_meta(request)
+            meta = read_request_meta(request)
         except McpRefusal:
-            check_version_header(
-                http_request.headers, request
-            )  # a header that says something else is the first thing wrong
+            check_version_header(http_request.headers, request)  # a mismatch is reported first
             raise
-        check_headers(http_request.headers, request, terms)
+        check_headers(http_request.headers, request, meta)
         if self._dispatcher.registry.snapshot.repeats_in_headers and request.method == "tools/call":
             self._check_parameters(http_request, request)
-        return terms
+        return meta
 
     def _check_parameters(self, http_request: HttpRequest, request: JsonRpcRequest) -> None:
         name, arguments = request.params.get("name"), request.params.get("arguments")
@@ -319,7 +319,7 @@ class McpHttp:
         except ToolhallError as error:
             await http_request.reply(self._stateless.encoder.error(request.id, error))
             return
-        http_request.detach_slot()()  # listeners have a bound of their own
+        http_request.detach_slot()()  # listeners have a limit of their own
         try:
             await start_events(http_request)
             await serve_events(http_request, stream, is_permitted=http_request.is_still_authenticated)

@@ -23,7 +23,7 @@ STATE_SECONDS = 600.0
 
 
 class _SealedState(msgspec.Struct, frozen=True):
-    """What the client carries from one round to the next, without being able to read it."""
+    """The content of a request state, which the client carries but cannot read."""
 
     replies: JsonObject
     asked: list[str]
@@ -38,22 +38,22 @@ class RequestState:
     def __init__(self, seal: SealedBox, clock: Callable[[], float]) -> None:
         self._seal = seal
         self._clock = clock
-        self.used_states: UsedStateStore = MemoryUsedStateStore()  # those that were used; of the store, once it is open
+        self.used_states: UsedStateStore = MemoryUsedStateStore()  # in memory until the store is open
         self._decode = msgspec.json.Decoder(_SealedState).decode
 
     def replies(self, request: JsonRpcRequest, call: CallTool, caller: Caller) -> Mapping[str, Json]:
-        """Every reply so far; a state that is not ours for this call, or too old, is refused."""
-        state, sent = self._state(request, call, caller), request.params.get("inputResponses")
-        if sent is None:
-            sent = {}
-        elif not isinstance(sent, dict):
+        """Return every reply so far; McpRefusal for a state of another call, or an expired one."""
+        state, replies = self._state(request, call, caller), request.params.get("inputResponses")
+        if replies is None:
+            replies = {}
+        elif not isinstance(replies, dict):
             raise invalid_params("inputResponses must be an object")
-        if state is None:  # the first round had nothing to remember, so a client may come back without its state
-            return sent
-        return {**state.replies, **{key: reply for key, reply in sent.items() if key in state.asked}}
+        if state is None:  # the first round has no state to carry, so a client may omit it
+            return replies
+        return {**state.replies, **{key: reply for key, reply in replies.items() if key in state.asked}}
 
     async def consume(self, request: JsonRpcRequest, call: CallTool, caller: Caller) -> CallConsent | None:
-        """Use the state up, and open the consent in it; a state that was used before is refused."""
+        """Use up the state and return the consent in it; McpRefusal if it was used before."""
         state = self._state(request, call, caller)
         if state is None:
             return None
@@ -68,7 +68,7 @@ class RequestState:
         return state.consent
 
     async def release(self, request: JsonRpcRequest) -> None:
-        """The call came to nothing, and may be sent once more with the same state."""
+        """Allow the same state once more, because the call did not run."""
         with suppress(StoreFailed):
             await self.used_states.release(_state_id(request))
 
@@ -80,15 +80,15 @@ class RequestState:
         asked: list[str],
         consent: CallConsent | None = None,
     ) -> str:
-        """The state to send along with these questions; a consent holds for all rounds that follow."""
+        """Return the state to send with these questions; a consent holds for all rounds that follow."""
         state = self._state(request, call, caller)
-        count = state.round + 1 if state else 1
-        if count > MAX_ROUNDS:
+        round_number = state.round + 1 if state else 1
+        if round_number > MAX_ROUNDS:
             raise invalid_params(f"the tool asked more than {MAX_ROUNDS} times; start the call again")
         replies = dict(self.replies(request, call, caller))
         consent = consent or (state.consent if state else None)
-        following = _SealedState(replies, asked, count, self._clock() + STATE_SECONDS, consent)
-        return self._seal.seal(encode(following), _binding(call, caller))
+        next_state = _SealedState(replies, asked, round_number, self._clock() + STATE_SECONDS, consent)
+        return self._seal.seal(encode(next_state), _binding(call, caller))
 
     def _state(self, request: JsonRpcRequest, call: CallTool, caller: Caller) -> _SealedState | None:
         sealed = request.params.get("requestState")
@@ -102,7 +102,7 @@ class RequestState:
 
 
 def _state_id(request: JsonRpcRequest) -> str:
-    """There is only one spelling of a state that opens."""
+    """Return the digest of a state; a state that opens has only one spelling."""
     return hashlib.sha256(str(request.params.get("requestState")).encode()).hexdigest()
 
 
@@ -111,6 +111,6 @@ def _invalid_state() -> McpRefusal:
 
 
 def _binding(call: CallTool, caller: Caller) -> bytes:
-    """Another caller, tool or argument makes another digest, so the state does not open."""
+    """Return the digest that a state is sealed to; any other caller, tool or argument has another one."""
     bound = msgspec.json.encode([caller.id, call.tool, call.arguments], order="sorted")
     return hashlib.sha256(bound).digest()

@@ -36,19 +36,19 @@ ACCOUNT_KEY_PREFIX = "dev.toolhall/account/"
 
 
 class MessageSink(Protocol):
-    """Where messages that belong to one request go."""
+    """Where the messages of one request go: a stream, a response, or stdio."""
 
     def send(self, message: bytes) -> None:
         """Send one message."""
         ...
 
     def disconnect_reader(self, retry_ms: int) -> None:
-        """Send the reader away for a while."""
+        """End the current connection of the reader, who may resume after this time."""
         ...
 
 
 class ClientNotifications:
-    """Progress and log notices, as far as the client asked for them."""
+    """Progress and log notifications, as far as the client asked for them."""
 
     _last_progress = float("-inf")
 
@@ -58,7 +58,7 @@ class ClientNotifications:
         self._encoder = encoder
 
     def emit(self, event: CallEvent) -> None:
-        """Send it, if the client gave a token or set a level for it."""
+        """Send an event if the client gave a progress token or set a log level for it."""
         match event:
             case ProgressEvent() if self._meta.progress_token is not None:
                 self._progress(event)
@@ -68,14 +68,14 @@ class ClientNotifications:
                     params = {"level": event.level, "data": event.data, **logger}
                     self._sink.send(self._encoder.notification("notifications/message", params))
             case _:
-                pass  # the client did not ask to hear of it
+                pass  # the client did not ask for it
 
     def can(self, feature: str) -> bool:
-        """Whether the client declared it."""
+        """Whether the client declared this capability."""
         return self._meta.supports(feature)
 
     def require_features(self, questions: Mapping[str, Question]) -> None:
-        """MCP: a client is asked only what it declared it can answer."""
+        """Raise Unsupported for a question that the client did not declare it can answer (an MCP rule)."""
         for question in questions.values():
             feature = required_capability(question)
             if not self._meta.supports(feature) or (
@@ -87,20 +87,20 @@ class ClientNotifications:
         if progress.done <= self._last_progress:
             return  # MCP: progress MUST increase with each notification
         self._last_progress = progress.done
-        stated = {"progress": progress.done, "total": progress.total, "message": progress.message}
-        params: JsonObject = {key: value for key, value in stated.items() if value is not None}
+        values = {"progress": progress.done, "total": progress.total, "message": progress.message}
+        params: JsonObject = {key: value for key, value in values.items() if value is not None}
         params["progressToken"] = self._meta.progress_token
         self._sink.send(self._encoder.notification("notifications/progress", params))
 
 
 class StatelessLink(ClientNotifications):
-    """Questions are answered by a later request, which runs the tool again with the replies so far."""
+    """The link of a stateless call: questions are answered by a later request, which runs the tool again."""
 
-    replies: Mapping[str, Json] = {}  # what came with this request and those before it
-    refusal: ToolhallError | None = None  # what the last question was refused with
+    replies: Mapping[str, Json] = {}  # of this request and the rounds before it
+    refusal: ToolhallError | None = None  # the error of the last question
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
-        """The replies that came with this request; Asking where any is missing."""
+        """Return the replies to these questions; InputRequiredSignal if any is missing."""
         try:
             self.require_features(questions)
             missing = {key: question for key, question in questions.items() if key not in self.replies}
@@ -112,11 +112,11 @@ class StatelessLink(ClientNotifications):
             raise
 
     async def detach(self, retry_ms: int) -> None:
-        """There is no coming back in this revision."""
+        """Do nothing: a stateless client cannot resume."""
 
 
 class StatefulLink(ClientNotifications):
-    """Questions are requests of our own on the call's stream; the tool waits for the response."""
+    """The link of a call in a session: a question is a request on the call's stream, and the tool waits for it."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class StatefulLink(ClientNotifications):
         self._ask_client = ask_client
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
-        """Put one question after the other; a person can read only one at a time."""
+        """Ask one question after the other, because a person can read only one at a time."""
         self.require_features(questions)
         return {
             key: read_input_response(question, await self._ask_client(self._sink, question), key)
@@ -137,25 +137,25 @@ class StatefulLink(ClientNotifications):
         }
 
     async def detach(self, retry_ms: int) -> None:
-        """Close the stream where the client can resume it; the tool goes on."""
+        """Close the stream if the client can resume it; the tool goes on."""
         if self._meta.revision.priming_event:
             self._sink.disconnect_reader(retry_ms)
 
 
 class ResponseWriter:
-    """The outlet of one request; costs nothing while the call answers at once and sends no events."""
+    """The sink of one stateless request; it costs nothing while the call neither suspends nor sends events."""
 
     __slots__ = ("_pump", "_request", "_stream", "_watch", "streaming")
 
     def __init__(self, request: HttpRequest) -> None:
         self._request = request
         self._stream: EventStream | None = None
-        self._watch: DisconnectWatch | None = None  # once the call had to wait
+        self._watch: DisconnectWatch | None = None  # once the call was suspended
         self._pump: asyncio.Task[None] | None = None
-        self.streaming = False  # whether an event was sent, so that the answer must be one too
+        self.streaming = False  # whether an event was sent, so that the response is one too
 
     def send(self, message: bytes) -> None:
-        """Send an event before the answer, if the client takes events."""
+        """Send an event before the response, if the client accepts SSE."""
         if self._stream is None:
             accepted = self._request.headers.get(b"accept", b"*/*")
             if b"text/event-stream" not in accepted and b"*/*" not in accepted:
@@ -167,32 +167,32 @@ class ResponseWriter:
         self._stream.send(message)
 
     def disconnect_reader(self, retry_ms: int) -> None:
-        """There is no coming back in this revision."""
+        """Do nothing: a stateless client cannot resume."""
 
     @property
     def watching(self) -> bool:
-        """Whether the call had to wait, so that `close` must follow."""
+        """Whether the call was suspended, so that `close` must follow."""
         return self._watch is not None
 
     def is_cancelled_by_disconnect(self) -> bool:
-        """Whether the client, and nothing else, cancelled the call (MCP 2026-07-28: by closing the response stream)."""
+        """Whether the disconnect alone cancelled the call (MCP 2026-07-28: closing the stream cancels)."""
         return self._watch is not None and self._watch.is_sole_cause()
 
     def watch_disconnect(self) -> None:
-        """The call has to wait: watch for a hang-up, and send events meanwhile."""
+        """The call is suspended: watch for a disconnect, and write events meanwhile."""
         self._watch = DisconnectWatch(self._request)
         self._watch.start()
         if self._stream is not None:
             self._pump = asyncio.create_task(self._write(self._stream))
 
     async def finish(self, wire: WireResponse) -> None:
-        """Send the answer as the last event."""
+        """Send the final response as the last event."""
         if self._stream is not None:
             self._stream.finish(wire.body)
             await (self._pump or self._write(self._stream))
 
     async def close(self) -> None:
-        """Stop attending."""
+        """Stop watching and writing."""
         if self._watch is not None:
             await self._watch.stop()
         if self._pump is not None:
@@ -205,9 +205,10 @@ class ResponseWriter:
 
 
 def as_url_elicitations(answer: Answer, meta: RequestMeta, replies: Mapping[str, Json] = _NO_REPLIES) -> Answer:
-    """The visits to make before the call is sent again; whatever the client replies, only the page's word counts.
+    """Turn missing approvals and accounts into URLs to open before the call is repeated.
 
-    A client that cannot open pages, or whose person does not want to now, reads the links instead.
+    The client's reply to them counts for nothing; only what happened on the page does. A client that cannot open URLs,
+    or whose user declined, gets the error with the links instead.
     """
     visits = _visits(answer)
     if not visits or not meta.revision.url_elicitation or not meta.supports("elicitation.url"):
@@ -221,14 +222,14 @@ def _visits(answer: Answer) -> dict[str, Visit]:
             return {APPROVAL_KEY: Visit(message, url, approval or "")}
         case NeedsRequirement(missing=missing):
             visits = dict(map(_account_visit, missing))
-            # Where something else is missing too, no visit would let the call run.
+            # If something else is missing too, no page would let the call run.
             return {key: visit for key, visit in visits.items() if visit is not None} if all(visits.values()) else {}
         case _:
             return {}
 
 
 def _account_visit(missing: MissingRequirement) -> tuple[str, Visit | None]:
-    """The page that links one account."""
+    """Return the key and URL of the page that links one account."""
     if missing.account is None or missing.url is None:
         return "", None
     scopes = f" for {', '.join(missing.account.scopes)}" if missing.account.scopes else ""

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from toolhall.concurrency import BackgroundTasks
 from toolhall.dialects.mcp.protocol import RATE_LIMITED, JsonRpcNotification, JsonRpcRequest, McpRefusal, RequestId
 from toolhall.http.sse import EventStream
 from toolhall.mcp.stateful import McpSession
@@ -21,19 +22,19 @@ from toolhall.model.caller import LOCAL, Caller
 
 _log = logging.getLogger("toolhall.mcp")
 MAX_SESSIONS = 10_000
-MAX_PER_CALLER = 100  # not of the local caller, who is every program of this machine
+MAX_PER_CALLER = 100  # except the local caller, which is every program of this machine
 MAX_STREAMS = 16
 MAX_BUFFERED_BYTES = 1024 * 1024  # of a session's older streams together
 IDLE_SECONDS = 3_600.0
-_EVENT_NUMBER = re.compile(r"[0-9]{1,9}")  # an id that we never gave may hold any text, also one that int() cannot take
+_EVENT_NUMBER = re.compile(r"[0-9]{1,9}")  # a forged id may hold any text, also one that int() rejects
 
 
 class InflightRequests:
-    """Each request runs in a task of its own."""
+    """Running requests of one client, each in its own task, by request id."""
 
     def __init__(self) -> None:
         self._tasks: dict[RequestId, asyncio.Task[None]] = {}
-        self._all: set[asyncio.Task[None]] = set()  # also those whose id a later request took
+        self._all = BackgroundTasks()  # also those whose id a later request reused
 
     def __contains__(self, request_id: RequestId) -> bool:
         return request_id in self._tasks
@@ -42,46 +43,38 @@ class InflightRequests:
         return len(self._all)
 
     def start(self, request_id: RequestId, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run it; of two with the same id, a cancellation reaches the later."""
-        task = self._tasks[request_id] = asyncio.create_task(work)
-        self._all.add(task)
+        """Run a request; of two with the same id, a cancellation reaches the later one."""
+        task = self._tasks[request_id] = self._all.start(work)
         task.add_done_callback(lambda done: self._forget(request_id, done))
         return task
 
     def cancel(self, notification: JsonRpcNotification) -> None:
-        """`notifications/cancelled`: one that names nothing that runs comes too late, or never mattered."""
-        named = notification.params.get("requestId")
-        if not isinstance(named, str | int) or isinstance(named, bool):  # to Python, true is the request number 1
+        """Handle `notifications/cancelled`; an id that is not running is ignored."""
+        request_id = notification.params.get("requestId")
+        if not isinstance(request_id, str | int) or isinstance(request_id, bool):  # True == 1 in Python
             return
-        task = self._tasks.get(named)
+        task = self._tasks.get(request_id)
         if task:
-            _log.info("request %r was cancelled by its client: %.200s", named, notification.params.get("reason"))
+            _log.info("request %r was cancelled by its client: %.200s", request_id, notification.params.get("reason"))
             task.cancel()
 
     async def drain(self, seconds: float) -> None:
-        """Give what runs a moment to end, then end it."""
-        if self._all:
-            await asyncio.wait(self._all, timeout=seconds)
-        tasks = self.close()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        """Wait up to `seconds` for running requests, then cancel them."""
+        await self._all.shutdown(seconds)
 
-    def close(self) -> list[asyncio.Task[None]]:
+    def close(self) -> None:
         """Cancel everything that runs."""
-        tasks = list(self._all)
-        for task in tasks:
-            task.cancel()
-        return tasks
+        self._all.cancel()
 
     def _forget(self, request_id: RequestId, done: asyncio.Task[None]) -> None:
-        self._all.discard(done)
         if self._tasks.get(request_id) is done:
             del self._tasks[request_id]
 
 
 class ResumableRequest(msgspec.Struct, eq=False):
-    """A request in a session and the stream that answers it, kept so that its client can come back for missed events.
+    """A request of a session with the stream of its messages, kept so that the client can resume.
 
-    `standing` is what the policy had decided for the caller when its events were last found to be for that caller.
+    `policy_key` stands for the policy's decisions when the caller was last found to be allowed to read the stream.
     """
 
     request: JsonRpcRequest
@@ -91,7 +84,7 @@ class ResumableRequest(msgspec.Struct, eq=False):
 
 
 class HttpSession:
-    """A session, its running requests, its standalone stream (opened by GET), and the streams of its calls."""
+    """A session with its running requests, its standalone stream (opened by GET), and the streams of its calls."""
 
     def __init__(self, session: McpSession, now: float) -> None:
         self.id = secrets.token_urlsafe(24)
@@ -99,31 +92,31 @@ class HttpSession:
         self.last_seen = now
         self.standalone = EventStream()
         self.is_reading = False
-        self.read_number = 0  # how far the standalone stream has been read
+        self.read_number = 0  # of the last event that was read
         self.inflight = InflightRequests()
         self._resumable: deque[ResumableRequest] = deque()
         self._unsubscribe = session.on_list_changed(self._tools_changed)
 
     def begin(self, request: JsonRpcRequest, size: int, policy_key: Hashable) -> ResumableRequest:
-        """Keep the stream of one request; the oldest is forgotten when there are too many."""
-        answered = ResumableRequest(request, size, policy_key, EventStream())
+        """Keep a new stream for a request; the oldest are dropped when there are too many or they are too large."""
+        resumable = ResumableRequest(request, size, policy_key, EventStream())
         while self._resumable and (len(self._resumable) >= MAX_STREAMS or self.buffered_bytes > MAX_BUFFERED_BYTES):
             self._resumable.popleft()
-        self._resumable.append(answered)
-        return answered
+        self._resumable.append(resumable)
+        return resumable
 
     @property
     def buffered_bytes(self) -> int:
-        """What is held for a client that comes back."""
-        return sum(answered.stream.buffered_bytes for answered in self._resumable)
+        """The size of what is kept for resuming."""
+        return sum(each.stream.buffered_bytes for each in self._resumable)
 
     def discard(self, resumable: ResumableRequest) -> None:
-        """Nobody can come back for a stream whose events had no ids."""
+        """Drop a stream that was never sent with event ids, so that it cannot be resumed."""
         if resumable in self._resumable:
             self._resumable.remove(resumable)
 
     def find_event(self, event_id: str) -> tuple[ResumableRequest, int] | None:
-        """The request and the place in its stream that an event id points to; never another session's."""
+        """Return the request and number of an event id of this session; None for any other id."""
         name, _, number = event_id.partition("-")
         if not _EVENT_NUMBER.fullmatch(number):
             return None
@@ -131,28 +124,28 @@ class HttpSession:
 
     @property
     def is_busy(self) -> bool:
-        """Whether it is read from, or has calls running."""
+        """Whether its stream is being read, or calls are running."""
         return self.is_reading or bool(self.inflight)
 
     def end_stream(self) -> None:
-        """End its standalone stream; what runs may finish."""
+        """End its standalone stream; running calls may finish."""
         self.session.fail_questions()
         self.standalone.finish()
 
     def close(self) -> None:
-        """End its calls and its standalone stream."""
+        """Cancel its calls and end its standalone stream."""
         self._unsubscribe()
         self.inflight.close()
         self.standalone.finish()
 
     def _tools_changed(self) -> None:
-        """Tell the client on its standalone stream; while it reads none, one notice waits for it."""
+        """Notify the client on its standalone stream; while that is not read, one notification is kept."""
         if self.is_reading or self.standalone.last_number == self.read_number:
             self.standalone.send(self.session.encoder.tools_list_changed())
 
 
 class McpSessions:
-    """All open sessions; an idle one is forgotten after an hour, the idlest when there are too many."""
+    """All open sessions; idle ones expire after an hour, the longest idle one when there are too many."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -163,38 +156,38 @@ class McpSessions:
         return len(self._sessions)
 
     def count_of(self, caller: str) -> int:
-        """How many a caller has, by its id."""
+        """Return the number of sessions of a caller key."""
         return len(self._by_caller.get(caller, ()))
 
     def open(self, session: McpSession) -> HttpSession:
-        """A new session with an id that cannot be guessed; McpRefusal for a caller with too many at work."""
+        """Open a session with an unguessable id; McpRefusal if the caller has too many busy ones."""
         caller = session.caller.rate_limit_key
         if caller != LOCAL.id and self.count_of(caller) >= MAX_PER_CALLER:
             self._evict_one_of(caller)
-        opened = HttpSession(session, self._clock())
-        self._sessions[opened.id] = opened
-        self._by_caller.setdefault(caller, OrderedDict())[opened.id] = opened
+        http_session = HttpSession(session, self._clock())
+        self._sessions[http_session.id] = http_session
+        self._by_caller.setdefault(caller, OrderedDict())[http_session.id] = http_session
         self._evict_idle()
-        return opened
+        return http_session
 
     def find(self, session_id: str, caller: Caller) -> HttpSession | None:
-        """The session, if it is this caller's: the id alone proves nothing."""
-        found = self._sessions.get(session_id)
-        if found is None or found.session.caller.rate_limit_key != caller.rate_limit_key:
+        """Return the session if it is this caller's: the id alone proves nothing."""
+        session = self._sessions.get(session_id)
+        if session is None or session.session.caller.rate_limit_key != caller.rate_limit_key:
             return None
-        found.session.caller = caller  # proven anew, maybe by another credential that may do more or less
-        found.last_seen = self._clock()
+        session.session.caller = caller  # maybe with another credential, with other scopes
+        session.last_seen = self._clock()
         self._sessions.move_to_end(session_id)
         self._by_caller[caller.rate_limit_key].move_to_end(session_id)
-        return found
+        return session
 
     def end(self, session: HttpSession) -> None:
-        """Forget a session."""
+        """Close and remove a session."""
         self._sessions.pop(session.id, None)
         caller = session.session.caller.rate_limit_key
-        theirs = self._by_caller.get(caller, OrderedDict())
-        theirs.pop(session.id, None)
-        if not theirs:
+        of_caller = self._by_caller.get(caller, OrderedDict())
+        of_caller.pop(session.id, None)
+        if not of_caller:
             self._by_caller.pop(caller, None)
         session.close()
 
@@ -209,20 +202,20 @@ class McpSessions:
             self.end(session)
 
     def _evict_one_of(self, caller: str) -> None:
-        """The idlest of the caller's own makes room; who keeps them all at work is told so."""
+        """End the longest idle session of this caller; McpRefusal if all are busy."""
         for session in self._by_caller[caller].values():
             if not session.is_busy:
                 self.end(session)
                 return
-        words = f"{MAX_PER_CALLER} sessions of this caller are at work; end one with DELETE, or wait"
-        raise McpRefusal(RATE_LIMITED, words, status=429)
+        message = f"{MAX_PER_CALLER} sessions of this caller are busy; end one with DELETE, or wait"
+        raise McpRefusal(RATE_LIMITED, message, status=429)
 
     def _evict_idle(self) -> None:
-        """The idlest is the first; one that is read from or has calls running is not idle, whatever the clock says."""
+        """End expired sessions, and beyond the limit the longest idle; a busy session is not idle."""
         now = self._clock()
         for session in list(self._sessions.values()):
-            crowded = len(self._sessions) > MAX_SESSIONS
-            if not crowded and now - session.last_seen <= IDLE_SECONDS:
+            is_full = len(self._sessions) > MAX_SESSIONS
+            if not is_full and now - session.last_seen <= IDLE_SECONDS:
                 return
-            if crowded or not session.is_busy:
+            if is_full or not session.is_busy:
                 self.end(session)

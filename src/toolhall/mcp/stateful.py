@@ -39,7 +39,7 @@ _log = logging.getLogger("toolhall.mcp")
 
 
 class McpSession:
-    """One client after its handshake: its terms, and the questions it has yet to answer."""
+    """One client after `initialize`: its revision, capabilities and log level, and its unanswered questions."""
 
     def __init__(self, dispatcher: Dispatcher, encoder: McpEncoder, caller: Caller, capabilities: JsonObject) -> None:
         self._dispatcher = dispatcher
@@ -48,37 +48,37 @@ class McpSession:
         self._pending_questions: dict[str, asyncio.Future[Json]] = {}
         self._question_ids = itertools.count(1)
         self._initialized = asyncio.Event()
-        self._wants_versions = False  # whether it ever asked for every version
+        self._wants_versions = False  # whether it ever listed all versions
         self.encoder = encoder
         self.caller = caller
 
     def mark_initialized(self) -> None:
-        """`notifications/initialized`: from now on the client may be asked."""
+        """`notifications/initialized`: the server may send requests from now on."""
         self._initialized.set()
 
     def on_list_changed(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` whenever the list changes that this client is shown; returns how to end that."""
+        """Call the listener when the list that this client is shown changes; return the function that unsubscribes."""
         return subscribe_list_changes(
             self._dispatcher, lambda: ClientView(self.caller, self.revision, self._wants_versions), listener
         )
 
     @property
     def revision(self) -> Revision:
-        """The revision that was negotiated."""
+        """The negotiated revision."""
         return self.encoder.revision
 
     async def answer(
         self, request: JsonRpcRequest, sink: MessageSink, size: int, caller: Caller | None = None
     ) -> WireResponse:
-        """The one reply to a request, which its own credential decides; without one, that of the last request."""
+        """Return the response to a request, authorized by its caller; by default the session's last one."""
         try:
             return await self._answer(request, sink, size, caller or self.caller)
         except McpRefusal as refusal:
-            # Only 2026-07-28 gives refused methods an HTTP status of their own.
+            # Only 2026-07-28 has HTTP statuses for refused methods.
             return WireResponse(self.encoder.error(request.id, refusal).body)
         except ToolhallError as error:
             return self.encoder.error(request.id, error)
-        except Exception:  # noqa: BLE001 - a tool can return what no dialect can write; its caller gets an answer still
+        except Exception:  # noqa: BLE001 - a tool can return what cannot be encoded; the client still gets a response
             _log.exception("the answer to %s could not be written", request.method)
             return self.encoder.error(request.id, Broken())
 
@@ -99,13 +99,13 @@ class McpSession:
                 raise method_not_found(request.method)
 
     def policy_key(self, caller: Caller) -> Hashable:
-        """What the policy has decided for a caller: the same object until a decision could be another."""
+        """Return an object that stands for the policy's decisions for a caller; it changes when any of them could."""
         return self._dispatcher.policy.cache_key(caller)
 
     async def may_read(self, request: JsonRpcRequest, size: int, caller: Caller) -> bool:
-        """Whether a caller may be sent the answer to a request, by another of its credentials or under newer rules.
+        """Whether a caller may read the response to an earlier request, with another credential or under newer rules.
 
-        That is decided, counted and recorded as if the caller had sent the same call now. Only calls are ever resumed.
+        It is authorized, rate limited and audited like the same call sent now. Only calls are ever resumed.
         """
         if request.method != "tools/call":
             return False
@@ -116,20 +116,20 @@ class McpSession:
         return await self._dispatcher.record_repeat(call, caller) is None
 
     def _list(self, request: JsonRpcRequest, caller: Caller) -> WireResponse:
-        asked = read_list(request)
-        self._wants_versions = self._wants_versions or asked.versions
-        return self.encoder.list_result(request.id, list_page(self._dispatcher, caller, asked))
+        params = read_list(request)
+        self._wants_versions = self._wants_versions or params.versions
+        return self.encoder.list_result(request.id, list_page(self._dispatcher, caller, params))
 
     async def _call(self, request: JsonRpcRequest, sink: MessageSink, size: int, caller: Caller) -> WireResponse:
         join_trace(request)
         dialect = f"mcp@{self.revision.name}"
         try:
             call = resolve_call(self._dispatcher, read_call(request, dialect, size))
-            terms = RequestMeta(self.revision, self._capabilities, self._log_level, read_progress_token(request))
+            meta = RequestMeta(self.revision, self._capabilities, self._log_level, read_progress_token(request))
         except McpRefusal as refusal:
             raise refuse_call(self._dispatcher, request, caller, size, refusal, dialect) from None
-        link = StatefulLink(sink, terms, self.encoder, self._ask_client)
-        return self._response(request, as_url_elicitations(await self._dispatcher.answer(call, caller, link), terms))
+        link = StatefulLink(sink, meta, self.encoder, self._ask_client)
+        return self._response(request, as_url_elicitations(await self._dispatcher.answer(call, caller, link), meta))
 
     def _response(self, request: JsonRpcRequest, answer: object) -> WireResponse:
         match answer:
@@ -143,30 +143,30 @@ class McpSession:
                 raise TypeError("a legacy session asks its questions while the call runs")
 
     def handle_response(self, response: JsonRpcResponse) -> None:
-        """Hand the client's reply to the call that waits for it."""
-        waiting = self._pending_questions.pop(str(response.id), None)
-        if waiting is None or waiting.done():
+        """Pass the response of the client to the call that waits for it."""
+        future = self._pending_questions.pop(str(response.id), None)
+        if future is None or future.done():
             return
         if response.error is not None:
-            waiting.set_exception(ToolFailed("the client could not answer the tool's question"))
+            future.set_exception(ToolFailed("the client could not answer the tool's question"))
         else:
-            waiting.set_result(response.result)
+            future.set_result(response.result)
 
     def fail_questions(self) -> None:
-        """Nobody will answer any more, because the server stops: tools that wait for a reply hear so."""
-        for waiting in self._pending_questions.values():
-            if not waiting.done():
-                waiting.set_exception(ToolFailed("the server stopped before the tool's question was answered"))
+        """Fail all unanswered questions, because the server stops."""
+        for future in self._pending_questions.values():
+            if not future.done():
+                future.set_exception(ToolFailed("the server stopped before the tool's question was answered"))
 
     async def _ask_client(self, sink: MessageSink, question: Question) -> Json:
-        """Send a question as a request of ours and wait for its response."""
+        """Send a question as a request and wait up to five minutes for its response."""
         await self._wait_initialized()
         question_id = f"toolhall-{next(self._question_ids)}"
-        waiting = self._pending_questions[question_id] = asyncio.get_running_loop().create_future()
+        future = self._pending_questions[question_id] = asyncio.get_running_loop().create_future()
         sink.send(encode({"jsonrpc": "2.0", "id": question_id, **write_input_request(question, self.revision)}))
         try:
             async with asyncio.timeout(QUESTION_SECONDS):
-                return await waiting
+                return await future
         except TimeoutError:
             self._cancel_question(sink, question_id, "no answer in time")
             raise ToolFailed("nobody answered the tool's question in time") from None
@@ -177,7 +177,7 @@ class McpSession:
             self._pending_questions.pop(question_id, None)
 
     async def _wait_initialized(self) -> None:
-        """MCP: before `notifications/initialized` a server should send no requests; a client may forget to say it."""
+        """Wait a second for `notifications/initialized`; MCP allows no requests before it, but some clients omit it."""
         if not self._initialized.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(INITIALIZED_SECONDS):
@@ -185,5 +185,5 @@ class McpSession:
             self._initialized.set()
 
     def _cancel_question(self, sink: MessageSink, question_id: str, reason: str) -> None:
-        """MCP: a request that is no longer waited for is cancelled, so that the client stops working on it."""
+        """Send `notifications/cancelled`, so that the client stops working on a question that has ended."""
         sink.send(self.encoder.notification("notifications/cancelled", {"requestId": question_id, "reason": reason}))

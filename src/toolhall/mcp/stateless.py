@@ -22,7 +22,7 @@ _DIALECT = f"mcp@{REVISION_2026_07_28.name}"
 
 
 class StatelessMcp:
-    """Answers requests; remembers nothing between them."""
+    """Answers requests of MCP 2026-07-28; keeps nothing between them."""
 
     def __init__(self, dispatcher: Dispatcher, server: ServerInfo, request_state: RequestState) -> None:
         self._dispatcher = dispatcher
@@ -33,10 +33,10 @@ class StatelessMcp:
     async def answer(
         self, request: JsonRpcRequest, meta: RequestMeta, caller: Caller, sink: MessageSink, size: int
     ) -> WireResponse:
-        """The one reply to a request other than `subscriptions/listen`."""
+        """Return the response to a request other than `subscriptions/listen`."""
         try:
             if request.method == "tools/call":
-                if "traceparent" in request.params["_meta"]:  # modern terms are in there, so it is an object
+                if "traceparent" in request.params["_meta"]:  # it holds the request metadata, so it is an object
                     join_trace(request)
                 link = StatelessLink(sink, meta, self.encoder)
                 call = self._call(request, caller, link, size)
@@ -55,12 +55,12 @@ class StatelessMcp:
             raise method_not_found(request.method)
         except ToolhallError as error:
             return self.encoder.error(request.id, error)
-        except Exception:  # noqa: BLE001 - a tool can return what no dialect can write; its caller gets an answer still
+        except Exception:  # noqa: BLE001 - a tool can return what cannot be encoded; the client still gets a response
             _log.exception("the answer to %s could not be written", request.method)
             return self.encoder.error(request.id, Broken())
 
     def _call(self, request: JsonRpcRequest, caller: Caller, link: StatelessLink, size: int) -> CallTool:
-        """The call that a request stands for; its link gets the replies that came along."""
+        """Parse the call of a request; the link gets the replies that came with it."""
         try:
             call = read_call(request, _DIALECT, size)
             if self._dispatcher.shortlist.pins:
@@ -72,7 +72,7 @@ class StatelessMcp:
         return call
 
     async def _consume_state(self, request: JsonRpcRequest, call: CallTool, caller: Caller) -> CallTool:
-        """The call with the consent that its state holds; the state is used up."""
+        """Use up the request state, and return the call with the consent that the state holds."""
         try:
             consent = await self._request_state.consume(request, call, caller)
         except ToolhallError as error:
@@ -83,7 +83,7 @@ class StatelessMcp:
         match answer:
             case CompletedCall():
                 return self.encoder.call_result(request.id, answer)
-            case InputRequired(questions, consent):  # also a page to visit before the call is sent again
+            case InputRequired(questions, consent):  # also URLs to open before the call is repeated
                 state = self._request_state.seal_next(request, call, caller, list(questions), consent)
                 return self.encoder.input_required(request.id, answer, state)
             case ToolhallError():
@@ -93,10 +93,10 @@ class StatelessMcp:
 
 
 def _can_resend_state(call: CallTool, answer: Answer, link: StatelessLink) -> bool:
-    """Whether a state may be sent again: a limit ended the call before its tool ran, or the replies in it were none.
+    """Whether the client may send a consumed state again: the tool did not run, or a reply was invalid.
 
-    The second never after a person's yes: what a tool does before its question would happen again under it. A tool can
-    raise any error, so only what the pipeline and the link know counts, never the error's type alone.
+    The latter never after a person's consent: what the tool does before its question would happen again under it. A
+    tool can raise any error, so only what the pipeline and the link know counts, never the type of the error alone.
     """
     if isinstance(answer, Limited):
         return not answer.reached_tool

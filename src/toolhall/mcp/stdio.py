@@ -32,7 +32,7 @@ _NOTIFICATION = b'"method":"notifications/'
 
 
 class McpStdio:
-    """Answers each request in a task of its own; the user of this machine is the caller."""
+    """Serves MCP on stdin and stdout; each request runs in its own task, as the local caller."""
 
     def __init__(
         self, dispatcher: Dispatcher, server: ServerInfo, stateless: StatelessMcp, lines: StdioLines, max_body: int
@@ -47,7 +47,7 @@ class McpStdio:
         self._inflight = InflightRequests()
 
     async def run(self) -> None:
-        """Serve until the input ends, then give running calls a moment to answer."""
+        """Serve until the input ends, then give running calls two seconds to finish."""
         try:
             async for line in self._lines.read():
                 self._receive(line)
@@ -56,14 +56,14 @@ class McpStdio:
                 self.send(cancellation)
             self._stateless.subscriptions.close()
         except ConnectionError:
-            pass  # the client reads no more, so there is nobody to serve
+            pass  # the client has gone
         finally:
             if self._unsubscribe:
                 self._unsubscribe()
             await self._inflight.drain(DRAIN_SECONDS)
 
     def send(self, message: bytes) -> None:
-        """Every message is a line."""
+        """Write one message as a line."""
         self._lines.write(message)
 
     def _receive(self, line: bytes | None) -> None:
@@ -101,30 +101,30 @@ class McpStdio:
             case JsonRpcResponse() if self._session:
                 self._session.handle_response(message)
             case _:
-                pass  # a notification that means nothing to a tool server
+                pass  # other notifications have no meaning here
 
     def _initialize(self, request: JsonRpcRequest) -> None:
         try:
-            hello = read_initialize(request)
+            params = read_initialize(request)
         except McpRefusal as refusal:
             raise McpDecodeError(refusal, request.id) from None
-        writer = self._encoders[hello.revision.name]
-        if self._unsubscribe:  # who shakes hands again speaks another revision from now on
+        encoder = self._encoders[params.revision.name]
+        if self._unsubscribe:  # a second initialize replaces the session
             self._unsubscribe()
-        self._session = McpSession(self._dispatcher, writer, LOCAL, hello.capabilities)
-        self._unsubscribe = self._session.on_list_changed(lambda: self.send(writer.tools_list_changed()))
-        self.send(writer.initialize_result(request.id).body)
+        self._session = McpSession(self._dispatcher, encoder, LOCAL, params.capabilities)
+        self._unsubscribe = self._session.on_list_changed(lambda: self.send(encoder.tools_list_changed()))
+        self.send(encoder.initialize_result(request.id).body)
 
     async def _answer(self, request: JsonRpcRequest, size: int) -> None:
         try:
-            terms = read_request_meta(request)
+            meta = read_request_meta(request)
         except McpRefusal as refusal:
             error = refuse_call(self._dispatcher, request, LOCAL, size, refusal)
             self.send(self._stateless.encoder.error(request.id, error).body)
             return
-        with _StdioSink(self._lines) as voice:
-            answer = await self._stateless.answer(request, terms, LOCAL, voice, size)
-        self.send(answer.body)
+        with _StdioSink(self._lines) as sink:
+            response = await self._stateless.answer(request, meta, LOCAL, sink, size)
+        self.send(response.body)
 
     async def _answer_in_session(self, request: JsonRpcRequest, size: int) -> None:
         if self._session is None:
@@ -133,9 +133,9 @@ class McpStdio:
             )
             self.send(write_error(request.id, refuse_call(self._dispatcher, request, LOCAL, size, refusal)).body)
         else:
-            with _StdioSink(self._lines) as voice:
-                answer = await self._session.answer(request, voice, size)
-            self.send(answer.body)
+            with _StdioSink(self._lines) as sink:
+                response = await self._session.answer(request, sink, size)
+            self.send(response.body)
 
     async def _listen(self, request: JsonRpcRequest) -> None:
         stream = EventStream()
@@ -154,7 +154,7 @@ class McpStdio:
 
 
 class _StdioSink:
-    """The outlet of one request; once that is answered or cancelled, what its tool still says is not heard."""
+    """The sink of one request; after its response or cancellation, further messages of its tool are dropped."""
 
     def __init__(self, lines: StdioLines) -> None:
         self._lines: StdioLines | None = lines
@@ -166,9 +166,9 @@ class _StdioSink:
         self._lines = None
 
     def send(self, message: bytes) -> None:
-        """Every message is a line; to a client that does not read, notices are not added."""
+        """Write one message as a line; notifications are dropped while the client does not read."""
         if self._lines is not None and not (self._lines.is_congested and _NOTIFICATION in message):
             self._lines.write(message)
 
     def disconnect_reader(self, retry_ms: int) -> None:
-        """There is no connection to let go."""
+        """Do nothing: there is no connection to close."""

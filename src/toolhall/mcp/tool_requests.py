@@ -20,11 +20,11 @@ from toolhall.registry.listing import ListedTools, with_listed_name
 from toolhall.registry.registry import RegistryChange, lists_differ
 from toolhall.telemetry.spans import set_trace_context
 
-_NO_REVISION = "mcp"  # before a revision is agreed on
+_NO_REVISION = "mcp"  # before a revision is negotiated
 
 
 def join_trace(request: JsonRpcRequest) -> None:
-    """The call becomes a part of the client's trace, if the message says which that is."""
+    """Make the call a part of the client's trace, if the message has a `traceparent`."""
     meta = request.params.get("_meta")
     if type(meta) is dict and "traceparent" in meta:
         set_trace_context(meta["traceparent"], meta.get("tracestate"))
@@ -38,13 +38,13 @@ def refuse_call(
     error: ToolhallError,
     dialect: str = _NO_REVISION,
 ) -> ToolhallError:
-    """The answer to a request that goes no further; a call is recorded and counts, as far as it could be read."""
+    """Return the error of a refused request; a refused call is audited and rate limited as far as it was read."""
     if request is None or request.method != "tools/call":
         return error
     name, arguments = request.params.get("name"), request.params.get("arguments")
-    known = name if isinstance(name, str) else ""
+    tool = name if isinstance(name, str) else ""
     return dispatcher.refuse(
-        CallTool(known, arguments if isinstance(arguments, dict) else {}, dialect, size), caller, error
+        CallTool(tool, arguments if isinstance(arguments, dict) else {}, dialect, size), caller, error
     )
 
 
@@ -53,31 +53,31 @@ class ClientView(msgspec.Struct, frozen=True):
 
     caller: Caller
     revision: Revision
-    versions: bool = False  # every version of a tool, not only the one that its name means
+    versions: bool = False  # all versions of a tool, not only the one that its name means
 
 
 def list_page(dispatcher: Dispatcher, caller: Caller, listing: ListToolsParams) -> ToolPage:
-    """One page of the list; Malformed for a cursor that is none."""
-    shown = dispatcher.shortlist.for_snapshot(dispatcher.registry.snapshot)
-    sees = _visibility(dispatcher, caller)
-    if sees is None:
-        return shown.pages(versions=listing.versions).page(listing.cursor)
-    made = dispatcher.cached_for(
-        caller, ("pages", listing.versions), lambda: shown.pages_for(sees, versions=listing.versions)
+    """Return one page of the list; Malformed for an unknown cursor."""
+    listed = dispatcher.shortlist.for_snapshot(dispatcher.registry.snapshot)
+    can_see = _visibility(dispatcher, caller)
+    if can_see is None:
+        return listed.pages(versions=listing.versions).page(listing.cursor)
+    pages = dispatcher.cached_for(
+        caller, ("pages", listing.versions), lambda: listed.pages_for(can_see, versions=listing.versions)
     )
-    return made.page(listing.cursor)
+    return pages.page(listing.cursor)
 
 
 def resolve_name(dispatcher: Dispatcher, name: str) -> str:
-    """The id of the version that a name in a call means, where that may be another than the newest."""
+    """Return the id of the pinned version that a name means, if pins are configured."""
     if not dispatcher.shortlist.pins:
         return name
-    found = dispatcher.shortlist.for_snapshot(dispatcher.registry.snapshot).names.find(name)
-    return name if found is None else found.id
+    entry = dispatcher.shortlist.for_snapshot(dispatcher.registry.snapshot).names.find(name)
+    return name if entry is None else entry.id
 
 
 def resolve_call(dispatcher: Dispatcher, call: CallTool) -> CallTool:
-    """The call of the version that is meant."""
+    """Return the call of the version that its name means."""
     name = resolve_name(dispatcher, call.tool)
     return call if name == call.tool else msgspec.structs.replace(call, tool=name, requested_name=call.tool)
 
@@ -85,21 +85,21 @@ def resolve_call(dispatcher: Dispatcher, call: CallTool) -> CallTool:
 def subscribe_list_changes(
     dispatcher: Dispatcher, client_view: Callable[[], ClientView], listener: Callable[[], None]
 ) -> Callable[[], None]:
-    """Call `listener` whenever what this client is shown changes, and never else; returns how to end that."""
+    """Call the listener when the list that this client is shown changes; return the function that unsubscribes."""
     return dispatcher.registry.subscribe(listener, lambda change: _is_visible_change(dispatcher, change, client_view()))
 
 
 def _is_visible_change(dispatcher: Dispatcher, change: RegistryChange, view: ClientView) -> bool:
-    if change.visibility_only:  # what was seen before is not known any more, so whoever does not see everything is told
+    if change.visibility_only:  # what was visible before is unknown, so notify all with limited views
         return not dispatcher.policy.can_see_all(view.caller)
     before, after = change.cached(
         dispatcher.shortlist,
         lambda: (dispatcher.shortlist.for_snapshot(change.before), dispatcher.shortlist.for_snapshot(change.after)),
     )
-    sees = _visibility(dispatcher, view.caller)
-    if sees is not None:
-        return _differ(_visible_tools(before, view, sees), _visible_tools(after, view, sees), view.revision)
-    # The same for everyone who sees everything, however many they are.
+    can_see = _visibility(dispatcher, view.caller)
+    if can_see is not None:
+        return _differ(_visible_tools(before, view, can_see), _visible_tools(after, view, can_see), view.revision)
+    # Computed once for all clients that see everything.
     return change.cached(
         (dispatcher.shortlist, view.revision, view.versions),
         lambda: _differ(
@@ -117,7 +117,7 @@ def _differ(before: dict[str, Tool], after: dict[str, Tool], revision: Revision)
 
 
 def _visibility(dispatcher: Dispatcher, caller: Caller) -> Callable[[Tool], bool] | None:
-    """Which tools exist for this caller; None for all of them."""
+    """Return the predicate of visible tools for this caller; None if it sees all."""
     if dispatcher.policy.can_see_all(caller):
         return None
     return lambda tool: dispatcher.policy.can_see(caller, tool)

@@ -63,7 +63,7 @@ class ApprovalsApi:
             case [str(approval_id), "deny"] if approval_id:
                 await respond(request, self._deny(request, approval_id))
             case _:
-                message = "there is message here; below /api/approvals/ID are approve and deny"
+                message = "there is nothing here; below /api/approvals/ID are approve and deny"
                 await request.reply(error_response(NotFound(message)))
 
     async def _list(self, request: HttpRequest) -> WireResponse:

@@ -51,7 +51,7 @@ class SecretsApi:
 
     def endpoints(self) -> dict[str, Methods]:
         """Return the routes of secrets."""
-        message = "there is message here; /api/secrets/NAME is a secret"
+        message = "there is nothing here; /api/secrets/NAME is a secret"
         return {
             "/api/secrets": {"GET": self.list, "DELETE": self.shred},
             PREFIX: dispatch_below(self._actions, message),

@@ -75,39 +75,40 @@ _TOOL_PREFIXES = {"machine": "/capabilities", "hub": "/capabilities/methods"}
 # By target dialect: why it cannot express a subject.
 _REASONS: dict[str, dict[str, str]] = {
     "mcp": {
-        "toolkit": "{} says nothing of a toolkit as a whole",
-        "returns": "{} describes no result beside its schema",
+        "toolkit": "{} cannot describe a toolkit as a whole",
+        "returns": "{} has no description of a result besides its schema",
     },
     "oxp": {
-        "toolkit": "{} says nothing of a toolkit as a whole",
-        "returns": "{} says this in output_schema/description",
+        "toolkit": "{} cannot describe a toolkit as a whole",
+        "returns": "{} has this in output_schema/description",
         "version": "{} has versions of three numbers only",
         "id": "{} has ids of letters, digits and _ only",
         "name": "{} has names of 1 to 64 letters, digits, _ and - only",
     },
     "hub": {
-        "toolkit": "{} says nothing of a toolkit but its resources",
-        "output": "{} does not say what a method returns",
-        "returns": "{} does not say what a method returns",
-        "name": "{} makes names of the toolkit's and the tool's",
+        "toolkit": "{} describes nothing of a toolkit but its resources",
+        "output": "{} does not describe what a method returns",
+        "returns": "{} does not describe what a method returns",
+        "name": "{} builds names from the toolkit's and the tool's",
     },
-    "machine": {"version": "{} has semantic versions only", "name": "{} makes names of the toolkit's and the tool's"},
+    "machine": {
+        "version": "{} has semantic versions only",
+        "name": "{} builds names from the toolkit's and the tool's",
+    },
     "function": {
-        "toolkit": "{} says nothing of a toolkit as a whole",
+        "toolkit": "{} cannot describe a toolkit as a whole",
         "version": "{} has no versions",
-        "output": "{} does not say what a tool returns",
-        "returns": "{} does not say what a tool returns",
+        "output": "{} does not describe what a tool returns",
+        "returns": "{} does not describe what a tool returns",
         "id": "{} has one name only",
     },
 }
-_PLAIN_TEXT = "{} states no schema for plain text, which goes out as text"
-_WRAPPED = "{} wants an object at the root of an output schema: the value stands in its 'result'"
-_NO_OUTPUT = "{} does not say that nothing is returned"
-_FLAT_PARAMETERS = (
-    "{} says of a parameter its type, description, default and whether it is required; more is accepted there"
-)
-_INLINED = "{} has no references: what they lead to is written in their place"
-_RECURSIVE = "{} has no references: written in their place as far as they do not recur; beyond that more is accepted"
+_PLAIN_TEXT = "{} states no schema for plain text, which is sent as text"
+_WRAPPED = "{} requires an object at the root of an output schema: the value is in its 'result'"
+_NO_OUTPUT = "{} cannot express that nothing is returned"
+_FLAT_PARAMETERS = "{} expresses only type, description, default and required of a parameter; more is accepted there"
+_INLINED = "{} has no references: their targets are inlined"
+_RECURSIVE = "{} has no references: their targets are inlined until they recur; beyond that more is accepted"
 
 
 def document_pointer(path: str, document: JsonObject, source: Catalog, index: int) -> str:
@@ -162,7 +163,7 @@ class LossReasons(msgspec.Struct, frozen=True):
         subject = _subject_of(path, _SUBJECTS.get(family, {}))
         reason = _REASONS.get(self.target.partition("@")[0], {}).get(subject) or self._schema_reason(subject, change)
         if reason is None:
-            reason = "{} has no place for this" if change.was is None else "{} says this differently"
+            reason = "{} has no place for this" if change.was is None else "{} expresses this differently"
         return reason.format(self.target)
 
     def _schema_reason(self, subject: str, change: JsonChange) -> str | None:

@@ -211,7 +211,7 @@ def _dropped_edits(rewritten: JsonObject, expected: JsonObject, edited: JsonObje
     understood = {change.path for change in diff_json(expected, edited) if change.was is not None} - missing
     for change in diff_json(rewritten, edited):
         if change.value is not msgspec.UNSET and change.path not in understood:
-            how = "has no place for this" if change.was is None else "says this differently"
+            how = "has no place for this" if change.was is None else "expresses this differently"
             yield Loss(change_pointer(change.path, edited), f"{source.name}, which this was made from, {how}")
 
 

@@ -144,7 +144,7 @@ def function_losses(tool: Tool, name: str, dialect: str) -> Iterator[Loss]:
     if tool.title is not None and tool.description:
         yield Loss("/title", f"{dialect} has no titles")
     if tool.output.kind != "unstated" or tool.output.description is not None:
-        yield Loss("/outputSchema", f"{dialect} does not say what a tool returns")
+        yield Loss("/outputSchema", f"{dialect} does not describe what a tool returns")
     yield from unsupported_members(tool, dialect)
     if tool.tags:
         yield Loss("/tags", f"{dialect} has no place for this")

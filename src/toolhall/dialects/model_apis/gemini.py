@@ -49,7 +49,7 @@ _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _HANDLED_KEYWORDS = frozenset({"type", "enum", "format", "properties", "required", "items", "prefixItems", *_BOUNDS})
 _SHAPES = frozenset({"type", "properties", "items", "prefixItems", "enum", "const", "anyOf", "oneOf"})
 _ANYTHING: tuple[Json, ...] = (True, {})
-_UNSUPPORTED = "gemini cannot say this"
+_UNSUPPORTED = "gemini cannot express this"
 
 
 def write(tools: tuple[Tool, ...]) -> WriteResult:
@@ -176,7 +176,7 @@ def _add_other(node: SchemaNode, key: str, kind: str, type_count: int) -> None:
         node.result[key] = int(value) if isinstance(value, float) else value
     elif applies_to != kind and not (applies_to == "number" and kind == "integer"):
         if type_count == 1:
-            node.report_loss(key, f"{key} says nothing of the type {kind}", widens=False)
+            node.report_loss(key, f"{key} does not apply to the type {kind}", widens=False)
     elif key != "additionalProperties" or value not in _ANYTHING:  # an open object needs no words
         node.move_to_description(key, value, _UNSUPPORTED)
 
@@ -245,7 +245,7 @@ def _add_items(node: SchemaNode) -> None:
             node.result["items"] = node.adapt({"anyOf": [*node.schema["prefixItems"], items]})
             return
     if items in _ANYTHING or items is False:
-        node.report_loss("items", "gemini needs types here: lists in this list cannot be said", widens=False)
+        node.report_loss("items", "gemini needs types here: lists in this list cannot be expressed", widens=False)
         string, *other_types = ({"type": kind} for kind in _ALL_TYPES if kind != "array")
         node.result["items"] = {"anyOf": [{**string, "nullable": True}, *other_types]}
     else:

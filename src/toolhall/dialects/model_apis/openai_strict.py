@@ -141,7 +141,7 @@ def _shaped(adapter: SchemaAdapter, schema: JsonObject, location: SchemaLocation
         branches = alternatives(adapter, schema, location, key)
         if not branches:
             adapter.report_loss(
-                location, key, "no value is accepted here, and strict mode cannot say that", narrows=True
+                location, key, "no value is accepted here, and strict mode cannot express that", narrows=True
             )
         return {"anyOf": [_node(adapter, *branch) for branch in branches]}
     kinds = _kinds(adapter, schema, location)
@@ -198,7 +198,7 @@ def _typed(node: SchemaNode, kinds: list[str]) -> JsonObject:
 def _add_other(node: SchemaNode, key: str, value_types: set[str]) -> None:
     applies_to = KEYWORD_TYPE.get(key)
     if applies_to is not None and applies_to not in value_types:
-        node.report_loss(key, f"{key} says nothing of the type {', '.join(value_types)}", widens=False)
+        node.report_loss(key, f"{key} does not apply to the type {', '.join(value_types)}", widens=False)
     elif applies_to is not None and key in _SUPPORTED_KEYWORDS.get(applies_to, ()):
         node.result[key] = node.schema[key]
     elif applies_to is None and key not in ("not", "if", "then", "else"):
@@ -239,7 +239,8 @@ def _add_members(node: SchemaNode) -> None:
             node.adapter.report_loss(node.location.at("properties", key), "", _NULL_MEANS_ABSENT, widens=False)
         elif presence := sorted(_PRESENCE_KEYWORDS.intersection(schema)):
             reason = (
-                f"{presence[0]} tells null from left out here, and strict mode cannot; require {key!r}, or refuse null"
+                f"{presence[0]} distinguishes null from absent here, and strict mode cannot; "
+                f"require {key!r}, or refuse null"
             )
             node.report_loss(presence[0], reason, narrows=True)
     for key in required:

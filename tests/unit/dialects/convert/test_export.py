@@ -41,9 +41,9 @@ def test_what_is_said_differently_is_told_apart_from_what_is_left_out() -> None:
     )
     (loss,) = write_tools("mcp@2025-11-25", [listed]).losses
     assert loss.path == "/outputSchema"
-    assert loss.reason.startswith("mcp@2025-11-25 wants an object at the root of an output schema")
+    assert loss.reason.startswith("mcp@2025-11-25 requires an object at the root of an output schema")
     (loss,) = (each for each in write_tools("hub", [listed]).losses if each.path == "/outputSchema")
-    assert loss.reason == "hub does not say what a method returns"
+    assert loss.reason == "hub does not describe what a method returns"
 
 
 def test_what_is_said_of_a_toolkit_counts() -> None:

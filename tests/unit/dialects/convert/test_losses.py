@@ -31,17 +31,17 @@ def test_text_is_text() -> None:
     (loss,) = write_tools("mcp", [tool]).losses
     assert (loss.path, loss.reason) == (
         "/outputSchema",
-        "mcp@2026-07-28 states no schema for plain text, which goes out as text",
+        "mcp@2026-07-28 states no schema for plain text, which is sent as text",
     )
 
 
 ROWS: list[tuple[str, str, str]] = [
-    ("oxp", "/capabilities/0/return/description", "oxp says this in output_schema/description"),
+    ("oxp", "/capabilities/0/return/description", "oxp has this in output_schema/description"),
     ("oxp", "/securityLevel", "oxp has no place for this"),
     ("function", "/version", "function has no versions"),
     ("function", "/capabilities/0/name", "function has one name only"),
-    ("hub", "/capabilities/0/return", "hub does not say what a method returns"),
-    ("mcp", "/metadata", "mcp@2026-07-28 says nothing of a toolkit as a whole"),
+    ("hub", "/capabilities/0/return", "hub does not describe what a method returns"),
+    ("mcp", "/metadata", "mcp@2026-07-28 cannot describe a toolkit as a whole"),
 ]
 
 

@@ -44,7 +44,7 @@ def test_any_other_name_is_taken_and_what_becomes_of_it_is_listed() -> None:
     (back,) = documents(parts)
     assert named(back) == ["renamed_tool", "subtract"]
     (loss,) = losses(parts)  # Machine Context has no names but the capability's
-    assert (loss.path, loss.reason) == ("/name", "machine, which this was made from, says this differently")
+    assert (loss.path, loss.reason) == ("/name", "machine, which this was made from, expresses this differently")
 
 
 def test_a_renamed_method_of_a_hub() -> None:

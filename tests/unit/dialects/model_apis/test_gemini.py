@@ -58,13 +58,16 @@ def test_everything_that_differs() -> None:
         "anything": ANYTHING,
     }
     assert written.losses == [
-        Loss("/inputSchema/properties/to/anyOf/0/format", "gemini cannot say this; it is in the description"),
-        Loss("/inputSchema/properties/to/default", "gemini cannot say this"),
+        Loss("/inputSchema/properties/to/anyOf/0/format", "gemini cannot express this; it is in the description"),
+        Loss("/inputSchema/properties/to/default", "gemini cannot express this"),
         Loss("/inputSchema/properties/mode/oneOf/0/title", "gemini cannot describe one value of a list"),
-        Loss("/inputSchema/properties/level/enum", "gemini cannot say this; it is in the description"),
-        Loss("/inputSchema/properties/labels/additionalProperties", "gemini cannot say this; it is in the description"),
-        Loss("/inputSchema/properties/parts", "gemini needs types here: lists in this list cannot be said"),
-        Loss("/inputSchema/properties/anything", "gemini needs types here: lists in this list cannot be said"),
+        Loss("/inputSchema/properties/level/enum", "gemini cannot express this; it is in the description"),
+        Loss(
+            "/inputSchema/properties/labels/additionalProperties",
+            "gemini cannot express this; it is in the description",
+        ),
+        Loss("/inputSchema/properties/parts", "gemini needs types here: lists in this list cannot be expressed"),
+        Loss("/inputSchema/properties/anything", "gemini needs types here: lists in this list cannot be expressed"),
     ]
 
 

@@ -52,7 +52,9 @@ def test_what_a_function_cannot_say_is_listed() -> None:
 
 
 def test_losses_of_several_tools_point_into_the_list() -> None:
-    assert CHAT.write((MOVE, NOTHING)).losses == [Loss("/1/outputSchema", "openai does not say what a tool returns")]
+    assert CHAT.write((MOVE, NOTHING)).losses == [
+        Loss("/1/outputSchema", "openai does not describe what a tool returns")
+    ]
 
 
 def test_lists_say_what_their_items_are() -> None:

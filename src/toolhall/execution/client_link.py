@@ -1,12 +1,12 @@
 """`ThrottledLink`: the client link that a running tool gets, sanitized, redacted and limited in rate and size.
 
-Events beyond the limits are dropped and counted; the caller is told how many, and the last progress, at the end.
+Events beyond the limits are dropped and counted. At the end of the call the client gets the last progress event, if
+that was dropped, and a log message with the number of dropped events.
 """
 
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Protocol
 
 import msgspec
 
@@ -14,31 +14,17 @@ from toolhall.model.json import Json
 from toolhall.model.messages import CallEvent, ClientLink, LogEvent, ProgressEvent
 from toolhall.model.questions import Answered, Question
 from toolhall.model.text import TextSanitizer, clean_text
+from toolhall.redaction.redactor import Redactor
 from toolhall.schema.types import to_json
 
-EVENTS_PER_SECOND = 20  # events of one call, and as many at once
+CLIENT_FEATURES = ("elicitation", "elicitation.url", "sampling", "roots")  # that a client may declare
+EVENTS_PER_SECOND = 20  # of one call; also the largest burst
 MAX_EVENT_BYTES = 64 * 1024  # of all events of one call
 MAX_EVENT_TEXTS = 500  # in one event
 
 
-class TextRedactor(Protocol):
-    """What takes the secrets of a call out of texts."""
-
-    def redact_text(self, text: str) -> str:
-        """The text without them."""
-        ...
-
-    def redact_next(self, text: str) -> str:
-        """The next piece of a text that comes in pieces."""
-        ...
-
-    def redact_json(self, encoded: bytes) -> bytes:
-        """The same JSON without them."""
-        ...
-
-
 class ThrottledLink:
-    """A link for one call; what is too much is dropped and counted."""
+    """The client link of one call: sanitizes and redacts events and questions, and drops events beyond the limits."""
 
     __slots__ = (
         "_caller_link",
@@ -53,7 +39,7 @@ class ThrottledLink:
     )
 
     def __init__(
-        self, link: ClientLink, redactor: TextRedactor | None = None, clock: Callable[[], float] = time.monotonic
+        self, link: ClientLink, redactor: Redactor | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.link = self._caller_link = link
         self.dropped = 0
@@ -65,12 +51,12 @@ class ThrottledLink:
         self._sent_bytes = 0
 
     def rebind(self, link: ClientLink) -> "ThrottledLink":
-        """Tell and ask by way of another link to the same caller: what is too much does not even come there."""
+        """Send over another link to the same client, such as one that hands events to the loop."""
         self.link = link
         return self
 
     def emit(self, event: CallEvent) -> None:
-        """Pass it on, clean, unless it is too much."""
+        """Send the event, sanitized and redacted, unless it exceeds the limits (a token bucket)."""
         now = self._clock()
         if self._refilled_at:
             self._tokens = min(EVENTS_PER_SECOND, self._tokens + (now - self._refilled_at) * EVENTS_PER_SECOND)
@@ -84,37 +70,37 @@ class ThrottledLink:
             self._emit(event, self.link)
 
     def can(self, feature: str) -> bool:
-        """Whether the caller's program declared it."""
+        """Whether the client declared this feature."""
         return self.link.can(feature)
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
-        """Put the questions, clean; who asks finds the answers under its own keys."""
+        """Ask the sanitized and redacted questions; the answers come back under the tool's own keys."""
         keys = {clean_text(key): key for key in questions}
-        put = {key: self._clean_question(questions[stated]) for key, stated in keys.items()}
-        answers = await self.link.ask(put)
+        clean = {key: self._clean_question(questions[original]) for key, original in keys.items()}
+        answers = await self.link.ask(clean)
         return {keys.get(key, key): answer for key, answer in answers.items()}
 
     async def detach(self, retry_ms: int) -> None:
-        """Hang up and let the client come back for the answer, where the dialect can."""
+        """Close the response stream and let the client resume it later, where the dialect can."""
         await self.link.detach(retry_ms)
 
     def finish(self) -> None:
-        """Say how far it came, and how much was dropped, as far as the caller hears log messages."""
+        """Send the last dropped progress event, and a log message with the number of dropped events."""
         if self._latest_progress is not None:
             self.dropped -= 1
-            with suppress(TypeError, ValueError, NotImplementedError):  # one that was dropped was not even looked at
+            with suppress(TypeError, ValueError, NotImplementedError):  # it was never encoded, and may not be JSON
                 self._emit(self._latest_progress, self._caller_link)
         if self.dropped:
             limits = f"at most {EVENTS_PER_SECOND} a second and {MAX_EVENT_BYTES // 1024} kB are passed on"
             self._caller_link.emit(LogEvent("warning", f"{self.dropped} messages of this call were dropped: {limits}"))
 
     def _emit(self, event: CallEvent, link: ClientLink) -> None:
-        """Counted before it is cleaned, which takes much longer, and after, because what is hidden may be shorter."""
+        """Send the event within the byte limit, measured before cleaning, which is costly, and after it."""
         if self._sent_bytes < MAX_EVENT_BYTES:
             event = _to_json_event(event)
-            written = to_json(event)
-            size = len(written)
-            if written.count(b'"') > 2 * MAX_EVENT_TEXTS:  # each would be looked at by itself
+            encoded = to_json(event)
+            size = len(encoded)
+            if encoded.count(b'"') > 2 * MAX_EVENT_TEXTS:  # each text would be redacted by itself
                 self.dropped += 1
                 return
             if self._sent_bytes + size <= MAX_EVENT_BYTES:
@@ -136,12 +122,12 @@ class ThrottledLink:
                 return LogEvent(level, self._redact_spread(self._clean_value(data)), logger)
 
     def _clean_text(self, text: str) -> str:
-        """A secret may come in pieces, one with each event."""
+        """Sanitize and redact as part of a stream: a secret may be split over several events."""
         text = clean_text(text)
         return text if self._redactor is None else self._redactor.redact_next(text)
 
     def _clean_key(self, key: str) -> str:
-        """No piece: it stands between two values."""
+        """Sanitize and redact by itself: keys stand between values, and are no part of the stream of texts."""
         key = clean_text(key)
         return key if self._redactor is None else self._redactor.redact_text(key)
 
@@ -157,21 +143,21 @@ class ThrottledLink:
                 return value
 
     def _redact_spread(self, value: Json) -> Json:
-        """Without a secret that is spread over the parts of one value, such as a list of bytes."""
+        """Redact a secret that is spread over the parts of one value, such as a list of bytes."""
         if self._redactor is None or not isinstance(value, dict | list):
             return value
         return msgspec.json.decode(self._redactor.redact_json(to_json(value)))
 
     def _clean_question(self, question: Question) -> Question:
-        stated = to_json(question)
-        clean = TextSanitizer().clean_json(stated)
+        original = to_json(question)
+        clean = TextSanitizer().clean_json(original)
         if self._redactor is not None:
             clean = self._redactor.redact_json(clean)
-        return question if clean == stated else msgspec.json.decode(clean, type=type(question))
+        return question if clean == original else msgspec.json.decode(clean, type=type(question))
 
 
 def _to_json_event(event: CallEvent) -> CallEvent:
-    """In words of JSON, whatever an author put into it."""
+    """Convert what the author put into the event to JSON types; raises where that is impossible."""
     match event:
         case ProgressEvent(message=None):
             return event

@@ -18,11 +18,11 @@ _REPEAT_SECONDS = 1.0
 
 
 class Deadline:
-    """Cancels the running task when time is up, and again until it ends; armed only once the tool has to wait."""
+    """Cancels the task of one call when its time is up, and again every second until it ends."""
 
     __slots__ = ("_holds", "_loop", "_remaining", "_task", "_timer", "cancel_count", "seconds")
 
-    _loop: asyncio.AbstractEventLoop  # asked for once: each time costs a system call
+    _loop: asyncio.AbstractEventLoop  # kept, because get_running_loop costs a system call (getpid)
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -33,14 +33,14 @@ class Deadline:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """The tool waits for something: time counts from now on."""
+        """Count the time from now on, in the current task; called when the tool first has to wait."""
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task(self._loop)
         if not self._holds:
             self._arm(self._remaining)
 
     def stop(self) -> None:
-        """The tool has ended; its task is no longer to be cancelled for us."""
+        """Disarm: the tool has ended. Takes back the cancellations of the task that the deadline caused."""
         if self._timer is not None:
             self._timer.cancel()
         task, self._task = self._task, None
@@ -50,18 +50,18 @@ class Deadline:
 
     @property
     def remaining(self) -> float:
-        """How many seconds there still are."""
+        """Seconds that are left."""
         if self._timer is None or self._holds:
             return self._remaining
         return max(0.0, self._timer.when() - self._loop.time())
 
     def grace_is_over(self) -> bool:
-        """Whether the tool was told twice: its time to clean up is over too."""
+        """Whether the tool was cancelled twice: its time to clean up is over too."""
         return self.cancel_count > 1
 
     @contextmanager
     def hold(self) -> Generator[None, None, None]:
-        """Time does not count meanwhile: whoever asks a person has a deadline of its own for that."""
+        """Stop the clock inside the block, as for a question to a person, which has a deadline of its own."""
         self._holds += 1
         if self._timer is not None and self._holds == 1:
             self._remaining = max(0.0, self._timer.when() - self._loop.time())

@@ -1,4 +1,8 @@
-"""`FunctionExecutor`: owns the thread pool, the worker pool and the watchdog, and makes a runner for each tool."""
+"""`FunctionExecutor`: owns the thread pool, the worker pool and the watchdog, and makes a runner for each tool.
+
+Async functions run in the event loop, sync ones in the thread pool, isolated ones in worker processes. A function that
+is found to block the loop or to hang in threads continues in a worker process, if it keeps no state in memory.
+"""
 
 import os
 import re
@@ -26,69 +30,18 @@ _SECRET_FILE = re.compile(r"TOOLHALL_[A-Z_]+_FILE")
 
 
 class ExecutorLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of everything there is."""
+    """Limits of everything that runs functions."""
 
     threads: int
     default_timeout: float  # for a tool that states no timeout
     worker_limits: WorkerLimits = WorkerLimits()
-    egress_allow: tuple[str, ...] = ()  # private hosts that tools may reach by the hall's own client
-    environment_variables: tuple[str, ...] = ()  # of the environment, that worker processes see besides the usual ones
+    egress_allow: tuple[str, ...] = ()  # private hosts that tools may reach through the egress client
+    environment_variables: tuple[str, ...] = ()  # names that worker processes inherit besides the usual ones
     hidden_paths: tuple[str, ...] = ()  # paths that worker processes cannot open
 
 
-class ExecutorSettings(Protocol):
-    """What the configuration says of it."""
-
-    @property
-    def threads(self) -> int:
-        """How many sync tools run at once."""
-        ...
-
-    @property
-    def call_timeout(self) -> float:
-        """Seconds for a tool that states none."""
-        ...
-
-    @property
-    def max_output_bytes(self) -> int:
-        """The largest result that is passed on."""
-        ...
-
-    @property
-    def data(self) -> str | None:
-        """The folder that the hall keeps its own files in."""
-        ...
-
-    @property
-    def egress_allow(self) -> tuple[str, ...]:
-        """Private hosts that may be reached from here."""
-        ...
-
-
-def limits_from_config(settings: ExecutorSettings) -> ExecutorLimits:
-    """As configured."""
-    limits = WorkerLimits(
-        result_bytes=2 * settings.max_output_bytes + 65_536
-    )  # bytes grow when they are written as text
-    allow = settings.egress_allow
-    return ExecutorLimits(
-        threads=settings.threads,
-        default_timeout=settings.call_timeout,
-        worker_limits=limits,
-        egress_allow=allow,
-        hidden_paths=hidden_paths(settings.data, os.environ),
-    )
-
-
-def hidden_paths(data: str | None, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The data folder, and the files and credentials that the hall is told its secrets by; all absolute."""
-    named = [value for name, value in environment.items() if _SECRET_FILE.fullmatch(name)]
-    paths = [data, environment.get("CREDENTIALS_DIRECTORY"), *named]
-    return tuple(os.path.realpath(path) for path in paths if path)
-
-
 class FunctionExecutor:
-    """Finds for every definition who runs it."""
+    """Makes the runner of every definition, and owns what the runners share."""
 
     def __init__(self, limits: ExecutorLimits, tool_of_frame: Callable[[FrameType], str | None]) -> None:
         self.thread_pool = ThreadPool(limits.threads)
@@ -101,22 +54,22 @@ class FunctionExecutor:
         self.egress = LazyEgressClient(limits.egress_allow)
         self._functions: dict[str, tuple[Definition, FunctionRunner]] = {}
         self.lifespans = Lifespans()
-        self.allows_fallback = True  # a function that blocks the loop may go on in a process of its own
+        self.allows_fallback = True  # a function that blocks the loop may continue in a worker process
 
     def runner_for(self, definition: Definition, code_sha256: str = "") -> Runner:
-        """Who runs it; BadDeclaration for an isolated tool that no other process can find.
+        """The runner of this definition; raises BadDeclaration for an isolated tool that a worker cannot import.
 
-        A process of its own runs only code of this digest, where there is one.
+        If `code_sha256` is given, a worker process refuses to run code with another digest.
         """
         if definition.body.isolated:
             return self._process_runner(function_ref_for(definition.body), code_sha256)
-        elsewhere = partial(self._fallback_runner, definition, code_sha256)
-        runner = FunctionRunner(definition.body, self.thread_pool, elsewhere, self.egress)
+        make_fallback = partial(self._fallback_runner, definition, code_sha256)
+        runner = FunctionRunner(definition.body, self.thread_pool, make_fallback, self.egress)
         self._functions[str(definition.tool.id)] = definition, runner
         return runner
 
     def metrics(self) -> Iterator[Metric]:
-        """What an operator can watch of it."""
+        """The metrics of calls, threads and worker processes."""
         yield Metric("toolhall_calls_running", "gauge", "Tools that run now.", lambda: self.activity.running)
         yield Metric(
             "toolhall_loop_stalls_total", "counter", "Times the loop stood still.", lambda: self.watchdog.stalls
@@ -128,15 +81,15 @@ class FunctionExecutor:
         yield Metric("toolhall_workers_lost_total", "counter", "Worker processes ended.", lambda: self.worker_pool.lost)
 
     def close(self) -> None:
-        """End the watch, the workers, and the threads that are idle."""
+        """Stop the watchdog, kill the workers, and let idle threads end."""
         self.watchdog.close()
         self.worker_pool.close()
         self.thread_pool.close()
 
     def _fallback_runner(self, definition: Definition, code_sha256: str) -> Runner | None:
-        """A process of its own, for a tool that would not notice: what it keeps in memory would be lost."""
-        address = stateless_function_ref_for(definition.body) if self.allows_fallback else None
-        return None if address is None else self._process_runner(address, code_sha256)
+        """A process runner for a tool without state in memory, which would be lost; None for any other."""
+        ref = stateless_function_ref_for(definition.body) if self.allows_fallback else None
+        return None if ref is None else self._process_runner(ref, code_sha256)
 
     def _process_runner(self, ref: FunctionRef, code_sha256: str) -> ProcessRunner:
         return ProcessRunner(ref, self.worker_pool, self._default_timeout, self.egress, code_sha256)
@@ -145,3 +98,51 @@ class FunctionExecutor:
         if tool in self._functions:
             definition, runner = self._functions[tool]
             runner.record_loop_block(definition.tool)
+
+
+class ExecutorSettings(Protocol):
+    """The settings that `limits_from_config` reads from `Config`, which lies above this package."""
+
+    @property
+    def threads(self) -> int:
+        """How many sync tools run at once."""
+        ...
+
+    @property
+    def call_timeout(self) -> float:
+        """Seconds for a tool that states no timeout."""
+        ...
+
+    @property
+    def max_output_bytes(self) -> int:
+        """The largest result of a tool."""
+        ...
+
+    @property
+    def data(self) -> str | None:
+        """The data folder of the hall."""
+        ...
+
+    @property
+    def egress_allow(self) -> tuple[str, ...]:
+        """Private hosts that tools may reach."""
+        ...
+
+
+def limits_from_config(settings: ExecutorSettings) -> ExecutorLimits:
+    """The limits that follow from the configuration and the environment of this process."""
+    return ExecutorLimits(
+        threads=settings.threads,
+        default_timeout=settings.call_timeout,
+        # Twice the result, because bytes grow when they are written as text.
+        worker_limits=WorkerLimits(result_bytes=2 * settings.max_output_bytes + 65_536),
+        egress_allow=settings.egress_allow,
+        hidden_paths=hidden_paths(settings.data, os.environ),
+    )
+
+
+def hidden_paths(data: str | None, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Real paths of the data folder, and of the files and credentials from which the hall reads its secrets."""
+    named = [value for name, value in environment.items() if _SECRET_FILE.fullmatch(name)]
+    paths = [data, environment.get("CREDENTIALS_DIRECTORY"), *named]
+    return tuple(os.path.realpath(path) for path in paths if path)

@@ -1,4 +1,8 @@
-"""`FunctionRef`: names a tool's function by module, file and attribute path, so that another process can import it."""
+"""`FunctionRef`: names a tool's function by module, file and attribute path, so that another process can import it.
+
+`function_ref_for` makes the reference in the hall, and refuses functions that cannot be found again, with the fix.
+`load_function` resolves it in a worker process.
+"""
 
 import importlib
 import importlib.util
@@ -17,7 +21,10 @@ _MOVE_TO_FILE = "move it to a file of its own and import it"
 
 
 class FunctionRef(msgspec.Struct, frozen=True):
-    """`steps` lead from the module to the function; with `make`, all but the last name a toolkit's class to make."""
+    """A function as a path of attributes: `steps` lead from the module to it.
+
+    With `make`, all steps but the last name a toolkit class, of which the worker makes an instance.
+    """
 
     module: str
     file: str
@@ -26,7 +33,7 @@ class FunctionRef(msgspec.Struct, frozen=True):
 
 
 def function_ref_for(body: FunctionBody) -> FunctionRef:
-    """Where this body is found again; BadDeclaration says what to change where it is not."""
+    """The reference of this body; raises BadDeclaration, with the fix, if another process could not import it."""
     function = body.function
     if sys.platform != "linux":
         raise BadDeclaration(f"tool '{function.__name__}': isolated=True works on Linux only; leave it out here")
@@ -42,16 +49,16 @@ def function_ref_for(body: FunctionBody) -> FunctionRef:
     )
     if "<locals>" in steps:
         raise _not_importable(function, "it is made inside a function; move it to the top of its module")
-    address = FunctionRef(module.__name__, str(Path(file).resolve()), steps, make)
+    ref = FunctionRef(module.__name__, str(Path(file).resolve()), steps, make)
     if not make and _resolve(module, steps) != function:
         raise _not_importable(
             function, f"{module.__name__} holds something else under the name {'.'.join(steps)}; rename one"
         )
-    return address
+    return ref
 
 
 def stateless_function_ref_for(body: FunctionBody) -> FunctionRef | None:
-    """Where it is found again, for a body that would not notice: no toolkit with a memory or a lifespan of its own."""
+    """The reference of a body whose toolkit has no state and no lifespan, so that it can move; None for any other."""
     owner = getattr(body.function, "__self__", None)
     try:
         return None if getattr(owner, "__dict__", None) or hasattr(owner, "__aenter__") else function_ref_for(body)
@@ -60,7 +67,7 @@ def stateless_function_ref_for(body: FunctionBody) -> FunctionRef | None:
 
 
 def load_module(ref: FunctionRef) -> ModuleType:
-    """Import the module in this process, by its name where that leads to the same file, else from the file."""
+    """Import the module in this process: by name if that leads to the same file, else from the file."""
     known = sys.modules.get(ref.module)
     if known is not None:
         return known
@@ -76,7 +83,7 @@ def load_module(ref: FunctionRef) -> ModuleType:
 
 
 def load_function(ref: FunctionRef, instances: dict[tuple[str, ...], Any]) -> Any:
-    """The function itself; a toolkit that must be made is made once and kept in `made`."""
+    """The function; a toolkit that must be made is made once and kept in `instances`, by its path."""
     module = load_module(ref)
     if not ref.make:
         return _resolve(module, ref.steps)
@@ -87,7 +94,7 @@ def load_function(ref: FunctionRef, instances: dict[tuple[str, ...], Any]) -> An
 
 
 def _is_importable(ref: FunctionRef) -> bool:
-    """Whether its name leads to its file, and not to a namesake or nowhere."""
+    """Whether the module name resolves to this file, and not to another file or to nothing."""
     try:
         found = importlib.util.find_spec(ref.module)
     except (ImportError, ValueError):
@@ -96,7 +103,7 @@ def _is_importable(ref: FunctionRef) -> bool:
 
 
 def _attribute_path(body: FunctionBody, module: ModuleType) -> tuple[tuple[str, ...], bool]:
-    """Through the variable that holds the toolkit, or through its class if the toolkit was made from that."""
+    """The path of a method and `make`: through the module variable that holds the toolkit, or through its class."""
     function: Any = body.function
     owner, name = function.__self__, function.__name__
     for variable, held in vars(module).items():

@@ -1,4 +1,8 @@
-"""`FunctionRunner`: runs a tool that is a Python function, async ones in the event loop and sync ones in a thread."""
+"""`FunctionRunner`: runs a tool that is a Python function, async ones in the event loop and sync ones in a thread.
+
+A function that left MAX_ABANDONED_THREADS threads hanging, or blocked the loop MAX_LOOP_BLOCKS times for long, is moved
+to the fallback runner (a worker process), or refused if it has none.
+"""
 
 import asyncio
 import logging
@@ -21,16 +25,13 @@ from toolhall.registry.snapshot import Runner
 from toolhall.schema.types import to_json
 
 MAX_ABANDONED_THREADS = 4  # threads that a tool may leave hanging
-MAX_LOOP_BLOCKS = 3  # times that an async tool may hold up everybody for long
+MAX_LOOP_BLOCKS = 3  # times that an async tool may block the loop for long
 _EGRESS = LazyEgressClient()
 _log = logging.getLogger("toolhall.run")
 
 
 class FunctionRunner:
-    """Binds the checked arguments to the function's parameters and calls it.
-
-    A tool that cannot be trusted with our threads or our loop is moved `elsewhere`, if there is such a place.
-    """
+    """Binds the validated arguments to the function's parameters and calls it."""
 
     __slots__ = ("_body", "_egress", "_fallback", "_loop_blocks", "_make_fallback", "_thread_pool", "is_interactive")
 
@@ -50,7 +51,7 @@ class FunctionRunner:
         self.is_interactive = body.takes_context
 
     def run(self, tool: Tool, call: Call, arguments: JsonObject, deadline: PausableDeadline) -> Awaitable[object]:
-        """The function's return value."""
+        """Call the function; the awaitable gives its return value."""
         if self._fallback is not None:
             return self._fallback.run(tool, call, arguments, deadline)
         body = self._body
@@ -65,7 +66,7 @@ class FunctionRunner:
         return body.function(**bound)  # type: ignore[no-any-return]
 
     def record_loop_block(self, tool: Tool) -> None:
-        """It held up the loop for long; the third time it is moved."""
+        """Count that the tool blocked the loop for long; the third time, move it to the fallback runner."""
         self._loop_blocks += 1
         if self._loop_blocks >= MAX_LOOP_BLOCKS and self._fallback is None and self._switch_to_fallback():
             _log.warning("tool %s blocks the loop again and again: it runs in a process of its own now", tool.id)
@@ -83,12 +84,16 @@ class FunctionRunner:
         return self._fallback is not None
 
     async def _run_in_thread(self, tool: Tool, call: Call, bound: JsonObject, deadline: PausableDeadline) -> object:
-        """A thread cannot be stopped: when the call ends early the context says so, and its result is dropped."""
+        """Run the function in a thread, which cannot be stopped.
+
+        If the call ends first, `context.cancelled` tells the function so, its events go nowhere, and its result is
+        dropped.
+        """
         loop = asyncio.get_running_loop()
-        told = call.link
-        link = _ThreadLink(told.link if isinstance(told, ThrottledLink) else told, loop)
+        client_link = call.link
+        link = _ThreadLink(client_link.link if isinstance(client_link, ThrottledLink) else client_link, loop)
         context = Context(
-            told.rebind(link) if isinstance(told, ThrottledLink) else link,
+            client_link.rebind(link) if isinstance(client_link, ThrottledLink) else link,
             caller_for_tool(call),
             tool.name,
             equipment=call.credentials,
@@ -104,12 +109,12 @@ class FunctionRunner:
 
 
 def _grace_seconds(deadline: PausableDeadline) -> float:
-    """A thread whose deadline has passed is lost at once; that of a cancelled call may end in its own time first."""
+    """Seconds until the thread is abandoned: none after its deadline, the tool's whole time for a cancelled call."""
     return 0.0 if not isinstance(deadline, Deadline) or deadline.cancel_count else deadline.seconds
 
 
 def _call_in_thread(work: Callable[[], object]) -> object:
-    """A future cannot carry StopIteration, and must not carry a call to exit into the loop."""
+    """Call the function; a future cannot carry StopIteration, and must not carry SystemExit into the loop."""
     try:
         return work()
     except StopIteration as error:
@@ -121,7 +126,7 @@ def _call_in_thread(work: Callable[[], object]) -> object:
 
 
 class _ThreadLink:
-    """Hands events of a tool in a thread over to the loop, as long as its call runs."""
+    """The client link of a tool in a thread: hands its events to the loop, until its call ends."""
 
     def __init__(self, link: ClientLink, loop: asyncio.AbstractEventLoop) -> None:
         self._link = link
@@ -129,7 +134,7 @@ class _ThreadLink:
         self.ended = False
 
     def emit(self, event: CallEvent) -> None:
-        to_json(event)  # what cannot be written fails here, in the tool, and not later in the loop
+        to_json(event)  # an event that is not JSON fails here, in the tool, and not later in the loop
         self._loop.call_soon_threadsafe(self._deliver, event)
 
     def _deliver(self, event: CallEvent) -> None:

@@ -1,4 +1,7 @@
-"""`HealthChecks`: runs the `health_check` of toolkits, each with a timeout, one at a time and cached for a second."""
+"""`HealthChecks`: runs the `health_check` of toolkits, with a timeout, and caches each result for a second.
+
+At most one run of each check is in progress: a check that hangs is not started again, and its toolkit is unhealthy.
+"""
 
 import asyncio
 import inspect
@@ -10,18 +13,18 @@ from toolhall.authoring.definition import Definition
 from toolhall.execution.thread_pool import ThreadPool
 
 HEALTHY, DEGRADED, UNHEALTHY = STATES = ("healthy", "degraded", "unhealthy")
-CHECK_SECONDS = 1.5  # whoever asks how a server is waits 2 seconds for the whole answer
-_CACHE_SECONDS = 1.0  # anybody may ask how a server is; the tools are not asked more often than this
+CHECK_SECONDS = 1.5  # a hall waits 2 seconds for the whole health response (PROBE_TIMEOUT_SECONDS)
+_CACHE_SECONDS = 1.0  # the health endpoint needs no credential; checks run no more often than this
 _log = logging.getLogger("toolhall.health")
 
 
 def worst_state(states: Iterable[str]) -> str:
-    """The state of a whole that is made of these."""
+    """The worst of these states; healthy if there are none."""
     return max(states, key=STATES.index, default=HEALTHY)
 
 
 class HealthChecks:
-    """One that fails, hangs or says nothing of sense is not healthy; one that still hangs is not asked again."""
+    """Runs health checks; one that raises or hangs is unhealthy, one with an unknown result degraded."""
 
     def __init__(self, threads: ThreadPool, seconds: float = CHECK_SECONDS) -> None:
         self._threads = threads
@@ -29,18 +32,18 @@ class HealthChecks:
         self._checks: dict[Callable[[], Any], _CheckState] = {}
 
     async def states(self, definitions: Iterable[Definition]) -> dict[str, str]:
-        """By toolkit; what has no check of its own is healthy."""
-        found: dict[str, dict[Callable[[], Any], str]] = {}
+        """The state of each toolkit; one without a check is healthy."""
+        by_toolkit: dict[str, dict[Callable[[], Any], str]] = {}
         for definition in definitions:
-            checks = found.setdefault(definition.tool.id.toolkit, {})
+            checks = by_toolkit.setdefault(definition.tool.id.toolkit, {})
             if definition.health_check is not None:
                 checks[definition.health_check] = definition.tool.id.toolkit
-        each = {check: name for checks in found.values() for check, name in checks.items()}
-        states = dict(zip(each, await asyncio.gather(*map(self._current_state, each, each.values())), strict=True))
-        return {toolkit: worst_state(states[check] for check in checks) for toolkit, checks in found.items()}
+        names = {check: name for checks in by_toolkit.values() for check, name in checks.items()}
+        states = dict(zip(names, await asyncio.gather(*map(self._current_state, names, names.values())), strict=True))
+        return {toolkit: worst_state(states[check] for check in checks) for toolkit, checks in by_toolkit.items()}
 
     async def close(self) -> None:
-        """End the checks that hang."""
+        """Cancel the checks that still run."""
         hanging = [check.running for check in self._checks.values() if check.running is not None]
         for task in hanging:
             task.cancel()
@@ -75,18 +78,18 @@ class HealthChecks:
             check.fresh_until = asyncio.get_running_loop().time() + _CACHE_SECONDS
 
     async def _call_check(self, health: Callable[[], Any], name: str) -> object:
-        """A check that is no coroutine may take as long as it likes, so it runs in a thread."""
-        asked: Awaitable[object]
+        """Call the check; one that is no coroutine function may block, so it runs in a thread."""
+        running: Awaitable[object]
         if inspect.iscoroutinefunction(health):
-            asked = health()
+            running = health()
         else:
-            asked = self._threads.run(f"the health_check of {name}", health, lambda: 0.0)
-        said = await asked
-        return await said if inspect.isawaitable(said) else said
+            running = self._threads.run(f"the health_check of {name}", health, lambda: 0.0)
+        result = await running
+        return await result if inspect.isawaitable(result) else result
 
 
 class _CheckState:
-    """What was last heard, and until when that is good."""
+    """The last result of one check, until when it is fresh, and the run in progress."""
 
     __slots__ = ("fresh_until", "name", "running", "state")
 
@@ -98,6 +101,6 @@ class _CheckState:
 
 
 def _parse_status(result: object) -> str:
-    """Its word for itself; one that nobody knows is no reason to keep calls away."""
+    """The state that a check returned; degraded for an unknown one, which is no reason to keep calls away."""
     state = result.get("status") if isinstance(result, dict) else result
     return state if isinstance(state, str) and state in STATES else DEGRADED

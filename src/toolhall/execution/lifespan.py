@@ -19,7 +19,7 @@ from toolhall.authoring.definition import Definition
 from toolhall.model.errors import LifespanFailed
 
 LEAVE_SECONDS = 5.0  # for one toolkit: one that hangs must not hold up the end of the process
-SLOW_ENTER_SECONDS = 10.0  # of entering, after which the log says who is waited for
+SLOW_ENTER_SECONDS = 10.0  # of entering, after which the log names the toolkit
 _log = logging.getLogger("toolhall.lifespan")
 ContextFactory: TypeAlias = Callable[[], AbstractAsyncContextManager[Any]]
 
@@ -36,11 +36,11 @@ class Lifespans:
         self._stop = asyncio.Event()
 
     def add(self, name: str, factory: ContextFactory) -> None:
-        """Enter this too, after those that were added before; `name` is what an error calls it."""
+        """Enter this context too, after those added before; `name` is its name in errors and in the log."""
         self._members.append((name, factory))
 
     def add_toolkits(self, definitions: Iterable[Definition]) -> None:
-        """Enter the toolkits of these tools, each once; workers enter those of isolated tools."""
+        """Enter the toolkits of these tools, each once; those of isolated tools are entered in their workers."""
         for definition in definitions:
             context = definition.lifespan
             if context is not None and not definition.body.isolated and id(context) not in self._known:
@@ -48,7 +48,7 @@ class Lifespans:
                 self.add(f"toolkit '{definition.tool.id.toolkit}'", _factory_of(context))
 
     def find_unknown_toolkit(self, definitions: Iterable[Definition]) -> str | None:
-        """The name of a toolkit that would have to be entered and is not known yet."""
+        """The name of a toolkit among these that has a lifespan and was not added yet."""
         for each in definitions:
             if each.lifespan is not None and not each.body.isolated and id(each.lifespan) not in self._known:
                 return each.tool.id.toolkit
@@ -56,11 +56,11 @@ class Lifespans:
 
     @property
     def entered(self) -> bool:
-        """Whether `enter` was called, and neither `leave` since nor the end of its loop left them again."""
+        """Whether `enter` was called, and neither `leave` nor the end of its loop has left everything again."""
         return self._loop is not None and not self._loop.is_closed()
 
     async def enter(self) -> None:
-        """Enter everything, unless that is done; LifespanFailed once what was entered before has been left again."""
+        """Enter everything, unless that is done. If one fails, leave those entered before and raise LifespanFailed."""
         loop = self._loop = asyncio.get_running_loop()
         if self._task is None or self._task.done() or self._task.get_loop() is not loop:
             if not self._members:
@@ -78,7 +78,7 @@ class Lifespans:
             raise
 
     async def leave(self) -> None:
-        """Leave everything in reverse order; one that fails is logged, and keeps no other from being left."""
+        """Leave everything in reverse order; a failure is logged, and the others are still left."""
         task, self._task, self._loop = self._task, None, None
         if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
             return  # a loop that has ended cancelled the task, and so left everything

@@ -1,4 +1,8 @@
-"""`ProcessRunner`: runs a tool in a worker process, which is killed when the call is cancelled or times out."""
+"""`ProcessRunner`: runs a tool in a worker process, which is killed when the call is cancelled or times out.
+
+One call has one worker at a time. The runner sends `RunCall`, relays events and questions to the client, and turns the
+worker's final message, or its exit code, into the result or an error.
+"""
 
 import logging
 import math
@@ -9,6 +13,7 @@ import msgspec
 
 from toolhall.authoring.context import PausableDeadline
 from toolhall.egress.lazy_client import LazyEgressClient
+from toolhall.execution.client_link import CLIENT_FEATURES
 from toolhall.execution.function_ref import FunctionRef
 from toolhall.execution.worker_pool import WorkerPool
 from toolhall.execution.worker_process import ProtocolViolation, WorkerExited, WorkerHandle
@@ -41,16 +46,15 @@ from toolhall.model.messages import Call, CallEvent, InputRequiredSignal, LogEve
 from toolhall.model.tool import Tool
 
 _EGRESS = LazyEgressClient()
-_CLIENT_FEATURES = ("elicitation", "elicitation.url", "sampling", "roots")
 _log = logging.getLogger("toolhall.run")
 
 
 class WorkerToolError(Exception):
-    """The tool's own exception, which stayed in its process; the message is its traceback."""
+    """An exception of the tool that stayed in its process; the message is the traceback, for the log."""
 
 
 class ProcessRunner:
-    """One call, one worker; when the call is cancelled or its time is up, the worker is killed."""
+    """Runs one function in workers of a pool."""
 
     __slots__ = ("_code_sha256", "_default_timeout", "_egress", "_ref", "_worker_pool")
 
@@ -63,57 +67,69 @@ class ProcessRunner:
         code_sha256: str = "",
     ) -> None:
         self._ref = ref
-        self._code_sha256 = code_sha256  # of the function that was registered; "": whatever is there now runs
+        self._code_sha256 = code_sha256  # of the function that was registered; "": any version of it runs
         self._worker_pool = worker_pool
         self._egress = egress
         self._default_timeout = default_timeout  # for tools that state no timeout
 
     def run(self, tool: Tool, call: Call, arguments: JsonObject, deadline: PausableDeadline) -> Awaitable[object]:
-        """What the function returned, there."""
+        """Run the function in a worker; the awaitable gives its return value."""
         return self._run(tool, call, arguments, deadline)
 
     async def _run(self, tool: Tool, call: Call, arguments: JsonObject, deadline: PausableDeadline) -> object:
-        name, sound = str(tool.id), False
-        seconds = math.ceil(tool.timeout or self._default_timeout) + 1
-        child = await self._worker_pool.acquire(self._ref, name, deadline)
-        child.output.tool = name
+        name, healthy = str(tool.id), False
+        cpu_seconds = math.ceil(tool.timeout or self._default_timeout) + 1
+        worker = await self._worker_pool.acquire(self._ref, name, deadline)
+        worker.output.tool = name
         try:
             if call.credentials is not None:
-                child.output.hide_secrets(call.credentials.secret_values)
-            can = tuple(filter(call.link.can, _CLIENT_FEATURES))
-            supply, allow, code = credentials_to_payload(call.credentials), self._egress.allow, self._code_sha256
-            work = RunCall(self._ref, tool.name, arguments, caller_for_tool(call), can, seconds, supply, allow, code)
-            await child.send(work)
-            end, asking = await _relay_messages(child, call, deadline)
-            sound = not isinstance(end, ExceptionReport) or not end.spent
+                worker.output.hide_secrets(call.credentials.secret_values)
+            await worker.send(
+                RunCall(
+                    self._ref,
+                    tool.name,
+                    arguments,
+                    caller_for_tool(call),
+                    tuple(filter(call.link.can, CLIENT_FEATURES)),
+                    cpu_seconds,
+                    credentials_to_payload(call.credentials),
+                    self._egress.allow,
+                    self._code_sha256,
+                )
+            )
+            final, input_required = await _relay_messages(worker, call, deadline)
+            healthy = not isinstance(final, ExceptionReport) or not final.spent
         except ProtocolViolation as error:
-            raise WorkerToolError("its process does not speak as a worker does") from error
+            raise WorkerToolError("its process sends messages that no worker sends") from error
         except WorkerExited:
-            raise await _crash_error(child, name, seconds) from None
+            raise await _crash_error(worker, name, cpu_seconds) from None
         finally:
-            self._worker_pool.release(child, self._ref, name, healthy=sound)
-        if isinstance(end, InputRequiredReport) and asking is not None:
-            raise asking
-        return _unwrap_result(end, name, self._worker_pool.limits)
+            self._worker_pool.release(worker, self._ref, name, healthy=healthy)
+        if isinstance(final, InputRequiredReport) and input_required is not None:
+            raise input_required
+        return _unwrap_result(final, name, self._worker_pool.limits)
 
 
 async def _relay_messages(
     worker: WorkerHandle, call: Call, deadline: PausableDeadline
 ) -> tuple[FinalMessage, InputRequiredSignal | None]:
-    """Pass on what the tool says and asks, until it ends."""
-    asking: InputRequiredSignal | None = None
+    """Relay events and questions of the tool to the client until its final message.
+
+    Also returns the signal of a question that the client answers with a later call.
+    """
+    input_required: InputRequiredSignal | None = None
     while True:
         report = await worker.receive()
         match report:
             case EventReport():
                 call.link.emit(_to_event(report))
             case QuestionRequest():
-                replied, asking = await _ask_client(report, call, deadline)
-                await worker.send(replied)
+                reply, input_required = await _ask_client(report, call, deadline)
+                await worker.send(reply)
             case WorkerReady() | ImportFailure():
-                raise ProtocolViolation  # it said so before
+                raise ProtocolViolation  # these only come once, in the handshake
             case _:
-                return report, asking
+                return report, input_required
 
 
 def _to_event(report: EventReport) -> CallEvent:
@@ -129,44 +145,44 @@ async def _ask_client(
         if questions.retry_ms is not None:
             await call.link.detach(questions.retry_ms)
             return QuestionReply(questions.number), None
-        asked = from_typed_values(questions.asked)
+        decoded = from_typed_values(questions.asked)
         with deadline.hold():
-            return QuestionReply(questions.number, to_typed_values(await call.link.ask(asked))), None
-    except InputRequiredSignal as asking:
-        return QuestionReply(questions.number, later=True), asking
+            return QuestionReply(questions.number, to_typed_values(await call.link.ask(decoded))), None
+    except InputRequiredSignal as required:
+        return QuestionReply(questions.number, later=True), required
     except ToolhallError as error:
         return QuestionReply(questions.number, error=encode_error(error)), None
     except (msgspec.ValidationError, ValueError) as error:
         raise ProtocolViolation from error
 
 
-def _unwrap_result(end: FinalMessage, tool: str, limits: WorkerLimits) -> object:
-    match end:
+def _unwrap_result(final: FinalMessage, tool: str, limits: WorkerLimits) -> object:
+    match final:
         case ResultReport():
-            return decode_result(end)
+            return decode_result(final)
         case ErrorReport():
-            raise decode_error(end)
+            raise decode_error(final)
         case UnserializableResult():
-            _log.error("tool %s returned what cannot be written as JSON:\n%s", tool, end.trace)
+            _log.error("tool %s returned what cannot be written as JSON:\n%s", tool, final.trace)
             raise BadOutput("the tool returned something that cannot be written as JSON")
         case OversizedResult():
-            _log.error("tool %s returned %d bytes", tool, end.size)
-            raise BadOutput(f"the tool returned {end.size} bytes; that is more than is passed on")
+            _log.error("tool %s returned %d bytes", tool, final.size)
+            raise BadOutput(f"the tool returned {final.size} bytes; that is more than is passed on")
         case ExceptionReport(memory=True):
-            _log.error("tool %s used up its memory:\n%s", tool, end.trace)
+            _log.error("tool %s used up its memory:\n%s", tool, final.trace)
             raise Crashed(f"the tool was stopped: it used more than {_format_bytes(limits.memory)} of memory")
         case ExceptionReport():
-            raise WorkerToolError(end.trace)
+            raise WorkerToolError(final.trace)
         case InputRequiredReport():
-            raise WorkerToolError("the tool ended as if it had asked something, and it had not")
+            raise WorkerToolError("the tool ended as if it had asked a question, but it had not")
 
 
-async def _crash_error(worker: WorkerHandle, tool: str, seconds: int) -> Crashed:
+async def _crash_error(worker: WorkerHandle, tool: str, cpu_seconds: int) -> Crashed:
     code = await worker.wait_exit_code()
     if code is None:
         cause = "it no longer answers"
     elif code == -signal.SIGXCPU:
-        cause = f"it used more than {seconds} seconds of CPU"
+        cause = f"it used more than {cpu_seconds} seconds of CPU"
     elif code == -signal.SIGKILL:
         cause = "the system killed it, most likely for want of memory"
     elif code < 0:

@@ -25,67 +25,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from toolhall.execution.seccomp import install_filter
+from toolhall.execution.seccomp import PROC, WORKER_NICENESS, install_filter
 from toolhall.execution.worker_protocol import WorkerLimits
-
-# Enough to run Python and to find programs, files, time zones and certificates.
-_PROGRAM_VARIABLES = ("PATH", "VIRTUAL_ENV", "HOME", "USER", "LOGNAME", "TMPDIR", "TMP", "TEMP")
-_LOCALE_VARIABLES = ("LANG", "LANGUAGE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR")
-_ALLOWED_VARIABLES = frozenset((*_PROGRAM_VARIABLES, *_LOCALE_VARIABLES))
-
-
-def worker_environment(environment: Mapping[str, str], extra_names: tuple[str, ...] = ()) -> dict[str, str]:
-    """What of this environment is passed on; `also` names more."""
-    return {
-        name: value
-        for name, value in environment.items()
-        if name in _ALLOWED_VARIABLES or name in extra_names or name.startswith("LC_")
-    }
-
-
-_NICE = 10  # the hall's own loop comes first
-_PROC = Path("/proc")
-
-
-def apply_resource_limits(limits: WorkerLimits) -> None:
-    """Set every limit; they hold for the children of the process too."""
-    os.nice(_NICE)
-    for kind, most in _resource_limits(limits):
-        _, hard = resource.getrlimit(kind)
-        most = most if hard == resource.RLIM_INFINITY else min(most, hard)  # noqa: PLW2901
-        resource.setrlimit(kind, (most, most))
-
-
-def allow_cpu_seconds(seconds: int) -> None:
-    """From now on, so many seconds of CPU; then the process is killed."""
-    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    most = math.ceil(time.process_time()) + seconds
-    resource.setrlimit(resource.RLIMIT_CPU, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
-
-
-def kill_process_group() -> None:
-    """End this process, and every process that it has started and that stayed with it."""
-    os.killpg(os.getpgid(0), signal.SIGKILL)
-
-
-def _resource_limits(limits: WorkerLimits) -> Iterator[tuple[int, int]]:
-    yield resource.RLIMIT_CORE, 0
-    yield resource.RLIMIT_AS, limits.memory
-    yield resource.RLIMIT_NOFILE, limits.files
-    yield resource.RLIMIT_FSIZE, limits.file_bytes
-    if os.getuid() != 0:  # root is never held to it
-        yield resource.RLIMIT_NPROC, _count_user_threads() + limits.processes
-
-
-def _count_user_threads() -> int:
-    """How many threads this user runs: the limit counts all of them, not only ours."""
-    count = 0
-    for process in _PROC.glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if process.stat().st_uid == os.getuid():
-                count += len(os.listdir(process / "task"))  # noqa: PTH208 - only their number counts
-    return count
-
 
 NO_LANDLOCK = "it may trace this user's other programs and read the hall's data folder (Landlock needs Linux 5.19)"
 NO_THREAD_SIGNAL_FILTER = (
@@ -93,27 +34,26 @@ NO_THREAD_SIGNAL_FILTER = (
 )
 NO_SIGNAL_FILTER = "it may signal this user's programs and the hall (Landlock scopes need Linux 6.12)"
 NO_SECCOMP = "it may change the limits and priorities of this user's programs (no seccomp filter on this machine)"
+# Enough to run Python and to find programs, files, time zones and certificates.
+_PROGRAM_VARIABLES = ("PATH", "VIRTUAL_ENV", "HOME", "USER", "LOGNAME", "TMPDIR", "TMP", "TEMP")
+_LOCALE_VARIABLES = ("LANG", "LANGUAGE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR")
+_ALLOWED_VARIABLES = frozenset((*_PROGRAM_VARIABLES, *_LOCALE_VARIABLES))
 _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 24, 38
-# What would let root around the rest: DAC_READ_SEARCH (files by handle), SYS_MODULE, SYS_RAWIO, SYS_PTRACE, SYS_ADMIN,
-# SYS_BOOT, SYS_RESOURCE (its own limits), MKNOD, PERFMON (other programs' memory), BPF.
+# With these, root could get around the rest: DAC_READ_SEARCH (files by handle), SYS_MODULE, SYS_RAWIO, SYS_PTRACE,
+# SYS_ADMIN, SYS_BOOT, SYS_RESOURCE (its own limits), MKNOD, PERFMON (other programs' memory), BPF.
 _DROPPED_CAPABILITIES = (2, 16, 17, 19, 21, 22, 24, 27, 38, 39)
 _CAPABILITY_VERSION = 0x20080522
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same numbers on every architecture that is known here
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same numbers on every architecture
 _GET_VERSION, _PATH_BENEATH = 1, 1
 _SCOPE_SIGNAL = 1 << 1
 _ABI_REFER, _ABI_TRUNCATE, _ABI_SCOPE = 2, 3, 6
 _WRITE_FILE, _READ_FILE, _REMOVE_DIR, _REMOVE_FILE = 1 << 1, 1 << 2, 1 << 4, 1 << 5
 _MAKE_CHAR, _MAKE_DIR, _MAKE_REG, _MAKE_SOCK, _MAKE_FIFO, _MAKE_BLOCK, _MAKE_SYM = (1 << bit for bit in range(6, 13))
 _REFER, _TRUNCATE = 1 << 13, 1 << 14
-_DEVICE_RIGHTS = _MAKE_CHAR | _MAKE_BLOCK  # never granted
+_DEVICE_RIGHTS = _MAKE_CHAR | _MAKE_BLOCK  # handled, so that they are denied, and never granted
 _FOLDER_RIGHTS = _REMOVE_DIR | _REMOVE_FILE | _MAKE_DIR | _MAKE_REG | _MAKE_SOCK | _MAKE_FIFO | _MAKE_SYM | _REFER
 _FILE_RIGHTS = _WRITE_FILE | _READ_FILE | _TRUNCATE
 _READ_ONLY_PATHS = ("/sys",)  # `cgroup.freeze` and `cgroup.kill` are files there
-
-
-def landlock_abi() -> int:
-    """The version of Landlock that the kernel offers; 0 where it has none, or it is switched off."""
-    return max(0, int(_libc().syscall(_CREATE_RULESET, None, 0, _GET_VERSION)))
 
 
 def enter_sandbox(
@@ -122,18 +62,18 @@ def enter_sandbox(
     abi: int | None = None,
     channel: socket.socket | None = None,
 ) -> tuple[str, ...]:
-    """Restrict this process for good, before it has threads; returns what the kernel could not do, one sentence each.
+    """Restrict this process for good, before it has threads; returns the missing restrictions, one sentence each.
 
-    `hidden` are paths that nothing here may open, `shielded` processes that nothing here may signal. By `channel` the
-    supervisor gets to judge signals where Landlock does not. Raises OSError where the kernel has a restriction and
-    refuses to apply it.
+    Nothing in this process, or started by it, can open `hidden_paths` or signal `protected_pids`. Over `channel` the
+    supervisor gets to decide about signals where Landlock does not. A restriction is missing if the kernel does not
+    have it; raises OSError if the kernel has it and refuses to apply it.
     """
     abi = landlock_abi() if abi is None else abi
     missing: list[str] = []
     libc = _libc()
     _check(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
-    if abi >= _ABI_REFER:  # before, a domain denies to move files from one folder to another
-        _enter_landlock(libc, frozenset(os.path.realpath(each) for each in hidden_paths), abi)
+    if abi >= _ABI_REFER:  # before, a domain denies moving files from one folder to another
+        _enter_landlock(libc, frozenset(map(os.path.realpath, hidden_paths)), abi)
     else:
         missing.append(NO_LANDLOCK)
     _drop_capabilities(libc)
@@ -146,16 +86,66 @@ def enter_sandbox(
     return tuple(missing)
 
 
-def _drop_capabilities(libc: ctypes.CDLL) -> None:
-    """For good, also for programs that are started; who has none of them, as anybody but root, keeps none."""
-    header, sets = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
-    _check(libc.capget(header, sets), "capget")
-    for capability in _DROPPED_CAPABILITIES:
-        libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
-        first = 3 * (capability // 32)  # effective, permitted, inheritable
-        for each in range(first, first + 3):
-            sets[each] &= ~(1 << capability % 32)
-    _check(libc.capset(header, sets), "capset")
+def landlock_abi() -> int:
+    """The version of Landlock that the kernel offers; 0 where it has none, or it is switched off."""
+    return max(0, int(_libc().syscall(_CREATE_RULESET, None, 0, _GET_VERSION)))
+
+
+def worker_environment(environment: Mapping[str, str], extra_names: tuple[str, ...] = ()) -> dict[str, str]:
+    """The variables of this environment that a worker gets; `extra_names` adds to the usual ones."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in _ALLOWED_VARIABLES or name in extra_names or name.startswith("LC_")
+    }
+
+
+def is_hidden(hidden_paths: Iterable[str], path: str) -> bool:
+    """Whether this path is, or is below, one of the hidden paths."""
+    real = Path(os.path.realpath(path))
+    with contextlib.suppress(OSError):
+        return any(real.is_relative_to(os.path.realpath(each)) for each in hidden_paths)
+    return False
+
+
+def apply_resource_limits(limits: WorkerLimits) -> None:
+    """Set every resource limit of this process; its children inherit them."""
+    os.nice(WORKER_NICENESS)
+    for kind, limit in _resource_limits(limits):
+        _, hard = resource.getrlimit(kind)
+        allowed = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(kind, (allowed, allowed))
+
+
+def allow_cpu_seconds(seconds: int) -> None:
+    """Allow so many more seconds of CPU time; then the kernel kills the process (SIGXCPU)."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    limit = math.ceil(time.process_time()) + seconds
+    resource.setrlimit(resource.RLIMIT_CPU, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+
+
+def kill_process_group() -> None:
+    """Kill this process, and every process that it started and that stayed in its process group."""
+    os.killpg(os.getpgid(0), signal.SIGKILL)
+
+
+def _resource_limits(limits: WorkerLimits) -> Iterator[tuple[int, int]]:
+    yield resource.RLIMIT_CORE, 0
+    yield resource.RLIMIT_AS, limits.memory
+    yield resource.RLIMIT_NOFILE, limits.files
+    yield resource.RLIMIT_FSIZE, limits.file_bytes
+    if os.getuid() != 0:  # the kernel never holds root to it
+        yield resource.RLIMIT_NPROC, _count_user_threads() + limits.processes
+
+
+def _count_user_threads() -> int:
+    """How many threads this user runs: RLIMIT_NPROC counts all of them, not only ours."""
+    count = 0
+    for process in PROC.glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if process.stat().st_uid == os.getuid():
+                count += len(os.listdir(process / "task"))  # noqa: PTH208 - only their number counts
+    return count
 
 
 def _enter_landlock(libc: ctypes.CDLL, hidden_paths: frozenset[str], abi: int) -> None:
@@ -174,11 +164,11 @@ def _enter_landlock(libc: ctypes.CDLL, hidden_paths: frozenset[str], abi: int) -
 
 
 def _grantable_paths(folder: str, hidden_paths: frozenset[str]) -> Iterator[tuple[str, int]]:
-    """Every path that leads to nothing hidden, as high up as can be, with the rights that it does not get."""
+    """The topmost paths that lead to no hidden path, each with the rights that it does not get."""
     try:
         names = os.listdir(folder)  # noqa: PTH208 - as strings, which are compared
     except OSError:
-        return  # what cannot be listed is not granted
+        return  # a folder that cannot be listed is not granted
     for name in names:
         path = f"{folder.rstrip('/')}/{name}"
         if path in hidden_paths:
@@ -190,11 +180,11 @@ def _grantable_paths(folder: str, hidden_paths: frozenset[str]) -> Iterator[tupl
 
 
 def _grant(libc: ctypes.CDLL, ruleset: int, path: str, rights: int) -> None:
-    """A link is not followed: what it leads to has, or lacks, a rule of its own."""
+    """Add a rule for a path; a symbolic link is skipped, because its target has, or lacks, a rule of its own."""
     try:
         opened = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
-        return  # gone since it was listed, or not for this user
+        return  # removed since it was listed, or not readable for this user
     try:
         mode = os.fstat(opened).st_mode
         if not stat.S_ISLNK(mode):
@@ -203,6 +193,18 @@ def _grant(libc: ctypes.CDLL, ruleset: int, path: str, rights: int) -> None:
                 _check(-1, "landlock_add_rule")
     finally:
         os.close(opened)
+
+
+def _drop_capabilities(libc: ctypes.CDLL) -> None:
+    """Drop capabilities of root for good, also for programs that are started; other users have none of them."""
+    header, sets = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
+    _check(libc.capget(header, sets), "capget")
+    for capability in _DROPPED_CAPABILITIES:
+        libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+        first = 3 * (capability // 32)  # effective, permitted, inheritable
+        for each in range(first, first + 3):
+            sets[each] &= ~(1 << capability % 32)
+    _check(libc.capset(header, sets), "capset")
 
 
 def _libc() -> ctypes.CDLL:
@@ -216,11 +218,3 @@ def _check(result: int, what: str) -> int:
         code = ctypes.get_errno()
         raise OSError(code, f"{what}: {os.strerror(code)}")
     return result
-
-
-def is_hidden(hidden_paths: Iterable[str], path: str) -> bool:
-    """Whether this path is one of the hidden ones, or below one."""
-    real = Path(os.path.realpath(path))
-    with contextlib.suppress(OSError):
-        return any(real.is_relative_to(os.path.realpath(each)) for each in hidden_paths)
-    return False

@@ -1,4 +1,8 @@
-"""`ProcessValidator`: validates costly values against a schema in a killable process, within a time budget."""
+"""`ProcessValidator`: validates costly values against a schema in a killable process, within a time budget.
+
+Validation is C code that holds the GIL and cannot be interrupted. A value that may take long is therefore sent to a
+process, which is killed when it overruns the budget.
+"""
 
 import asyncio
 import os
@@ -19,7 +23,7 @@ _START_SECONDS = 10.0
 
 
 class ProcessValidator:
-    """One worker, started when first needed and replaced when it overruns."""
+    """One validating process, started when first needed and replaced when it overruns its budget."""
 
     def __init__(self, budget: float = BUDGET_SECONDS) -> None:
         self._budget = budget
@@ -27,7 +31,7 @@ class ProcessValidator:
         self._lock = asyncio.Lock()
 
     async def problems(self, schema: JsonObject, value: Json, size: int) -> list[Problem]:
-        """What is wrong with the value; BadArguments when it takes too long to find out."""
+        """The problems of the value; raises BadArguments if finding them takes longer than the budget."""
         loop = asyncio.get_running_loop()
         async with self._lock:
             try:
@@ -35,7 +39,7 @@ class ProcessValidator:
                 work = loop.run_in_executor(pool, _validate, encode(schema), encode(value), size)
                 return await asyncio.wait_for(work, self._budget)
             except asyncio.CancelledError:
-                self.close()  # the worker would go on, and the next value would wait for it in vain
+                self.close()  # the process would go on, and the next value would wait for it
                 raise
             except (TimeoutError, BrokenProcessPool):
                 self.close()
@@ -50,16 +54,16 @@ class ProcessValidator:
         return self._pool
 
     def close(self) -> None:
-        """Stop the worker, also in the middle of its work."""
+        """Kill the process, also in the middle of its work."""
         pool, self._pool = self._pool, None
         if pool is not None:
-            for process in list((pool._processes or {}).values()):  # there is no public way to stop one
+            for process in list((pool._processes or {}).values()):  # an executor has no public way to kill one
                 process.kill()
             pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _exit_with_parent() -> None:
-    """A worker does not outlive a server that was killed."""
+    """End this process when its parent ends, also when the parent was killed."""
     parent = parent_process()
 
     def watch() -> None:
@@ -71,7 +75,7 @@ def _exit_with_parent() -> None:
 
 
 def _ping() -> None:
-    """Answers once the worker has imported this module."""
+    """Do nothing; returns once the process has imported this module."""
 
 
 @lru_cache(64)

@@ -22,26 +22,25 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
-SignalRestriction: TypeAlias = Literal[
-    "scoped", "judged", "listed"
-]  # by Landlock, by the supervisor, by a list of processes
+PROC = Path("/proc")
+WORKER_NICENESS = 10  # of workers and their supervisors: the hall's own loop comes first
+# Who restricts the signals of a worker: Landlock, the supervisor, or a list of process ids in the filter.
+SignalRestriction: TypeAlias = Literal["scoped", "judged", "listed"]
 _FILTER_MODE, _SPECULATION_ALLOWED, _NEW_LISTENER, _WAIT_KILLABLE = 1, 1 << 2, 1 << 3, 1 << 5
 _ALLOW, _ERRNO, _NOTIFY = 0x7FFF0000, 0x00050000, 0x7FC00000
 _LOAD, _JUMP, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x05, 0x15, 0x35, 0x06
-_OFFSET_SYSCALL, _OFFSET_ARCHITECTURE = 0, 4  # in what the filter is shown
+_OFFSET_SYSCALL, _OFFSET_ARCHITECTURE = 0, 4  # in struct seccomp_data
 _OFFSET_FIRST_ARGUMENT, _OFFSET_SECOND_ARGUMENT = 16, 24  # the low halves of the first two arguments
 _X32 = 0x40000000
-_PRIO_USER, _IOPRIO_USER = 2, 3  # all processes of a user
-_SET_OWNER = (8, 15)  # F_SETOWN, F_SETOWN_EX: who gets a signal when a file can be read
+_PRIO_USER, _IOPRIO_USER = 2, 3  # would set the priority of all processes of a user
+_SET_OWNER = (8, 15)  # F_SETOWN, F_SETOWN_EX: the process that gets SIGIO for a file
 _SET_OWNER_BY_IOCTL = (0x8901, 0x8902)  # FIOSETOWN, SIOCSPGRP
-_CONTINUE_SINCE = (5, 5)  # the first kernel where a listener can let a call happen
+_CONTINUE_SINCE = (5, 5)  # the first kernel in which a listener can let a system call continue
 _RECEIVE, _RESPOND, _CONTINUE = 0xC0502100, 0xC0182101, 1
 _NOTIFICATION, _RESPONSE = struct.Struct("=QIIiIQ6Q"), struct.Struct("=QqiI")
-_ALL_PROCESSES = 0xFFFFFFFF  # kill(-1)
+_ALLPROCESSES = 0xFFFFFFFF  # kill(-1)
 _MAX_LISTED = 500  # a filter has at most 4,096 steps
 _MAX_LOOKUPS = 20
-_NICE = 10  # as a worker
-_PROC = Path("/proc")
 
 
 class _Architecture(NamedTuple):
@@ -96,10 +95,11 @@ _ARCHITECTURES = {
 def install_filter(
     protected_pids: Iterable[int], channel: socket.socket | None, *, scoped: bool
 ) -> SignalRestriction | None:
-    """Filter this process's system calls for good; how signals are held back, or None where nothing can be filtered.
+    """Filter this process's system calls for good; returns how signals are restricted, or None without seccomp.
 
-    `channel` leads to a process that runs `judge_signals`; without one, or on a kernel that cannot ask it, only the
-    processes `shielded`, those around them, and their groups are out of reach. Raises OSError where the kernel refuses.
+    `channel` leads to a process that runs `supervise_signals`. Without a channel, or on a kernel without listeners, the
+    filter only denies signals to `protected_pids`, the processes around them, and their process groups. Raises OSError
+    where the kernel refuses to install the filter.
     """
     machine = _ARCHITECTURES.get(platform.machine())
     if machine is None:
@@ -107,7 +107,7 @@ def install_filter(
     if scoped:
         return "scoped" if _install(machine, _denied_signal_rules(machine, protected_pids)) >= 0 else None
     if channel is not None and _kernel_version() >= _CONTINUE_SINCE:
-        # A signal must not interrupt a call that is being judged; kernels before 5.19 cannot promise that.
+        # Signals must not interrupt a system call while the supervisor decides; kernels before 5.19 cannot ensure that.
         for flags in (_NEW_LISTENER | _WAIT_KILLABLE, _NEW_LISTENER):
             listener = _install(machine, _supervised_signal_rules(machine), flags)
             if listener < 0:
@@ -119,13 +119,13 @@ def install_filter(
 
 
 def _install(machine: _Architecture, rules: Iterable[bytes], flags: int = 0) -> int:
-    """What the kernel returned; negative where it was built without, or another listener is there."""
+    """Install a filter; returns the listener or 0, negative if the kernel lacks the feature or has another listener."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.syscall.restype = ctypes.c_long
     program = b"".join((*_base_rules(machine), *rules, _instruction(_RETURN, _ALLOW)))
-    held = ctypes.create_string_buffer(program, len(program))
-    described = struct.pack("HL", len(program) // 8, ctypes.addressof(held))
-    result = int(libc.syscall(machine.seccomp, _FILTER_MODE, _SPECULATION_ALLOWED | flags, described))
+    buffer = ctypes.create_string_buffer(program, len(program))
+    descriptor = struct.pack("HL", len(program) // 8, ctypes.addressof(buffer))
+    result = int(libc.syscall(machine.seccomp, _FILTER_MODE, _SPECULATION_ALLOWED | flags, descriptor))
     code = ctypes.get_errno()
     if result < 0 and code not in (errno.ENOSYS, errno.EINVAL, errno.EBUSY):
         raise OSError(code, f"seccomp: {os.strerror(code)}")
@@ -137,7 +137,7 @@ def _kernel_version() -> tuple[int, ...]:
 
 
 def _base_rules(machine: _Architecture) -> Iterator[bytes]:
-    """What holds on every kernel; another architecture's calls, which have other numbers, are unknown here."""
+    """Rules for every kernel; system calls of another architecture, whose numbers differ, are denied (ENOSYS)."""
     yield _instruction(_LOAD, _OFFSET_ARCHITECTURE)
     yield _instruction(_EQUAL, machine.audit, 1, 0)
     yield _deny(errno.ENOSYS)
@@ -153,23 +153,22 @@ def _base_rules(machine: _Architecture) -> Iterator[bytes]:
 
 
 def _supervised_signal_rules(machine: _Architecture) -> Iterator[bytes]:
-    """Signals to the worker and its group pass, all others are asked about."""
+    """Signals to the worker and its process group pass; the supervisor decides about all others."""
     yield from _signal_owner_rules(machine)
-    yield from _on_syscalls(
-        (machine.pidfd_send_signal,), _deny()
-    )  # what a descriptor names can change while it is judged
+    # A descriptor could be replaced by another while the supervisor decides.
+    yield from _on_syscalls((machine.pidfd_send_signal,), _deny())
     own = (0, os.getpid(), -os.getpid())
-    ask = _instruction(_RETURN, _NOTIFY)
+    notify = _instruction(_RETURN, _NOTIFY)
     yield from _on_syscalls(
-        (*machine.kill, machine.tkill), _instruction(_LOAD, _OFFSET_FIRST_ARGUMENT), *_allow_only(own, ask)
+        (*machine.kill, machine.tkill), _instruction(_LOAD, _OFFSET_FIRST_ARGUMENT), *_allow_only(own, notify)
     )
 
 
 def _listed_signal_rules(machine: _Architecture, protected_pids: Iterable[int]) -> Iterator[bytes]:
-    """Signals to some processes, their groups and everybody at once are denied."""
+    """Deny signals to some processes, to their process groups, and to all processes at once."""
     yield from _signal_owner_rules(machine)
     yield from _on_syscalls((machine.pidfd_send_signal,), _deny())
-    if platform.libc_ver()[0]:  # musl raises every signal by tkill, so only the other C library can do without it
+    if platform.libc_ver()[0]:  # musl raises every signal with tkill; glibc can do without it
         yield from _on_syscalls((machine.tkill,), _deny())
     processes = [each for one in protected_pids for each in _related_processes(one) if each != os.getpid()]
     yield from _denied_signal_rules(machine, processes[:_MAX_LISTED])
@@ -178,7 +177,7 @@ def _listed_signal_rules(machine: _Architecture, protected_pids: Iterable[int]) 
 def _denied_signal_rules(machine: _Architecture, processes: Iterable[int]) -> Iterator[bytes]:
     processes = tuple(processes)
     targets = sorted(
-        {_ALL_PROCESSES, *processes, *(-each & 0xFFFFFFFF for each in (*processes, *_process_groups(processes)))}
+        {_ALLPROCESSES, *processes, *(-each & 0xFFFFFFFF for each in (*processes, *_process_groups(processes)))}
     )
     denied = [step for each in targets for step in (_instruction(_EQUAL, each, 0, 1), _deny())]
     yield from _on_syscalls(
@@ -187,7 +186,7 @@ def _denied_signal_rules(machine: _Architecture, processes: Iterable[int]) -> It
 
 
 def _signal_owner_rules(machine: _Architecture) -> Iterator[bytes]:
-    """Nobody is made the receiver of a file's signals (SIGIO, or any other with F_SETSIG)."""
+    """Deny setting the process that receives a file's signals (SIGIO, or any other with F_SETSIG)."""
     for number, commands in ((machine.fcntl, _SET_OWNER), (machine.ioctl, _SET_OWNER_BY_IOCTL)):
         checks = [step for each in commands for step in (_instruction(_EQUAL, each, 0, 1), _deny())]
         yield from _on_syscalls(
@@ -196,12 +195,12 @@ def _signal_owner_rules(machine: _Architecture) -> Iterator[bytes]:
 
 
 def _related_processes(hall_pid: int) -> tuple[int, ...]:
-    """The hall, the processes above it, and the other processes of the one that started it, as they are now."""
-    line = [hall_pid]
-    while (above := _parent_pid(line[-1])) is not None and above > 1:
-        line.append(above)
-    pids = map(int, filter(str.isdigit, os.listdir(_PROC)))  # noqa: PTH208
-    return (*line, *(pid for pid in pids if pid != hall_pid and _parent_pid(pid) in line[:2]))
+    """The hall, its ancestors, and its siblings and children, as they are now."""
+    ancestry = [hall_pid]
+    while (parent := _parent_pid(ancestry[-1])) is not None and parent > 1:
+        ancestry.append(parent)
+    pids = map(int, filter(str.isdigit, os.listdir(PROC)))  # noqa: PTH208
+    return (*ancestry, *(pid for pid in pids if pid != hall_pid and _parent_pid(pid) in ancestry[:2]))
 
 
 def _process_groups(processes: Iterable[int]) -> set[int]:
@@ -215,14 +214,14 @@ def _process_groups(processes: Iterable[int]) -> set[int]:
 
 
 def _on_syscalls(numbers: tuple[int, ...], *steps: bytes) -> Iterator[bytes]:
-    """For these system calls, these steps, which end the program; a jump of its own reaches over any number of them."""
-    for place, number in enumerate(numbers):
-        yield _instruction(_EQUAL, number, len(numbers) - place, 0)
+    """Run these steps, which end the program, for these system calls; a separate jump can skip any number of steps."""
+    for index, number in enumerate(numbers):
+        yield _instruction(_EQUAL, number, len(numbers) - index, 0)
     yield from (_instruction(_JUMP, len(steps)), *steps)
 
 
 def _allow_only(allowed: Iterable[int], otherwise: bytes | None = None) -> tuple[bytes, ...]:
-    """Allow what was loaded if it is one of these."""
+    """Allow the system call if the loaded value is one of these; otherwise deny it, or take the other instruction."""
     checks = [
         step
         for each in allowed
@@ -241,19 +240,20 @@ def _instruction(code: int, value: int, when: int = 0, otherwise: int = 0) -> by
 
 # --- in the supervisor -----------------------------------------------------------------------------------------------
 def supervise_signals(channel: socket.socket) -> None:
-    """Take the listener of a worker from the channel, and let those signals pass that go to its descendants.
+    """Receive the listener of a worker's filter from the channel, and let signals to the worker's descendants pass.
 
-    It returns at once when the worker hangs up without sending one, and else runs for good, in a thread of its own.
+    Returns when the worker closes the channel without sending a listener; otherwise it runs for good, in a thread of
+    its own.
     """
     with channel:
         _, received, _, _ = socket.recv_fds(channel, 1, 1)
     for listener in received:
-        os.nice(_NICE)  # of this thread: a tool that asks without end must not slow down the hall
+        os.nice(WORKER_NICENESS)  # of this thread: a tool that sends signals without end must not slow down the hall
         try:
             while True:
                 _answer_next(listener)
         finally:
-            os.close(listener)  # whoever asks from now on is denied, and does not wait for ever
+            os.close(listener)  # from now on the kernel denies such calls, instead of letting them wait for ever
 
 
 def _answer_next(listener: int) -> None:
@@ -261,45 +261,49 @@ def _answer_next(listener: int) -> None:
     try:
         fcntl.ioctl(listener, _RECEIVE, notification)
     except OSError as error:
-        if error.errno in (errno.EINTR, errno.ENOENT):  # who asked is gone
+        if error.errno in (errno.EINTR, errno.ENOENT):  # the calling thread is gone
             return
         raise
     _respond(listener, *_decide(notification))
 
 
 def _decide(notification: bytearray) -> tuple[int, int]:
-    """The id of the question, and what the call does to its target: 0, or the error it ends with."""
+    """The id of the notification, and the error that the system call gets; 0: it continues."""
     unpacked = _NOTIFICATION.unpack(notification)
     target = struct.unpack("=i", struct.pack("=I", unpacked[6] & 0xFFFFFFFF))[0]
     return unpacked[0], _target_error(target)
 
 
-def _respond(listener: int, question: int, code: int) -> None:
-    for response in (_RESPONSE.pack(question, 0, -code, 0 if code else _CONTINUE), _RESPONSE.pack(question, 0, -1, 0)):
+def _respond(listener: int, notification_id: int, code: int) -> None:
+    decision = _RESPONSE.pack(notification_id, 0, -code, 0 if code else _CONTINUE)
+    for response in (decision, _RESPONSE.pack(notification_id, 0, -1, 0)):
         try:
             fcntl.ioctl(listener, _RESPOND, response)
         except OSError as error:
-            if error.errno == errno.EINVAL:  # a kernel that cannot continue a call: then it is denied
+            if error.errno == errno.EINVAL:  # a kernel that cannot continue a system call: deny it
                 continue
         return
 
 
 def _target_error(target: int) -> int:
-    """0 for a process, a thread or a group of processes that all descend from this process, else an error."""
+    """0 for a process, a thread or a process group that descends from this process, otherwise an error number."""
     try:
         return _descent_error(target) if target > 0 else _group_error(-target)
-    except OSError:  # no descriptor is left to look with
+    except OSError:  # out of file descriptors to read /proc with
         return errno.EPERM
 
 
 def _group_error(group: int) -> int:
-    members = [pid for pid in map(int, filter(str.isdigit, os.listdir(_PROC))) if _process_group(pid) == group]  # noqa: PTH208
+    members = [pid for pid in map(int, filter(str.isdigit, os.listdir(PROC))) if _process_group(pid) == group]  # noqa: PTH208
     found = {_descent_error(each) for each in members}
     return errno.EPERM if group == 1 or errno.EPERM in found else 0 if 0 in found else errno.ESRCH
 
 
 def _descent_error(target: int) -> int:
-    """Whoever loses its parent meanwhile has another one, this process, when it is looked at again."""
+    """Like `_target_error`, for one process or thread.
+
+    Looks again if an ancestor ended meanwhile: its children now have this process, the subreaper, as their parent.
+    """
     for _ in range(_MAX_LOOKUPS):
         each: int | None = target
         while each is not None and each > 1:
@@ -320,8 +324,8 @@ def _process_group(pid: int) -> int | None:
 
 
 def _parent_pid(pid: int) -> int | None:
-    """Of a process or a thread; None if there is none of this id."""
+    """The parent of a process or a thread; None if there is none with this id."""
     try:
-        return int((_PROC / f"{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
+        return int((PROC / f"{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
     except OSError:
         return None

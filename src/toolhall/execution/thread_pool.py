@@ -1,7 +1,21 @@
 """`ThreadPool`: runs sync tools in daemon threads, with a fair share of slots for each tool (`FairScheduler`).
 
-A thread cannot be stopped. When a call ends before its thread does, the thread is abandoned: its slot no longer counts
-as the tool's, but it counts toward the total until the thread ends. `FairScheduler` also schedules worker processes.
+Theory of operation
+-------------------
+`FairScheduler` counts slots. A tool may take one if the total allows it and either the tool runs nothing yet (its first
+slot comes out of a reserve, so that no busy tool can keep another from running at all) or the tool is below its own
+limit and the shared slots are not used up. Otherwise the call waits in a queue of its tool, at most 1,000 of them, then
+it is refused. When a slot becomes free, the queues are served in turn: a tool that was served goes to the end of the
+order, so a tool with a thousand waiting calls delays another tool's call by one slot, not by a thousand.
+
+A thread cannot be stopped. When a call ends before its thread does (cancelled, or past its deadline), the thread is
+abandoned after a grace period: its slot no longer counts as the tool's nor as a shared one, but it counts toward the
+total until the thread ends. So hanging tools cannot take the slots of others, and cannot make the number of threads
+grow beyond the total either (twice the pool's size).
+
+Slots are given back in any thread, also after the loop of the call has ended; waiters are woken in their own loop.
+Threads are daemons: a tool that hangs does not keep the process from exiting. `FairScheduler` also schedules worker
+processes (see `worker_pool`).
 """
 
 import asyncio
@@ -15,14 +29,11 @@ import msgspec
 
 from toolhall.model.errors import Unavailable
 
-_MAX_WAITING = 1_000
+_MAX_WAITING = 1_000  # calls of one tool
 
 
 class SchedulerLimits(msgspec.Struct, frozen=True):
-    """How many places there are for all tools, for each of them, and altogether with those held in reserve.
-
-    The first place of a tool comes out of the reserve when the shared ones are taken.
-    """
+    """Slots shared by all tools, the most that one tool may have, and the total with the reserve and abandoned ones."""
 
     shared: int
     per_tool: int
@@ -30,18 +41,18 @@ class SchedulerLimits(msgspec.Struct, frozen=True):
 
 
 class _ToolQueue:
-    """What is known of one tool."""
+    """The slots and the waiting calls of one tool."""
 
     __slots__ = ("abandoned", "running", "waiting")
 
     def __init__(self) -> None:
         self.running = 0
-        self.abandoned = 0  # places of calls that are over, where nobody could stop the work
+        self.abandoned = 0  # slots of calls that are over, whose work could not be stopped
         self.waiting: deque[asyncio.Future[None]] = deque()
 
 
 class FairScheduler:
-    """Counts places; they may be given back in any thread, also after the loop of the call has ended."""
+    """Counts slots and queues calls per tool; safe to use from any thread."""
 
     def __init__(self, limits: SchedulerLimits) -> None:
         self._limits = limits
@@ -51,12 +62,12 @@ class FairScheduler:
         self.abandoned = 0
 
     def abandoned_by(self, tool: str) -> int:
-        """How many places this tool has lost and not yet given back."""
+        """How many abandoned slots of this tool are still in use."""
         queue = self._queues.get(tool)
         return queue.abandoned if queue else 0
 
     async def acquire(self, tool: str) -> None:
-        """Wait for a place; Unavailable when too many wait already."""
+        """Wait for a slot; raises Unavailable if too many calls of this tool wait already."""
         waiter = self._try_acquire(tool)
         if waiter is None:
             return
@@ -67,12 +78,12 @@ class FairScheduler:
             raise
 
     def release(self, tool: str, *, was_abandoned: bool = False) -> None:
-        """Give a place back, and let those in who can use it."""
+        """Give a slot back, and wake the calls that can use it."""
         with self._lock:
             self._free_slot(tool, was_abandoned=was_abandoned)
 
     def abandon(self, tool: str) -> None:
-        """A call is over and its work goes on: its place no longer counts as the tool's, until it is given back."""
+        """Count the slot as abandoned: its call is over, and its work goes on until it is released."""
         with self._lock:
             queue = self._queues[tool]
             queue.running -= 1
@@ -101,7 +112,7 @@ class FairScheduler:
             if waiter in queue.waiting:
                 queue.waiting.remove(waiter)
                 self._drop_if_unused(tool, queue)
-            else:  # the place came at the same moment
+            else:  # the slot was granted at the same moment
                 self._free_slot(tool, was_abandoned=False)
 
     def _has_slot(self, queue: _ToolQueue) -> bool:
@@ -129,7 +140,7 @@ class FairScheduler:
             del self._queues[tool]
 
     def _wake_waiters(self) -> None:
-        """Let in who can come in; the tool that was served goes to the end of the line."""
+        """Grant free slots to waiting calls; a tool that was served goes to the end of the order."""
         for tool, tool_queue in list(self._waiting_queues()):
             while tool_queue.waiting and self._has_slot(tool_queue):
                 waiter = tool_queue.waiting.popleft()
@@ -144,7 +155,7 @@ class FairScheduler:
 
 
 def _wake(waiter: "asyncio.Future[None]") -> bool:
-    """False when the loop it waits in is no more."""
+    """Wake a waiter in its loop; False if that loop is closed."""
     try:
         waiter.get_loop().call_soon_threadsafe(_grant, waiter)
     except RuntimeError:
@@ -158,7 +169,7 @@ def _grant(waiter: "asyncio.Future[None]") -> None:
 
 
 class _Job:
-    """One piece of work, the thread's way to report it, and whether anybody still waits for it."""
+    """One function call for a thread, the future of its result, and whether its call has been abandoned."""
 
     __slots__ = ("_future", "_work", "abandoned", "ended", "tool")
 
@@ -170,10 +181,10 @@ class _Job:
         self._future = future
 
     def execute(self) -> Callable[[], None]:
-        """Do it; what then hands the outcome to the loop."""
+        """Call the function; returns a function that hands the outcome to the loop."""
         try:
             result = self._work()
-        except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits, and must not end the thread
+        except BaseException as error:  # noqa: BLE001 - it belongs to the call, and must not end the thread
             return lambda failure=error: self._report(_set_exception, failure)  # type: ignore[misc]
         return lambda: self._report(_set_result, result)
 
@@ -181,35 +192,32 @@ class _Job:
         try:
             self._future.get_loop().call_soon_threadsafe(settle, self._future, outcome)
         except RuntimeError:
-            return  # the loop has ended, and whoever waited with it
+            return  # the loop is closed, and the call has ended with it
 
 
 class ThreadPool:
-    """At most so many at once; those that are lost do not count, as long as there are not too many of them.
-
-    They are daemons: a tool that hangs in one does not keep the hall from ending.
-    """
+    """Runs at most `size` functions at once, each in a daemon thread; starts threads as they are needed."""
 
     def __init__(self, size: int) -> None:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._scheduler = FairScheduler(
             SchedulerLimits(shared=size, per_tool=min(size, max(2, size // 2)), total=2 * size)
         )
-        self._lock = threading.Lock()  # between a call that ends early and its thread that ends at the same moment
+        self._lock = threading.Lock()  # for a call that is abandoned at the moment in which its thread ends
         self._alive = 0
         self._closed = False
 
     @property
     def abandoned(self) -> int:
-        """How many still work for nobody."""
+        """How many threads run for calls that are over."""
         return self._scheduler.abandoned
 
     def abandoned_by(self, tool: str) -> int:
-        """How many of them were lost by this tool."""
+        """How many of these threads run this tool."""
         return self._scheduler.abandoned_by(tool)
 
     async def run(self, tool: str, work: Callable[[], object], grace: Callable[[], float]) -> object:
-        """The work's result; when the call ends before it, the thread is lost after a grace of so many seconds."""
+        """The result of the work. If the caller is cancelled first, the thread is abandoned after `grace()` seconds."""
         await self._scheduler.acquire(tool)
         future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         context = contextvars.copy_context()
@@ -228,7 +236,7 @@ class ThreadPool:
             raise
 
     def close(self) -> None:
-        """Let idle threads end; what runs may finish."""
+        """Let idle threads end; running work may finish."""
         self._closed = True
         for _ in range(self._alive):
             self._jobs.put(None)
@@ -238,10 +246,10 @@ class ThreadPool:
             report = job.execute()
             with self._lock:
                 job.ended = True
-                was_lost = job.abandoned
-            self._scheduler.release(job.tool, was_abandoned=was_lost)
+                was_abandoned = job.abandoned
+            self._scheduler.release(job.tool, was_abandoned=was_abandoned)
             report()
-            del job, report  # what it holds must not live until the next one comes
+            del job, report  # its arguments and result must not live until the next job comes
 
     def _abandon(self, job: _Job) -> None:
         with self._lock:

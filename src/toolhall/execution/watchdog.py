@@ -1,4 +1,16 @@
-"""`Watchdog`: a thread that detects tools which block the event loop, and logs which one, where, and the fix."""
+"""`Watchdog`: a thread that detects tools which block the event loop, and logs which one, where, and the fix.
+
+Theory of operation
+-------------------
+An async tool that computes or makes a blocking call stops every other call of the process. While calls run, the thread
+posts a callback to the loop every 50 ms. If the callback has not run after 100 ms, the loop is stalled: the thread
+walks the stack of the loop's thread, finds the innermost frame that belongs to a tool (`tool_of_frame`), and logs the
+tool, the stack and the fix, at most once in ten seconds. A stall of more than a second is also reported to
+`on_blocked`, which counts it and moves the tool to a worker process after the third one.
+
+A call pays two increments of `CallActivity`. After a second without calls the thread sleeps, and the next call wakes it
+(`asleep`, checked by the run stage); an idle process therefore uses no CPU for it.
+"""
 
 import asyncio
 import logging
@@ -9,9 +21,9 @@ import traceback
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-_STALL_SECONDS = 0.1
-_PROBE_SECONDS = 0.05
-_IDLE_PROBES = 20  # without a call, then it sleeps
+_STALL_SECONDS = 0.1  # without a response of the loop
+_PROBE_SECONDS = 0.05  # between two probes
+_IDLE_PROBES = 20  # without a call, then the thread sleeps
 _LONG_STALL_SECONDS = 1.0
 _WARN_SECONDS = 10.0  # between two warnings
 _MAX_FRAMES = 12
@@ -19,36 +31,37 @@ _log = logging.getLogger("toolhall.watchdog")
 
 
 class CallActivity:
-    """How many calls have begun and ended: all that a call pays for being watched."""
+    """Counts calls that started and finished, and wakes the watchdog when calls begin again."""
 
     __slots__ = ("_wake", "asleep", "finished", "started")
 
     def __init__(self) -> None:
         self.started = 0
         self.finished = 0
-        self.asleep = False  # somebody wants to know when the next call begins
+        self.asleep = False  # the watchdog sleeps: the next call must `wake` it
         self._wake: Callable[[], None] | None = None
 
     @property
     def running(self) -> int:
-        """Calls that have begun and not ended."""
+        """Calls that have started and not finished."""
         return self.started - self.finished
 
     def on_wake(self, wake: Callable[[], None]) -> None:
-        """Whom `wake` wakes."""
+        """Set the callback of `wake`."""
         self._wake = wake
 
     def wake(self) -> None:
-        """A call has begun after a quiet time."""
+        """Wake the watchdog: a call has started after a quiet time."""
         self.asleep = False
         if self._wake is not None:
             self._wake()
 
 
 class Watchdog:
-    """A thread that asks the loop for a sign of life, only while calls run.
+    """Probes one event loop from a thread of its own while calls run.
 
-    `named` tells of a stack frame which tool it runs, if any; `blocked` hears of a tool that held up the loop for long.
+    `tool_of_frame` gives the name of the tool that a stack frame belongs to, if any; `on_blocked` is called with the
+    name of a tool that blocked the loop for more than a second.
     """
 
     def __init__(
@@ -70,13 +83,13 @@ class Watchdog:
         self._warned_at = -_WARN_SECONDS
 
     def watch(self) -> None:
-        """From now on, watch the loop that runs in this thread."""
+        """Watch the loop that runs in the current thread."""
         self._loop, self._loop_thread_id = asyncio.get_running_loop(), threading.get_ident()
         self._activity.on_wake(self._wake_thread)
         self._activity.asleep = True
 
     def close(self) -> None:
-        """Stop watching."""
+        """Stop watching, and end the thread."""
         self._closed.set()
         self._activity.asleep = False
         self._awake.set()
@@ -105,12 +118,12 @@ class Watchdog:
     def _sleep_until_call(self, seen: int) -> None:
         self._awake.clear()
         self._activity.asleep = True
-        if seen == self._activity.started and not self._closed.is_set():  # none began in between
+        if seen == self._activity.started and not self._closed.is_set():  # no call started in between
             self._awake.wait()
         self._activity.asleep = False
 
     def _probe_loop(self) -> bool:
-        """Ask once; False if the loop is no more."""
+        """Probe the loop once; False if it is closed."""
         self._responded.clear()
         try:
             if self._loop is not None:
@@ -119,12 +132,12 @@ class Watchdog:
             self._loop = None
         if self._loop is None:
             return False
-        asked = time.monotonic()
+        probed_at = time.monotonic()
         if not self._responded.wait(_STALL_SECONDS) and not self._closed.is_set():
-            self._report_stall(asked)
+            self._report_stall(probed_at)
         return True
 
-    def _report_stall(self, asked: float) -> None:
+    def _report_stall(self, probed_at: float) -> None:
         self.stalls += 1
         stacks = sys._current_frames()  # pyright: ignore[reportPrivateUsage] - the documented way to see another's stack
         frames = list(_frames(stacks.get(self._loop_thread_id)))
@@ -133,7 +146,7 @@ class Watchdog:
         while not self._responded.wait(_LONG_STALL_SECONDS):
             if self._loop is None or self._loop.is_closed():
                 return
-        if tool is not None and time.monotonic() - asked > _LONG_STALL_SECONDS:
+        if tool is not None and time.monotonic() - probed_at > _LONG_STALL_SECONDS:
             self._on_blocked(tool)
 
     def _warn(self, tool: str | None, frames: list[FrameType]) -> None:
@@ -156,7 +169,7 @@ class Watchdog:
 
 
 def _frames(frame: FrameType | None) -> Iterator[FrameType]:
-    """From the innermost outwards."""
+    """The frames of a stack, innermost first."""
     while frame is not None:
         yield frame
         frame = frame.f_back

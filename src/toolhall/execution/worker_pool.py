@@ -1,7 +1,19 @@
 """`WorkerPool`: keeps worker processes warm per module, and replaces those whose call ended badly.
 
-A worker is never shared by two modules. A tool that lost a worker gets workers of its own from then on, and new ones
-are started with an exponential delay (`RestartBackoff`).
+Theory of operation
+-------------------
+One call runs in one worker at a time. A worker imports one module and is reused for the tools of that module only, so
+that nothing which one module leaves behind in the process can reach another. `FairScheduler` limits how many run at
+once: `size` shared ones, at most half of them for one tool, and a reserve (`_RESERVE_FACTOR`), so that every tool can
+have its first worker.
+
+A call that ended badly (killed, crashed, timed out, out of memory) costs its worker: `release(healthy=False)` kills the
+worker and everything it started. From then on that tool has workers of its own (`_affinity_key`), so that it cannot
+take down the calls of its module's other tools, and after three recent deaths new workers are started with an
+exponential delay (`RestartBackoff`).
+
+Ending: an idle worker that is no longer needed is disconnected, and has LEAVE_SECONDS to leave its toolkits before it
+is killed (`_retire`). A killed process is polled until it can be reaped (`_reap`), because nothing waits for it.
 """
 
 import asyncio
@@ -21,48 +33,18 @@ from toolhall.execution.worker_process import OutputReader, WorkerExited, Worker
 from toolhall.execution.worker_protocol import ImportFailure, WorkerLimits, WorkerReady
 from toolhall.model.errors import Unavailable
 
-_HALF_LIFE_SECONDS = 10.0  # after so long, a death counts half
-_FREE_RESTARTS = 3.0
-_MIN_DELAY_SECONDS, _MAX_DELAY_SECONDS = 0.05, 5.0
-
-
-class RestartBackoff:
-    """Counts the deaths of each tool's workers, and forgets them slowly."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._exits: dict[str, tuple[float, float]] = {}  # how many, and when that was
-
-    def __contains__(self, tool: str) -> bool:
-        """Whether this tool ever lost a worker."""
-        return tool in self._exits
-
-    def record_exit(self, tool: str) -> None:
-        """One more."""
-        self._exits[tool] = self._recent_exits(tool) + 1, self._clock()
-
-    def delay(self, tool: str) -> float:
-        """How many seconds the next worker has to wait: none at first, then twice as long with each death."""
-        over = self._recent_exits(tool) - _FREE_RESTARTS
-        return min(_MIN_DELAY_SECONDS * 2 ** min(over, 10), _MAX_DELAY_SECONDS) if over > 0 else 0.0
-
-    def _recent_exits(self, tool: str) -> float:
-        count, at = self._exits.get(tool, (0.0, 0.0))
-        return count * 0.5 ** ((self._clock() - at) / _HALF_LIFE_SECONDS) if count else 0.0
-
-
 DEFAULT_POOL_SIZE = 8
-_RESERVE_FACTOR = 4  # times as many, so that every tool can have its first one
+_RESERVE_FACTOR = 4  # times the size, so that every tool can have its first worker
 _START_SECONDS = 30.0
 _REAP_SECONDS = 0.02
+_HALF_LIFE_SECONDS = 10.0  # after which an exit counts half
+_FREE_RESTARTS = 3.0
+_MIN_DELAY_SECONDS, _MAX_DELAY_SECONDS = 0.05, 5.0
 _log = logging.getLogger("toolhall.run")
 
 
 class WorkerPool:
-    """At most so many warm ones; a tool that lost one gets workers of its own from then on.
-
-    A worker is never shared by two modules, so what one leaves behind in it cannot reach the other.
-    """
+    """Hands out workers and takes them back; keeps at most `size` of them, busy and idle ones together, warm."""
 
     def __init__(
         self,
@@ -83,7 +65,7 @@ class WorkerPool:
         self._scheduler = FairScheduler(
             SchedulerLimits(shared=size, per_tool=max(1, size // 2), total=size * _RESERVE_FACTOR)
         )
-        self._idle: list[tuple[str, WorkerHandle]] = []  # the one used last comes last
+        self._idle: list[tuple[str, WorkerHandle]] = []  # by affinity key; the one used last comes last
         self._busy: set[WorkerHandle] = set()
         self._exiting: set[WorkerHandle] = set()
         self._backoff = RestartBackoff(time.monotonic)
@@ -91,52 +73,52 @@ class WorkerPool:
 
     @property
     def running(self) -> int:
-        """How many work now."""
+        """How many workers run a call now."""
         return len(self._busy)
 
     async def acquire(self, ref: FunctionRef, tool: str, deadline: PausableDeadline) -> WorkerHandle:
-        """A worker that has imported the module; the tool's time stands still while one is started."""
+        """A worker that has imported the module; the deadline is on hold while a new one starts."""
         await self._scheduler.acquire(tool)
         try:
-            child = self._pop_idle(self._affinity_key(ref, tool))
-            if child is None:
+            worker = self._pop_idle(self._affinity_key(ref, tool))
+            if worker is None:
                 with deadline.hold():
-                    child = await self._start_worker(ref, tool)
+                    worker = await self._start_worker(ref, tool)
         except BaseException:
             self._scheduler.release(tool)
             raise
-        return child
+        return worker
 
     def release(self, worker: WorkerHandle, ref: FunctionRef, tool: str, *, healthy: bool) -> None:
-        """Take a worker back; one whose call was cut short is ended, with everything it started."""
+        """Take a worker back; an unhealthy one is killed, with everything it started."""
         self._busy.discard(worker)
-        home = self._affinity_key(ref, tool)
+        key = self._affinity_key(ref, tool)  # before the exit is recorded: it says which workers the tool shares
         if not healthy:
             self.lost += 1
             self._backoff.record_exit(tool)
         if healthy and not self._closed:
-            self._idle.append((home, worker))
+            self._idle.append((key, worker))
         else:
             self._kill(worker)
         self._trim()
         self._scheduler.release(tool)
 
     def close(self) -> None:
-        """End every worker, also in the middle of its work; an idle one leaves its toolkits first."""
+        """End every worker: busy ones are killed, idle ones may leave their toolkits first."""
         self._closed = True
-        for child in self._busy:
-            child.kill()
-        idle = [child for _, child in self._idle]
-        for child in idle:
-            child.disconnect()
-        for child in idle:
-            if not child.reap(wait=True):
-                child.kill()
+        for worker in self._busy:
+            worker.kill()
+        idle = [worker for _, worker in self._idle]
+        for worker in idle:
+            worker.disconnect()
+        for worker in idle:
+            if not worker.reap(wait=True):
+                worker.kill()
         self._exiting |= {*idle, *self._busy}
         self._idle.clear()
-        for child in self._exiting:
-            child.kill()
-            child.reap(wait=True)
+        for worker in self._exiting:
+            worker.kill()
+            worker.reap(wait=True)
         self._exiting.clear()
         self._output.close()
         if self._temp_dir is not None:
@@ -146,35 +128,35 @@ class WorkerPool:
         return f"{ref.module}\n{ref.file}\n{tool if tool in self._backoff else ''}"
 
     def _pop_idle(self, key: str) -> WorkerHandle | None:
-        for place in range(len(self._idle) - 1, -1, -1):
-            if self._idle[place][0] == key:
-                _, child = self._idle.pop(place)
-                if child.is_alive():
-                    self._busy.add(child)
-                    return child
-                self._kill(child)
+        for index in range(len(self._idle) - 1, -1, -1):
+            if self._idle[index][0] == key:
+                _, worker = self._idle.pop(index)
+                if worker.is_alive():
+                    self._busy.add(worker)
+                    return worker
+                self._kill(worker)
         return None
 
     async def _start_worker(self, ref: FunctionRef, tool: str) -> WorkerHandle:
         if self._closed:
             raise Unavailable("the hall is closing")
         await asyncio.sleep(self._backoff.delay(tool))
-        child = WorkerHandle(ref, self.limits, self._environment(), self._hidden_paths)
-        self._output.follow(child.output_fd, child.output)
-        self._busy.add(child)
+        worker = WorkerHandle(ref, self.limits, self._environment(), self._hidden_paths)
+        self._output.follow(worker.output_fd, worker.output)
+        self._busy.add(worker)
         self._trim()
         try:
             async with asyncio.timeout(_START_SECONDS):
-                report = await child.handshake()
+                report = await worker.handshake()
         except (TimeoutError, WorkerExited):
             report = ImportFailure("it did not start")
         except BaseException:
-            self._discard(child)
+            self._discard(worker)
             raise
         if isinstance(report, WorkerReady):
             self._warn_missing(report.missing)
-            return child
-        self._discard(child)
+            return worker
+        self._discard(worker)
         reason = getattr(report, "trace", report)
         if is_hidden(self._hidden_paths, ref.file):
             reason = f"{ref.file} is in the hall's data folder, which such tools cannot read; move it elsewhere"
@@ -182,15 +164,15 @@ class WorkerPool:
         raise Unavailable("the tool's module cannot be imported in a process of its own; the server's log says why")
 
     def _environment(self) -> dict[str, str]:
-        """What it sees; with files for a while elsewhere, where the usual place leads to what is hidden."""
+        """The environment of a worker; TMPDIR is a folder of its own if a hidden path is below the usual one."""
         environment = worker_environment(os.environ, self._environment_variables)
-        usual = tempfile.gettempdir()
-        if self._temp_dir is None and any(is_hidden((usual,), each) for each in self._hidden_paths):
+        default = tempfile.gettempdir()
+        if self._temp_dir is None and any(is_hidden((default,), each) for each in self._hidden_paths):
             self._temp_dir = tempfile.TemporaryDirectory(prefix="toolhall-", ignore_cleanup_errors=True)
         return environment if self._temp_dir is None else environment | {"TMPDIR": self._temp_dir.name}
 
     def _warn_missing(self, missing: tuple[str, ...]) -> None:
-        """Once for each restriction that this kernel does not have."""
+        """Log each restriction that this kernel does not have, once."""
         for each in missing:
             if each not in self._warned:
                 self._warned.add(each)
@@ -201,7 +183,7 @@ class WorkerPool:
             self._retire(self._idle.pop(0)[1])
 
     def _retire(self, worker: WorkerHandle) -> None:
-        """End a worker that is idle: it has time to leave its toolkits."""
+        """End an idle worker, with time to leave its toolkits."""
         worker.disconnect()
         self._exiting.add(worker)
         with contextlib.suppress(RuntimeError):  # no loop: close() does it
@@ -218,8 +200,33 @@ class WorkerPool:
         self._reap()
 
     def _reap(self) -> None:
-        """Nobody waits for a killed process; it is looked after until it is gone."""
-        self._exiting = {child for child in self._exiting if not child.reap()}
+        """Reap the processes that have ended; comes again while some have not."""
+        self._exiting = {worker for worker in self._exiting if not worker.reap()}
         if self._exiting:
             with contextlib.suppress(RuntimeError):  # no loop: close() does it
                 asyncio.get_running_loop().call_later(_REAP_SECONDS, self._reap)
+
+
+class RestartBackoff:
+    """Counts the bad ends of each tool's workers, with a half-life, and delays new workers."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._exits: dict[str, tuple[float, float]] = {}  # by tool: the decayed count, and when it was computed
+
+    def __contains__(self, tool: str) -> bool:
+        """Whether this tool ever lost a worker."""
+        return tool in self._exits
+
+    def record_exit(self, tool: str) -> None:
+        """Count one more bad end of this tool's workers."""
+        self._exits[tool] = self._recent_exits(tool) + 1, self._clock()
+
+    def delay(self, tool: str) -> float:
+        """Seconds until the next worker may start: none for the first three exits, then doubling with each."""
+        excess = self._recent_exits(tool) - _FREE_RESTARTS
+        return min(_MIN_DELAY_SECONDS * 2 ** min(excess, 10), _MAX_DELAY_SECONDS) if excess > 0 else 0.0
+
+    def _recent_exits(self, tool: str) -> float:
+        count, at = self._exits.get(tool, (0.0, 0.0))
+        return count * 0.5 ** ((self._clock() - at) / _HALF_LIFE_SECONDS) if count else 0.0

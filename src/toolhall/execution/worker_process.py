@@ -1,4 +1,4 @@
-"""`WorkerHandle`: starts, talks to, kills and reaps one worker process; `WorkerOutput`: logs what it prints.
+"""`WorkerHandle`: starts, talks to, kills and reaps one worker process; `WorkerOutput`: logs its printed lines.
 
 The standard output and error output of a worker are a pipe, which one thread of the hall (`OutputReader`) reads for all
 workers. The lines become log records: labelled with the tool, redacted, bounded in rate and size. The thread never
@@ -38,21 +38,163 @@ from toolhall.redaction.redactor import Redactor
 
 if sys.platform == "linux":
     import fcntl
-MAX_LINE_LENGTH = 4_096  # of one line that are shown
+
+MAX_LINE_LENGTH = 4_096  # characters of one line that are logged
 BURST_LINES, LINES_PER_SECOND = 200, 20
 BURST_BYTES, BYTES_PER_SECOND = 256 * 1024, 16 * 1024
-_MAX_LINE_BYTES = (
-    32 * 1024
-)  # of a line without an end that are kept; a secret at the edge of what is shown is still whole
+# Kept of a line without an end: more than is logged, so that a secret at the edge of what is logged is still whole.
+_MAX_LINE_BYTES = 32 * 1024
 _CHUNK = 256 * 1024
-_PAUSE_SECONDS = 0.02  # between two chunks that are left out: printing must not take a core of the hall
+_PAUSE_SECONDS = 0.02  # between two chunks that are dropped: printing must not use up a core of the hall
 _MAX_SECRETS = 64
 _NOT_PRINTABLE_ASCII = re.compile(r"[^\x20-\x7e\t]")
+_POLL_SECONDS = 0.005
+_EXIT_SECONDS = 5.0
+_MAX_POLLS = 200  # within a second
+# The worker must run the same code as the hall: without asserts if the hall runs without them.
+_OPTIMIZE_FLAGS = ("-O",) * sys.flags.optimize
+# The worker imports from the same paths as the hall, and this module is not its `__main__`.
+_WORKER_PROGRAM = "import sys; sys.path[:] = {path!r}; from toolhall.execution.worker import main; main({descriptor})"
 _log = logging.getLogger("toolhall.output")
 
 
+class WorkerExited(Exception):
+    """The process has ended, or has closed its socket."""
+
+
+class ProtocolViolation(WorkerExited):
+    """The process sent a message that no worker sends."""
+
+
+class WorkerHandle:
+    """One worker process and its supervisor: its socket, and its printed `output`."""
+
+    def __init__(
+        self, ref: FunctionRef, limits: WorkerLimits, environment: dict[str, str], hidden_paths: tuple[str, ...]
+    ) -> None:
+        self.output = WorkerOutput(ref.module)
+        self._limits = limits
+        self._buffer = bytearray()
+        self._killed_at: float | None = None
+        ours, theirs = socket.socketpair()
+        self._socket = ours
+        ours.setblocking(False)
+        path = [entry for entry in sys.path if entry]
+        program = _WORKER_PROGRAM.format(path=path, descriptor=theirs.fileno())
+        self.output_fd, write_end = os.pipe()
+        try:
+            with theirs:
+                self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own program
+                    [sys.executable, "-I", *_OPTIMIZE_FLAGS, "-c", program],
+                    stdin=subprocess.DEVNULL,
+                    stdout=write_end,
+                    stderr=write_end,
+                    pass_fds=(theirs.fileno(),),
+                    env=environment,
+                    start_new_session=True,
+                )
+        except BaseException:
+            ours.close()
+            os.close(self.output_fd)
+            raise
+        finally:
+            os.close(write_end)
+        self._start_message = StartWorker(ref, tuple(path), limits, os.getpid(), hidden_paths)
+
+    @property
+    def pid(self) -> int:
+        """The process id of the supervisor, which exits as the worker does."""
+        return self._process.pid
+
+    async def handshake(self) -> WorkerMessage:
+        """Send StartWorker; returns the first message: WorkerReady or ImportFailure."""
+        await self.send(self._start_message)
+        return await self.receive()
+
+    async def send(self, message: HallMessage) -> None:
+        """Send a message; raises WorkerExited if the process is gone."""
+        try:
+            await asyncio.get_running_loop().sock_sendall(self._socket, encode_frame(message))
+        except OSError as error:
+            raise WorkerExited from error
+
+    async def receive(self) -> WorkerMessage:
+        """The next message; raises BadOutput for one that is too large, before reading it."""
+        size = frame_length(await self._receive_exactly(FRAME_HEADER_BYTES))
+        if size > self._limits.result_bytes:
+            raise BadOutput(f"the tool returned {size} bytes; that is more than is passed on")
+        try:
+            return decode_worker_message(await self._receive_exactly(size))
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise ProtocolViolation from error
+
+    async def wait_exit_code(self) -> int | None:
+        """The exit code as `subprocess` gives it (negative: a signal); None if the process lives on for a second."""
+        for _ in range(_MAX_POLLS):
+            if (code := self._exit_code()) is not None:
+                return code
+            await asyncio.sleep(_POLL_SECONDS)
+        return None
+
+    def is_alive(self) -> bool:
+        """Whether the process can take a call: a tool may have ended it after its result."""
+        try:
+            if not self._socket.recv(1, socket.MSG_PEEK):
+                return False
+        except BlockingIOError:
+            return self._exit_code() is None
+        except OSError:
+            return False
+        return self._exit_code() is None
+
+    def _exit_code(self) -> int | None:
+        """The exit code, if it has ended; without reaping, so that its id cannot go to another process."""
+        found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+        if found is None:
+            return None
+        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+
+    def disconnect(self) -> None:
+        """Let the worker leave its toolkits and end by itself; `reap` tells when it is gone, `kill` ends it anyway."""
+        self._socket.close()
+
+    def kill(self) -> None:
+        """Kill the worker and everything it started; `reap` tells when they are gone."""
+        if self._killed_at is None:
+            self._killed_at = time.monotonic()
+            # send_signal polls first: after the end of the process its id may be another's.
+            self._process.send_signal(KILL_WORKER_SIGNAL)
+        self._socket.close()
+
+    def reap(self, *, wait: bool = False) -> bool:
+        """Whether the process has ended; waits for that if asked to. Kills a supervisor that hangs after `kill`."""
+        if wait:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_EXIT_SECONDS)
+        late = self._killed_at is not None and time.monotonic() - self._killed_at > _EXIT_SECONDS
+        if late and self._process.poll() is None:
+            self._process.kill()
+            if wait:
+                self._process.wait()
+        return self._process.poll() is not None
+
+    async def _receive_exactly(self, count: int) -> bytes:
+        loop = asyncio.get_running_loop()
+        while len(self._buffer) < count:
+            try:
+                part = await loop.sock_recv(self._socket, _CHUNK)
+            except OSError as error:
+                raise WorkerExited from error
+            if not part:
+                raise WorkerExited
+            self._buffer += part
+        taken = bytes(self._buffer[:count])
+        del self._buffer[:count]
+        return taken
+
+
 class WorkerOutput:
-    """What one worker process prints; `tool` names who is running there now, or was last."""
+    """The printed output of one worker process as log records; `tool` is the tool that runs in it, or ran last."""
 
     def __init__(self, tool: str) -> None:
         self.tool = tool
@@ -68,7 +210,7 @@ class WorkerOutput:
         self._dropped_lines = 0
 
     def hide_secrets(self, secrets: Iterable[Secret]) -> None:
-        """From now on these are not told, however long after its call the process prints them."""
+        """Redact these secrets from now on, also long after their call; the last 64 are remembered."""
         new = [secret for secret in secrets if secret not in self._secrets]
         if new:
             self._secrets.update(dict.fromkeys(new))
@@ -77,17 +219,17 @@ class WorkerOutput:
             self._redactor = Redactor(tuple(self._secrets))
 
     def feed(self, chunk: bytes) -> bool:
-        """Log the lines that are complete now; False when there was more than may be logged."""
+        """Log the lines that are complete now; False if some were dropped."""
         if b"\n" not in chunk:
             self._append(chunk)
             return not self._cut_bytes
-        whole, _, rest = chunk.rpartition(b"\n")
-        whole, self._partial_line, self._cut_bytes, cut = self._partial_line + whole, b"", 0, self._cut_bytes
+        complete, _, rest = chunk.rpartition(b"\n")
+        complete, self._partial_line, self._cut_bytes, cut = self._partial_line + complete, b"", 0, self._cut_bytes
         self._append(rest)
-        return self._log_lines(whole) and not cut
+        return self._log_lines(complete) and not cut
 
     def finish(self) -> None:
-        """Log what is left: nothing more comes."""
+        """Log what is left, at the end of the output."""
         if self._partial_line:
             self._log_lines(self._partial_line)
             self._partial_line = b""
@@ -99,16 +241,16 @@ class WorkerOutput:
         self._partial_line += part[:room]
         self._cut_bytes += max(0, len(part) - room)
 
-    def _log_lines(self, whole: bytes) -> bool:
+    def _log_lines(self, complete: bytes) -> bool:
         self._refill()
-        lines = whole.split(b"\n")
+        lines = complete.split(b"\n")
         if self._line_tokens < 1 or self._byte_tokens < 1:
             self._dropped_lines += len(lines)
             return False
         if self._dropped_lines:
             self._log_dropped()
-        text = whole.decode(errors="replace")
-        # Together with what came before: a secret may be cut in two by the end of a line.
+        text = complete.decode(errors="replace")
+        # As a stream, together with what came before: a line end may split a secret.
         text = text if self._redactor is None else self._redactor.redact_next(f"{text}\n").removesuffix("\n")
         for line in text.split("\n"):
             if self._line_tokens < 1 or self._byte_tokens < 1:
@@ -122,7 +264,7 @@ class WorkerOutput:
 
     def _log_line(self, line: str) -> None:
         shown = line if len(line) <= MAX_LINE_LENGTH else f"{line[:MAX_LINE_LENGTH]} [cut]"
-        # A warning, because that is what is shown unless something else was asked for, as what tools print always was.
+        # A warning, so that it is shown at the default log level, as printed lines always were.
         _log.warning("tool %s printed: %s", self.tool, _NOT_PRINTABLE_ASCII.sub(_escape, shown.rstrip("\r")))
 
     def _log_dropped(self) -> None:
@@ -142,7 +284,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 class OutputReader:
-    """One thread that reads the output of every worker; started with the first of them."""
+    """One thread that reads the output of every worker; started with the first worker."""
 
     def __init__(self) -> None:
         self._paused: list[tuple[float, int, WorkerOutput]] = []
@@ -152,23 +294,25 @@ class OutputReader:
         self._thread: threading.Thread | None = None
 
     def follow(self, descriptor: int, output: WorkerOutput) -> None:
-        """Read this pipe to its end, and close it."""
+        """Read this pipe to its end, then close it."""
         os.set_blocking(descriptor, False)
         if sys.platform == "linux":
-            with contextlib.suppress(OSError):  # its user has large pipes enough
+            with contextlib.suppress(OSError):  # this user has used up its pages for pipes
                 fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _CHUNK)
         with self._lock:
             self._new.append((descriptor, output))
             if self._thread is None:
-                heard, self._wake_fd = os.pipe()
-                os.set_blocking(heard, False)
-                self._thread = threading.Thread(target=self._run, args=(heard,), name="toolhall-output", daemon=True)
+                wake_reader, self._wake_fd = os.pipe()
+                os.set_blocking(wake_reader, False)
+                self._thread = threading.Thread(
+                    target=self._run, args=(wake_reader,), name="toolhall-output", daemon=True
+                )
                 self._thread.start()
             elif self._wake_fd is not None:
                 os.write(self._wake_fd, b"\0")
 
     def close(self) -> None:
-        """Log what is there, and end; call it when the workers have ended."""
+        """Log what the pipes still hold, and end the thread; to be called when the workers have ended."""
         with self._lock:
             wake, self._wake_fd = self._wake_fd, None
         if wake is not None:
@@ -192,7 +336,7 @@ class OutputReader:
         os.close(wake_fd)
 
     def _register_new(self, wake_fd: int, selector: selectors.BaseSelector) -> bool:
-        """Take in what is new; False when it is time to end."""
+        """Register new pipes; False when the thread must end."""
         with contextlib.suppress(BlockingIOError):
             if not os.read(wake_fd, 4_096):
                 return False
@@ -227,148 +371,3 @@ class OutputReader:
                     break
         os.close(descriptor)
         output.finish()
-
-
-_POLL_SECONDS = 0.005
-_EXIT_SECONDS = 5.0
-_MAX_POLLS = 200  # for a second
-# The same code for the same file as here: without asserts where the hall runs without them.
-_OPTIMIZE_FLAGS = ("-O",) * sys.flags.optimize
-# The same places to import from as here; the module's own name is not `__main__`.
-_WORKER_PROGRAM = "import sys; sys.path[:] = {path!r}; from toolhall.execution.worker import main; main({descriptor})"
-
-
-class WorkerExited(Exception):
-    """The process has ended, or it has hung up."""
-
-
-class ProtocolViolation(WorkerExited):
-    """It says what no worker of ours would say."""
-
-
-class WorkerHandle:
-    """A Python process under a supervisor; the only line to it is a socket, and `output` is what it prints."""
-
-    def __init__(
-        self, ref: FunctionRef, limits: WorkerLimits, environment: dict[str, str], hidden_paths: tuple[str, ...]
-    ) -> None:
-        self.output = WorkerOutput(ref.module)
-        self._limits = limits
-        self._buffer = bytearray()
-        self._killed_at: float | None = None
-        ours, theirs = socket.socketpair()
-        self._socket = ours
-        ours.setblocking(False)
-        path = [each for each in sys.path if each]
-        program = _WORKER_PROGRAM.format(path=path, descriptor=theirs.fileno())
-        self.output_fd, printing = os.pipe()
-        try:
-            with theirs:
-                self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own program
-                    [sys.executable, "-I", *_OPTIMIZE_FLAGS, "-c", program],
-                    stdin=subprocess.DEVNULL,
-                    stdout=printing,
-                    stderr=printing,
-                    pass_fds=(theirs.fileno(),),
-                    env=environment,
-                    start_new_session=True,
-                )
-        except BaseException:
-            ours.close()
-            os.close(self.output_fd)
-            raise
-        finally:
-            os.close(printing)
-        self._start_message = StartWorker(ref, tuple(path), limits, os.getpid(), hidden_paths)
-
-    @property
-    def pid(self) -> int:
-        """The id of the supervisor, which ends as the worker does."""
-        return self._process.pid
-
-    async def handshake(self) -> WorkerMessage:
-        """Tell it what it is for; what it says to that."""
-        await self.send(self._start_message)
-        return await self.receive()
-
-    async def send(self, message: HallMessage) -> None:
-        """Send an order."""
-        try:
-            await asyncio.get_running_loop().sock_sendall(self._socket, encode_frame(message))
-        except OSError as error:
-            raise WorkerExited from error
-
-    async def receive(self) -> WorkerMessage:
-        """The next report; BadOutput before more is read than a report may hold."""
-        size = frame_length(await self._receive_exactly(FRAME_HEADER_BYTES))
-        if size > self._limits.result_bytes:
-            raise BadOutput(f"the tool returned {size} bytes; that is more than is passed on")
-        try:
-            return decode_worker_message(await self._receive_exactly(size))
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise ProtocolViolation from error
-
-    async def wait_exit_code(self) -> int | None:
-        """How it ended, as `subprocess` says it; None if it still lives."""
-        for _ in range(_MAX_POLLS):
-            if (code := self._exit_code()) is not None:
-                return code
-            await asyncio.sleep(_POLL_SECONDS)
-        return None
-
-    def is_alive(self) -> bool:
-        """Whether it can still be spoken to: a tool may have ended its process after its answer."""
-        try:
-            if not self._socket.recv(1, socket.MSG_PEEK):
-                return False
-        except BlockingIOError:
-            return self._exit_code() is None
-        except OSError:
-            return False
-        return self._exit_code() is None
-
-    def _exit_code(self) -> int | None:
-        """How it ended, if it did; it is not yet buried, so that nobody else can get its id."""
-        found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
-        if found is None:
-            return None
-        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
-
-    def disconnect(self) -> None:
-        """Let it leave its toolkits and end by itself; `buried` tells when it is gone, `kill` is for one that stays."""
-        self._socket.close()
-
-    def kill(self) -> None:
-        """End it and all that it started; `buried` tells when they are gone."""
-        if self._killed_at is None:
-            self._killed_at = time.monotonic()
-            self._process.send_signal(
-                KILL_WORKER_SIGNAL
-            )  # which first looks whether it has ended: its id may be another's
-        self._socket.close()
-
-    def reap(self, *, wait: bool = False) -> bool:
-        """Whether a killed process has ended; at once, or after a wait. A supervisor that hangs is killed itself."""
-        if wait:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(_EXIT_SECONDS)
-        late = self._killed_at is not None and time.monotonic() - self._killed_at > _EXIT_SECONDS
-        if late and self._process.poll() is None:
-            self._process.kill()
-            if wait:
-                self._process.wait()
-        return self._process.poll() is not None
-
-    async def _receive_exactly(self, count: int) -> bytes:
-        loop = asyncio.get_running_loop()
-        while len(self._buffer) < count:
-            try:
-                part = await loop.sock_recv(self._socket, _CHUNK)
-            except OSError as error:
-                raise WorkerExited from error
-            if not part:
-                raise WorkerExited
-            self._buffer += part
-        taken = bytes(self._buffer[:count])
-        del self._buffer[:count]
-        return taken

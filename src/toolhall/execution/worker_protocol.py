@@ -39,9 +39,27 @@ from toolhall.model.requirements import AccountToken, ResolvedCredentials
 from toolhall.model.secret import Secret
 from toolhall.schema.types import to_json
 
+_FRAME_HEADER = struct.Struct(">I")
+FRAME_HEADER_BYTES = _FRAME_HEADER.size
+# From the hall to a worker's supervisor: kill the worker and everything it started. Windows has neither signal.
+KILL_WORKER_SIGNAL: int = getattr(signal, "SIGUSR1", signal.SIGTERM)
+_PACKAGE = str(Path(__file__).parents[1])
+_EXAMPLES = str(Path(_PACKAGE, "examples"))
+_STDLIB = sysconfig.get_path("stdlib")
+
+
+class WorkerLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Resource limits of a worker process."""
+
+    memory: int = 1024 * 1024 * 1024  # bytes of address space
+    files: int = 256
+    processes: int = 512  # and threads, besides those that its user has when it starts
+    file_bytes: int = 256 * 1024 * 1024
+    result_bytes: int = 4 * 1024 * 1024  # of one frame from the worker
+
 
 class AccountPayload(msgspec.Struct, frozen=True):
-    """An account's token."""
+    """The token of a linked account."""
 
     token: str
     scopes: tuple[str, ...]
@@ -52,7 +70,7 @@ class AccountPayload(msgspec.Struct, frozen=True):
 
 
 class CredentialPayload(msgspec.Struct, frozen=True):
-    """The equipment as JSON can carry it; never printed."""
+    """The credentials of a call in JSON types; its repr shows nothing."""
 
     secrets: dict[str, str]
     accounts: dict[str, AccountPayload]
@@ -62,81 +80,33 @@ class CredentialPayload(msgspec.Struct, frozen=True):
         return "CredentialPayload(...)"
 
 
-def caller_for_tool(call: Call) -> Caller:
-    """The caller as the tool knows it: what it was proven by is nothing to a tool."""
-    caller = call.caller
-    return caller if caller.credential is None else msgspec.structs.replace(caller, credential=None)
-
-
-def credentials_to_payload(credentials: ResolvedCredentials | None) -> CredentialPayload | None:
-    """Ready to be sent."""
-    if credentials is None:
-        return None
-    secrets = {name: secret.reveal() for name, secret in credentials.secrets.items()}
-    accounts = {
-        provider: AccountPayload(account.token.reveal(), account.scopes, account.expires_at)
-        for provider, account in credentials.accounts.items()
-    }
-    return CredentialPayload(secrets, accounts, credentials.user_id)
-
-
-def credentials_from_payload(payload: CredentialPayload | None) -> ResolvedCredentials | None:
-    """As it was before it was sent."""
-    if payload is None:
-        return None
-    accounts = {
-        provider: AccountToken(provider, Secret(lent.token), lent.scopes, lent.expires_at)
-        for provider, lent in payload.accounts.items()
-    }
-    return ResolvedCredentials(
-        {name: Secret(value) for name, value in payload.secrets.items()}, accounts, payload.user_id
-    )
-
-
-_FRAME_HEADER = struct.Struct(">I")
-FRAME_HEADER_BYTES = _FRAME_HEADER.size
-# From the hall to a worker's supervisor: kill the worker and all that it started. Windows has neither.
-KILL_WORKER_SIGNAL: int = getattr(signal, "SIGUSR1", signal.SIGTERM)
-MAX_HALL_MESSAGE_BYTES = 64 * 1024 * 1024  # what the hall itself says; a worker has a cap of its own
-
-
-class WorkerLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker process may use."""
-
-    memory: int = 1024 * 1024 * 1024  # bytes of address space
-    files: int = 256
-    processes: int = 512  # more than its user has when it starts
-    file_bytes: int = 256 * 1024 * 1024
-    result_bytes: int = 4 * 1024 * 1024  # of one frame that it sends
-
-
 # --- from the hall ---------------------------------------------------------------------------------------------------
 class StartWorker(msgspec.Struct, frozen=True, tag="start"):
-    """Confine yourself, import the module, and say when you are ready."""
+    """The first message: enter the sandbox, import the module, then send WorkerReady."""
 
     address: FunctionRef
     path: tuple[str, ...]  # where to import from
     limits: WorkerLimits
     parent: int
-    hidden: tuple[str, ...] = ()  # paths that it must not be able to open
+    hidden: tuple[str, ...] = ()  # paths that the worker must not be able to open
 
 
 class RunCall(msgspec.Struct, frozen=True, tag="work"):
-    """Run this."""
+    """One call to run."""
 
     address: FunctionRef
     tool: str
     arguments: JsonObject
     caller: Caller
-    can: tuple[str, ...]  # what the caller's program can do
+    can: tuple[str, ...]  # features that the client declared
     cpu_seconds: int
-    supply: CredentialPayload | None = None  # what the tool requires
-    allow: tuple[str, ...] = ()  # private hosts that it may reach
-    code_sha256: str = ""  # of the function as it was registered; another one is not run
+    supply: CredentialPayload | None = None  # the credentials that the tool requires
+    allow: tuple[str, ...] = ()  # private hosts that the tool may reach
+    code_sha256: str = ""  # of the function as it was registered; the worker runs no other
 
 
 class QuestionReply(msgspec.Struct, frozen=True, tag="replied"):
-    """What came of a question: replies by key, or an error, or that the call comes again later with the replies."""
+    """The outcome of a question: replies by key, an error, or `later`: the call is repeated with the replies."""
 
     number: int
     replies: dict[str, "TypedValue"] = {}
@@ -146,19 +116,19 @@ class QuestionReply(msgspec.Struct, frozen=True, tag="replied"):
 
 # --- from the worker -------------------------------------------------------------------------------------------------
 class WorkerReady(msgspec.Struct, frozen=True, tag="ready"):
-    """The module is imported; `missing` are the restrictions that this kernel does not have."""
+    """The module is imported; `missing` lists restrictions that this kernel does not have, one sentence each."""
 
     missing: tuple[str, ...] = ()
 
 
 class ImportFailure(msgspec.Struct, frozen=True, tag="unfit"):
-    """The module cannot be imported here."""
+    """The module cannot be imported in the worker."""
 
     trace: str
 
 
 class EventReport(msgspec.Struct, frozen=True, tag="said"):
-    """Progress, or something for the caller to read."""
+    """A progress event (with `done`), or a log event."""
 
     done: float | None = None
     total: float | None = None
@@ -169,7 +139,7 @@ class EventReport(msgspec.Struct, frozen=True, tag="said"):
 
 
 class QuestionRequest(msgspec.Struct, frozen=True, tag="questions"):
-    """Put these to the caller; none at all: let it hang up for so long."""
+    """Questions for the client; with `retry_ms` none: detach, and let the client resume after that time."""
 
     number: int
     asked: dict[str, "TypedValue"] = {}
@@ -177,7 +147,7 @@ class QuestionRequest(msgspec.Struct, frozen=True, tag="questions"):
 
 
 class ResultReport(msgspec.Struct, frozen=True, tag="done"):
-    """What the tool returned."""
+    """The value that the tool returned."""
 
     value: Json = msgspec.UNSET
     blocks: tuple["TypedValue", ...] | None = None
@@ -187,7 +157,7 @@ class ResultReport(msgspec.Struct, frozen=True, tag="done"):
 
 
 class ErrorReport(msgspec.Struct, frozen=True, tag="told", omit_defaults=True):
-    """An error of the tree, raised by the tool."""
+    """A ToolhallError that the tool raised, by the name of its class."""
 
     kind: str
     message: str
@@ -202,7 +172,7 @@ class ErrorReport(msgspec.Struct, frozen=True, tag="told", omit_defaults=True):
 
 
 class ExceptionReport(msgspec.Struct, frozen=True, tag="raised"):
-    """Any other exception, for the log; `spent` says that the worker should be replaced."""
+    """Any other exception, for the log; `memory`: the tool ran out of it; `spent`: the worker must be replaced."""
 
     trace: str
     memory: bool = False
@@ -210,23 +180,23 @@ class ExceptionReport(msgspec.Struct, frozen=True, tag="raised"):
 
 
 class UnserializableResult(msgspec.Struct, frozen=True, tag="unwritable"):
-    """It returned what JSON cannot say."""
+    """The tool returned a value that cannot be written as JSON."""
 
     trace: str
 
 
 class OversizedResult(msgspec.Struct, frozen=True, tag="too_large"):
-    """It returned more than may be passed on."""
+    """The tool returned more than `WorkerLimits.result_bytes`."""
 
     size: int
 
 
 class InputRequiredReport(msgspec.Struct, frozen=True, tag="unwound"):
-    """It asked, and ended because the answer comes with a later call."""
+    """The tool asked a question and was unwound: the answer comes with a later call."""
 
 
 class TypedValue(msgspec.Struct, frozen=True):
-    """A block, a question or a reply, with the name of its type."""
+    """A content block, a question or a reply, with the name of its type."""
 
     kind: str
     fields: Json
@@ -243,59 +213,53 @@ decode_worker_message: Callable[[bytes], WorkerMessage] = msgspec.json.Decoder(W
 
 
 def encode_frame(message: Any) -> bytes:
-    """A message, ready to be sent."""
+    """A message with its length prefix; raises where JSON cannot express it."""
     body = to_json(message)
     return _FRAME_HEADER.pack(len(body)) + body
 
 
 def frame_length(head: bytes) -> int:
-    """How long the message behind this head is."""
+    """The length of the message behind this header."""
     length: int = _FRAME_HEADER.unpack(head)[0]
     return length
 
 
-_TYPES_BY_NAME: dict[str, type] = {
-    kind.__name__: kind
-    for kind in (Text, Image, Audio, ResourceLink, Resource, Form, Visit, Sample, Roots, Filled, Sampled, Rooted)
-}
-_PACKAGE = str(Path(__file__).parents[1])
-_EXAMPLES = str(Path(_PACKAGE, "examples"))
-_STDLIB = sysconfig.get_path("stdlib")
+def caller_for_tool(call: Call) -> Caller:
+    """The caller without its credential, which a tool never gets."""
+    caller = call.caller
+    return caller if caller.credential is None else msgspec.structs.replace(caller, credential=None)
 
 
-def to_typed_value(value: Any) -> TypedValue:
-    """A block, a question or a reply; of those only a resource can hold either text or bytes."""
-    return TypedValue(type(value).__name__, value, binary=isinstance(getattr(value, "content", None), bytes))
+def credentials_to_payload(credentials: ResolvedCredentials | None) -> CredentialPayload | None:
+    """The credentials as they are sent to a worker process."""
+    if credentials is None:
+        return None
+    secrets = {name: secret.reveal() for name, secret in credentials.secrets.items()}
+    accounts = {
+        provider: AccountPayload(account.token.reveal(), account.scopes, account.expires_at)
+        for provider, account in credentials.accounts.items()
+    }
+    return CredentialPayload(secrets, accounts, credentials.user_id)
 
 
-def from_typed_value(typed: TypedValue) -> Any:
-    """The same again; raises msgspec.ValidationError or ValueError where it is none."""
-    kind = _TYPES_BY_NAME.get(typed.kind)
-    if kind is None:
-        raise ValueError(f"there is no {typed.kind}")
-    if kind is not Resource:
-        return msgspec.convert(typed.fields, kind)
-    fields = msgspec.structs.asdict(msgspec.convert(typed.fields, _EncodedResource))
-    if typed.binary:
-        fields["content"] = base64.b64decode(fields["content"], validate=True)
-    return Resource(**fields)
-
-
-class _EncodedResource(msgspec.Struct, kw_only=True):
-    """A resource whose bytes were written as text."""
-
-    uri: str
-    content: str
-    mime_type: str | None = None
-    notes: Notes | None = None
-    meta: JsonObject | None = None
+def credentials_from_payload(payload: CredentialPayload | None) -> ResolvedCredentials | None:
+    """The credentials as they were before they were sent."""
+    if payload is None:
+        return None
+    accounts = {
+        provider: AccountToken(provider, Secret(account.token), account.scopes, account.expires_at)
+        for provider, account in payload.accounts.items()
+    }
+    return ResolvedCredentials(
+        {name: Secret(value) for name, value in payload.secrets.items()}, accounts, payload.user_id
+    )
 
 
 def encode_result(value: object) -> ResultReport:
-    """What a tool returned, read as `pipeline/check` would read it; raises where JSON cannot say it."""
+    """Encode what a tool returned, read as the check stage of the pipeline reads it; raises where it is not JSON."""
     if isinstance(value, Reply):
-        given = value.value if value.value is msgspec.UNSET else msgspec.Raw(to_json(value.value))
-        return ResultReport(given, tuple(map(to_typed_value, value.content)), True, value.meta, value.is_error)
+        encoded = value.value if value.value is msgspec.UNSET else msgspec.Raw(to_json(value.value))
+        return ResultReport(encoded, tuple(map(to_typed_value, value.content)), True, value.meta, value.is_error)
     blocks = [value] if isinstance(value, CONTENT_TYPES) else value
     if isinstance(blocks, list | tuple) and blocks and all(isinstance(each, CONTENT_TYPES) for each in blocks):
         return ResultReport(blocks=tuple(map(to_typed_value, blocks)))
@@ -303,7 +267,7 @@ def encode_result(value: object) -> ResultReport:
 
 
 def decode_result(result: ResultReport) -> object:
-    """The value again; BadOutput where a block has a part of the wrong type."""
+    """Decode the value; raises BadOutput for a content block with a field of the wrong type."""
     try:
         blocks = tuple(map(from_typed_value, result.blocks or ()))
     except (msgspec.ValidationError, ValueError, binascii.Error):
@@ -314,7 +278,7 @@ def decode_result(result: ResultReport) -> object:
 
 
 def encode_error(error: ToolhallError) -> ErrorReport:
-    """An error of ours; one of the author's own kind is told as what it descends from."""
+    """Encode an error; a subclass of the author's becomes the class of `model.errors` that it descends from."""
     kind = next(each for each in type(error).__mro__ if each.__module__ == errors.__name__)
     fields = {
         name: getattr(error, name) for name in ErrorReport.__struct_fields__ if name != "kind" and hasattr(error, name)
@@ -323,7 +287,7 @@ def encode_error(error: ToolhallError) -> ErrorReport:
 
 
 def decode_error(report: ErrorReport) -> ToolhallError:
-    """The error again."""
+    """Decode an error to the class that it had."""
     kind = getattr(errors, report.kind, None)
     if not (isinstance(kind, type) and issubclass(kind, ToolhallError)):
         return ToolFailed(report.message, detail=report.detail)
@@ -341,18 +305,52 @@ def decode_error(report: ErrorReport) -> ToolhallError:
     return error
 
 
+_TYPES_BY_NAME: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (Text, Image, Audio, ResourceLink, Resource, Form, Visit, Sample, Roots, Filled, Sampled, Rooted)
+}
+
+
 def to_typed_values(values: Mapping[str, Any]) -> dict[str, TypedValue]:
-    """Questions or replies by their keys."""
+    """Encode questions or replies by key."""
     return {key: to_typed_value(value) for key, value in values.items()}
 
 
 def from_typed_values(typed: Mapping[str, TypedValue]) -> dict[str, Any]:
-    """The same again."""
+    """Decode questions or replies by key."""
     return {key: from_typed_value(value) for key, value in typed.items()}
 
 
+def to_typed_value(value: Any) -> TypedValue:
+    """Encode a content block, a question or a reply; only a resource can hold either text or bytes."""
+    return TypedValue(type(value).__name__, value, binary=isinstance(getattr(value, "content", None), bytes))
+
+
+def from_typed_value(typed: TypedValue) -> Any:
+    """Decode what `to_typed_value` encoded; raises msgspec.ValidationError or ValueError for anything else."""
+    kind = _TYPES_BY_NAME.get(typed.kind)
+    if kind is None:
+        raise ValueError(f"unknown type {typed.kind}")
+    if kind is not Resource:
+        return msgspec.convert(typed.fields, kind)
+    fields = msgspec.structs.asdict(msgspec.convert(typed.fields, _EncodedResource))
+    if typed.binary:
+        fields["content"] = base64.b64decode(fields["content"], validate=True)
+    return Resource(**fields)
+
+
+class _EncodedResource(msgspec.Struct, kw_only=True):
+    """A resource whose bytes are base64 text."""
+
+    uri: str
+    content: str
+    mime_type: str | None = None
+    notes: Notes | None = None
+    meta: JsonObject | None = None
+
+
 def author_traceback(error: BaseException) -> TracebackType | None:
-    """The traceback from the first frame of the author's code; the whole one where there is none."""
+    """The traceback from the first frame of the author's code on; the whole traceback if it has none."""
     frame = error.__traceback__
     while frame is not None and _is_internal_file(frame.tb_frame.f_code.co_filename):
         frame = frame.tb_next
@@ -360,7 +358,7 @@ def author_traceback(error: BaseException) -> TracebackType | None:
 
 
 def _is_internal_file(file: str) -> bool:
-    """Whether a file is the hall's or the standard library's; the example tools are an author's."""
+    """Whether the file belongs to Toolhall or the standard library; the example tools count as an author's code."""
     if file.startswith(_PACKAGE):
         return not file.startswith(_EXAMPLES)
     return file.startswith((_STDLIB, "<frozen")) and "site-packages" not in file
@@ -370,10 +368,10 @@ _worker_marks: list[bool] = []
 
 
 def mark_as_worker() -> None:
-    """This process is a worker from now on."""
+    """Make `is_worker_process` true in this process."""
     _worker_marks.append(True)
 
 
 def is_worker_process() -> bool:
-    """Whether it is one."""
+    """Whether this process is a worker process."""
     return bool(_worker_marks)

@@ -1,6 +1,7 @@
 """`CallHandler`: runs the calls that a hall sends to this tool server, and answers each of them exactly once.
 
-A tool gets exactly the credentials that it declares, of those that the call brings.
+It is independent of the transport: HTTP (`http`) and WebSocket (`hub_websocket`) pass messages to it. A tool gets
+exactly the credentials that it declares, of those that the call carries.
 """
 
 import logging
@@ -44,52 +45,13 @@ from toolhall.registry.snapshot import Entry, compile_entry
 from toolhall.schema.signature import with_binding_problems
 from toolhall.toolserver.hub_link import HubLink, OutgoingQueue
 
-
-def caller_from_context(context: CallContext) -> Caller:
-    """Who calls, as the hall says."""
-    return ANONYMOUS if context.caller is None else context.caller.caller
-
-
-def credentials_from_context(needs: Requirements | None, context: CallContext) -> ResolvedCredentials | None:
-    """What the tool declares; NeedsRequirement lists what the hall did not send."""
-    if needs is None:
-        return None
-    missing = [
-        *(MissingRequirement("secret", name) for name in needs.secrets if name not in context.secrets),
-        *(
-            MissingRequirement("account", account=need)
-            for need in needs.accounts
-            if need.provider not in context.accounts
-        ),
-    ]
-    if needs.user_id and context.user_id is None:
-        missing.append(MissingRequirement("user_id"))
-    if missing:
-        raise NeedsRequirement("the call came without what the tool declares to need", missing=missing)
-    accounts = {need.provider: _account_token(need.provider, context) for need in needs.accounts}
-    secrets = {name: _secret(name, context.secrets[name]) for name in needs.secrets}
-    return ResolvedCredentials(secrets, accounts, context.user_id if needs.user_id else None)
-
-
-def _account_token(provider: str, context: CallContext) -> AccountToken:
-    lent = context.accounts[provider]
-    return AccountToken(provider, _secret(provider, lent.token), lent.scopes, lent.expires_at)
-
-
-def _secret(name: str, value: str) -> Secret:
-    try:
-        return Secret(value)
-    except ValueError:
-        raise Malformed(f"what came for {name[:64]!r} is shorter than {MIN_SECRET_LENGTH} characters") from None
-
-
 MAX_CALLS = 256
-_ALLOWED_BY_HALL = Allow("the hall")  # which has asked everybody who must be asked
+_ALLOWED_BY_HALL = Allow("the hall")  # which has authorized the call
 _log = logging.getLogger("toolhall.toolserver")
 
 
 class CallHandler:
-    """Takes calls, answers to their questions, and the hall's own requests, whatever line brings them."""
+    """Runs calls, delivers answers to their questions, and handles requests of the hall itself."""
 
     def __init__(self, definitions: Sequence[Definition], limits: ExecutorLimits, max_calls: int = MAX_CALLS) -> None:
         self.executor = FunctionExecutor(limits, Run.tool_of_frame)
@@ -100,7 +62,7 @@ class CallHandler:
         self._max_result_bytes = limits.worker_limits.result_bytes
         self._draining = False
         self._cancellation = CancellableCalls()
-        self._links: dict[tuple[str, str], HubLink] = {}  # of the calls that run, by line and id
+        self._links: dict[tuple[str, str], HubLink] = {}  # of running calls, by channel and id
         self._entries: dict[tuple[str, str], dict[str, Entry]] = {}  # by toolkit and method, then by version
         for definition in self._definitions:
             self._add(definition)
@@ -108,53 +70,56 @@ class CallHandler:
 
     @property
     def running(self) -> int:
-        """Calls that have begun and not ended."""
+        """How many calls run now."""
         return len(self._links)
 
     @property
     def declarations(self) -> list[JsonObject]:
-        """Everything that is run here, as a hall is told: a document for each version of a toolkit."""
+        """The declarations for the hall: one document for each version of a toolkit."""
         tools: dict[tuple[str, str], list[Tool]] = {}
         for definition in self._definitions:
             tools.setdefault((definition.tool.id.toolkit, definition.tool.id.version), []).append(definition.tool)
         return [write_declaration(tuple(each)) for each in tools.values()]
 
     async def open(self) -> None:
-        """Watch over the loop that runs now, and do before the first call what takes long; raises LifespanFailed."""
+        """Enter lifespans, start the watchdog, and preload the egress client if it is needed; raises LifespanFailed."""
         await self.executor.lifespans.enter()
         self.executor.watchdog.watch()
         if any(entry.requirements for versions in self._entries.values() for entry in versions.values()):
             await self.executor.egress.preload()
 
     def drain(self) -> None:
-        """Take no more calls; those that run go on."""
+        """Refuse new calls; running ones go on."""
         self._draining = True
 
     async def close(self) -> None:
-        """Leave the toolkits, and end what still runs in threads and processes."""
+        """Leave the lifespans, and end threads and worker processes."""
         await self._health_checks.close()
         await self.executor.lifespans.leave()
         self.executor.close()
 
     async def run_call(self, call: RemoteCall, size: int, outgoing: OutgoingQueue, channel: str = "") -> WireResponse:
-        """The one answer to a call; what it says before goes out by itself. `line` is what its id belongs to."""
+        """Run a call and return its one response; events and questions go out over `outgoing`.
+
+        Ids are unique within a `channel`. Never raises, except when cancelled.
+        """
         try:
             return self._encode_result(call, await self._run_tool(call, size, outgoing, channel))
         except ToolhallError as error:
             return write_failure(call.id, error, call.tool, call.method)
-        except InputRequiredSignal:  # a later call brings the answer, and nobody reads this
+        except InputRequiredSignal:  # the hall repeats the call with the answer, and ignores this response
             return write_failure(call.id, Cancelled("the answer comes with a later call"), call.tool, call.method)
-        except Exception:  # noqa: BLE001 - a fault of ours; every call gets an answer
+        except Exception:  # noqa: BLE001 - a bug of ours; every call gets a response
             _log.exception("call %s was not answered", call.context.call or call.id)
             return write_failure(call.id, Broken(), call.tool, call.method)
 
-    def deliver_answer(self, answering: AnswerMessage, channel: str = "") -> bool:
-        """What came of a question; False if nobody waits for that."""
-        link = self._links.get((channel, answering.id))
-        return link is not None and link.deliver_answer(answering)
+    def deliver_answer(self, answer: AnswerMessage, channel: str = "") -> bool:
+        """Deliver the answer to a question; False if no call waits for it."""
+        link = self._links.get((channel, answer.id))
+        return link is not None and link.deliver_answer(answer)
 
     async def handle_request(self, request: messages.HubRequest, channel: str = "") -> WireResponse:
-        """Answer what the hall itself wants: to cancel a call, or to know how the tools are."""
+        """Handle a request of the hall itself: to cancel a call, or to report health."""
         try:
             if request.method == CANCEL:
                 return messages.write_response(request, self._cancel(request.params.get("id"), channel))
@@ -165,7 +130,7 @@ class CallHandler:
             return messages.write_error(request, error)
 
     async def health(self) -> JsonObject:
-        """How it is: the worst of its tools is the whole's state."""
+        """The health response: the state of each toolkit, and the worst of them as the whole."""
         states = await self._health_checks.states(self._definitions)
         return {"status": worst_state(states.values()), "components": {"tools": states}}
 
@@ -175,7 +140,7 @@ class CallHandler:
         versions = self._entries.setdefault((tool.id.toolkit, tool.id.tool), {})
         if tool.id.version in versions:
             raise BadDeclaration(f"{tool.id} is there twice; give one of the two another name or version")
-        # How much it may tell is bounded by the hall, which knows who listens.
+        # The hall limits events: it knows the client.
         versions[tool.id.version] = msgspec.structs.replace(entry, is_interactive=False)
 
     def _find_entry(self, call: RemoteCall) -> Entry:
@@ -206,16 +171,16 @@ class CallHandler:
             del self._links[key]
 
     def _encode_result(self, call: RemoteCall, raw: Raw) -> WireResponse:
-        """The value as JSON; what is wrong with it goes to the log, without the secrets of the call."""
-        hushed = None if raw.redactor is None else start_redaction(raw.redactor)
+        """Encode the value; problems with it are logged, redacted with the secrets of the call."""
+        redaction = None if raw.redactor is None else start_redaction(raw.redactor)
         try:
             wire = write_result(call.id, raw.value)
         except Exception as error:
             _log.exception("tool %s returned what cannot be written as JSON", raw.entry.id)
             raise BadOutput("the tool returned something that cannot be written as JSON") from error
         finally:
-            if hushed is not None:
-                stop_redaction(hushed)
+            if redaction is not None:
+                stop_redaction(redaction)
         if len(wire.body) > self._max_result_bytes:
             _log.error("tool %s returned %d bytes", raw.entry.id, len(wire.body))
             raise BadOutput(f"the tool returned {len(wire.body)} bytes; at most {self._max_result_bytes} are passed on")
@@ -224,19 +189,19 @@ class CallHandler:
     def _cancel(self, call_id: object, channel: str) -> JsonObject:
         if not isinstance(call_id, str):
             raise Malformed("id is that of the call to cancel, a text")
-        done = self._cancellation.cancel(("", channel, call_id))
-        return {"status": "cancelled" if done else "not_running"}
+        cancelled = self._cancellation.cancel(("", channel, call_id))
+        return {"status": "cancelled" if cancelled else "not_running"}
 
 
 def _prepare_call(call: RemoteCall, entry: Entry, link: HubLink, size: int) -> Equipped:
-    """As far as a hall brings a call before it runs; the hall has said yes to it, so only its form is judged here."""
+    """The call for the run stage of the pipeline; the hall has authorized it, so only the arguments are validated."""
     if not entry.input_validator.accepts(call.params):
         raise BadArguments(
             with_binding_problems(entry.input_validator.problems(call.params, size), call.params, size, entry.bind)
         )
     context = call.context
-    equipment = credentials_from_context(entry.requirements, context)
-    ours = Call(
+    credentials = credentials_from_context(entry.requirements, context)
+    local_call = Call(
         id=context.call or call.id,
         tool=entry.id,
         arguments=call.params,
@@ -246,5 +211,43 @@ def _prepare_call(call: RemoteCall, entry: Entry, link: HubLink, size: int) -> E
         size=size,
         started=time.monotonic(),
     )
-    redactor = None if equipment is None else redactor_for(None, equipment.secret_values)
-    return Equipped(ours, entry, _ALLOWED_BY_HALL, call.params, None, redactor, equipment)
+    redactor = None if credentials is None else redactor_for(None, credentials.secret_values)
+    return Equipped(local_call, entry, _ALLOWED_BY_HALL, call.params, None, redactor, credentials)
+
+
+def caller_from_context(context: CallContext) -> Caller:
+    """The caller that the hall names in the call."""
+    return ANONYMOUS if context.caller is None else context.caller.caller
+
+
+def credentials_from_context(needs: Requirements | None, context: CallContext) -> ResolvedCredentials | None:
+    """The credentials that the tool declares; raises NeedsRequirement with those that the hall did not send."""
+    if needs is None:
+        return None
+    missing = [
+        *(MissingRequirement("secret", name) for name in needs.secrets if name not in context.secrets),
+        *(
+            MissingRequirement("account", account=need)
+            for need in needs.accounts
+            if need.provider not in context.accounts
+        ),
+    ]
+    if needs.user_id and context.user_id is None:
+        missing.append(MissingRequirement("user_id"))
+    if missing:
+        raise NeedsRequirement("the call came without what the tool declares to need", missing=missing)
+    accounts = {need.provider: _account_token(need.provider, context) for need in needs.accounts}
+    secrets = {name: _secret(name, context.secrets[name]) for name in needs.secrets}
+    return ResolvedCredentials(secrets, accounts, context.user_id if needs.user_id else None)
+
+
+def _account_token(provider: str, context: CallContext) -> AccountToken:
+    account = context.accounts[provider]
+    return AccountToken(provider, _secret(provider, account.token), account.scopes, account.expires_at)
+
+
+def _secret(name: str, value: str) -> Secret:
+    try:
+        return Secret(value)
+    except ValueError:
+        raise Malformed(f"what came for {name[:64]!r} is shorter than {MIN_SECRET_LENGTH} characters") from None

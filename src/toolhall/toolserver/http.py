@@ -1,4 +1,8 @@
-"""`ToolServerApp`: the ASGI application of a tool server, for calls from its hall and for health checks."""
+"""`ToolServerApp`: the ASGI application of a tool server, for calls from its hall and for health checks.
+
+A call without events gets one JSON response. With events the response is NDJSON, one line for each message, the
+tool_response last. Closing the connection cancels the call.
+"""
 
 from hmac import compare_digest
 
@@ -27,11 +31,12 @@ _SINGLE_HEADERS = {b"authorization", b"content-type", b"content-length", b"conte
 
 
 class ToolServerApp:
-    """Whoever calls must know the token, which only the hall was told; it names no host that it answers for."""
+    """Serves /hub, which requires the token that only the hall knows, and the health paths. Any Host is accepted."""
 
     def __init__(self, handler: CallHandler, token: str, max_body: int) -> None:
-        # The desk says itself when it is full, in words that let the hall go elsewhere; answers come besides.
-        self.limiter = ConcurrencyLimiter(8 * MAX_CALLS)  # one caller, the hall, gets half of that
+        # Above MAX_CALLS the handler refuses calls as not started, so that the hall tries another replica. The limit
+        # here is larger, because answers need slots too, and one caller, the hall, gets half of them.
+        self.limiter = ConcurrencyLimiter(8 * MAX_CALLS)
         self._handler = handler
         self._credential = b"Bearer " + token.encode()
         self._validator = RequestValidator(max_body=max_body)
@@ -46,32 +51,32 @@ class ToolServerApp:
             await send({"type": "websocket.close", "code": 1008})
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange, path = HttpRequest(scope["method"], {}, ANONYMOUS, receive, send), scope["path"]
-        exchange.limiter, exchange.scope, exchange.path = self.limiter, scope, path
+        request, path = HttpRequest(scope["method"], {}, ANONYMOUS, receive, send), scope["path"]
+        request.limiter, request.scope, request.path = self.limiter, scope, path
         try:
-            exchange.headers = _headers(scope)
+            request.headers = _headers(scope)
             expected = _METHODS.get(path)
             if expected is None:
                 raise RequestRejected(
                     404, f"there is nothing here; this is a tool server, which has {', '.join(_METHODS)}"
                 )
-            if exchange.method != expected:
-                await exchange.refuse(405, f"use {expected}", (b"allow", expected.encode()))
+            if request.method != expected:
+                await request.refuse(405, f"use {expected}", (b"allow", expected.encode()))
             elif path == HUB_PATH:
-                await self._hub(exchange)
+                await self._hub(request)
             else:
-                await exchange.acquire_slot()
-                await exchange.reply(_ALIVE if path == LIVE_PATH else await self._health())
+                await request.acquire_slot()
+                await request.reply(_ALIVE if path == LIVE_PATH else await self._health())
         except NoSlot:
-            await exchange.reply(busy_response(path))
-        except RequestRejected as turned:
-            await exchange.refuse(turned.status, turned.message, (b"connection", b"close"))
+            await request.reply(busy_response(path))
+        except RequestRejected as rejected:
+            await request.refuse(rejected.status, rejected.message, (b"connection", b"close"))
         finally:
-            exchange.release_slot()
+            request.release_slot()
 
     async def _health(self) -> WireResponse:
-        found = await self._handler.health()
-        return WireResponse(encode(found), 503 if found["status"] == UNHEALTHY else 200)
+        health = await self._handler.health()
+        return WireResponse(encode(health), 503 if health["status"] == UNHEALTHY else 200)
 
     async def _hub(self, request: HttpRequest) -> None:
         if not compare_digest(request.headers.get(b"authorization", b""), self._credential):
@@ -82,26 +87,26 @@ class ToolServerApp:
         body = await self._validator.read_body(request.headers, request.receive)
         await request.acquire_slot()
         try:
-            order = read_hub_message(body)
+            message = read_hub_message(body)
         except Malformed as error:
             await request.reply(error_response(HUB_PATH, error))
             return
-        match order:
+        match message:
             case RemoteCall():
-                await self._call(request, order, len(body))
+                await self._call(request, message, len(body))
             case AnswerMessage():
-                await request.reply(self._answer(order))
+                await request.reply(self._answer(message))
             case HubRequest():
-                await request.reply(await self._handler.handle_request(order))
+                await request.reply(await self._handler.handle_request(message))
 
-    def _answer(self, answering: AnswerMessage) -> WireResponse:
+    def _answer(self, answer: AnswerMessage) -> WireResponse:
         request = HubRequest(None, "", {})
-        if self._handler.deliver_answer(answering):
+        if self._handler.deliver_answer(answer):
             return write_response(request, {"status": "ok"})
         return write_error(request, NotFound("no call here waits for this answer"))
 
     async def _call(self, request: HttpRequest, call: RemoteCall, size: int) -> None:
-        """One reply if the tool tells nothing, else a line for each message; the call ends with its connection."""
+        """Run a call: one JSON response, or NDJSON from the first event on; a disconnect cancels it."""
         stream = _NdjsonStream(request)
         outgoing = OutgoingQueue(stream.send)
         try:
@@ -118,7 +123,7 @@ class ToolServerApp:
 
 
 class _NdjsonStream:
-    """A reply that begins with its first line."""
+    """An NDJSON response whose headers are sent with its first line."""
 
     def __init__(self, request: HttpRequest) -> None:
         self._request = request
@@ -132,7 +137,7 @@ class _NdjsonStream:
 
 
 def _headers(scope: Scope) -> Headers:
-    """Each once, where two readers could disagree."""
+    """The headers; raises RequestRejected for too many, and for repeated ones that would be ambiguous."""
     pairs: list[tuple[bytes, bytes]] = scope["headers"]
     if len(pairs) > MAX_HEADERS:
         raise RequestRejected(431, f"there are more than {MAX_HEADERS} headers; send fewer")

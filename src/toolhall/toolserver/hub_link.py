@@ -1,7 +1,6 @@
 """`HubLink`: the client link of a tool in a tool server; events and questions become messages to the hall.
 
-`OutgoingQueue` writes the messages of one call in order. To a hall that reads slowly events are dropped, questions are
-not.
+`OutgoingQueue` writes the messages of one call in order. If the hall reads slowly, it drops events, but no questions.
 """
 
 import asyncio
@@ -17,10 +16,11 @@ from toolhall.model.questions import Answered, Question
 
 _MAX_QUEUED = 64
 _MAX_QUEUED_BYTES = 256 * 1024
+_MAX_PENDING_QUESTIONS = 32  # questions of one call that wait for their answer
 
 
 class OutgoingQueue:
-    """The messages of one call before its end; a task writes them, from the first one on."""
+    """The messages of one call before its response, written by a task that starts with the first one."""
 
     __slots__ = ("_bytes", "_queue", "_send", "_writer", "dropped", "has_started")
 
@@ -29,18 +29,18 @@ class OutgoingQueue:
         self._queue: deque[bytes] = deque()
         self._bytes = 0
         self._writer: asyncio.Task[None] | None = None
-        self.has_started = False  # something was said
+        self.has_started = False  # a message was queued
         self.dropped = 0
 
     def offer(self, message: bytes) -> None:
-        """Say it, unless too much waits already."""
+        """Queue a message, or drop it if the queue is full."""
         if len(self._queue) >= _MAX_QUEUED or self._bytes + len(message) > _MAX_QUEUED_BYTES:
             self.dropped += 1
         else:
             self.put(message)
 
     def put(self, message: bytes) -> None:
-        """Say it in any case."""
+        """Queue a message even if the queue is full."""
         self.has_started = True
         self._queue.append(message)
         self._bytes += len(message)
@@ -48,12 +48,12 @@ class OutgoingQueue:
             self._writer = asyncio.create_task(self._write())
 
     async def flush(self) -> None:
-        """Wait until everything is written."""
+        """Wait until all messages are written."""
         if self._writer is not None:
             await self._writer
 
     async def cancel(self) -> None:
-        """Nobody reads any more."""
+        """Drop all messages, and stop writing."""
         self._queue.clear()
         if self._writer is not None:
             self._writer.cancel()
@@ -65,16 +65,13 @@ class OutgoingQueue:
                 message = self._queue.popleft()
                 self._bytes -= len(message)
                 await self._send(message)
-        except Exception:  # noqa: BLE001 - whoever sends the end of the call hears of it, too
+        except Exception:  # noqa: BLE001 - sending the response of the call meets the same error
             self._queue.clear()
             self._bytes = 0
 
 
-_MAX_PENDING_QUESTIONS = 32  # questions of one call that wait for their answer
-
-
 class HubLink:
-    """For one call; how much may be told, and what of it is secret, is for the hall to say."""
+    """The client link of one call; the hall limits and redacts what is sent over it."""
 
     __slots__ = ("_features", "_id", "_last_number", "_outgoing", "_pending")
 
@@ -86,35 +83,35 @@ class HubLink:
         self._pending: dict[int, asyncio.Future[AnswerMessage]] = {}
 
     def emit(self, event: CallEvent) -> None:
-        """Tell the hall, in types that it can read whatever an author put in; what JSON cannot say raises."""
+        """Send an event to the hall, converted to the types of the protocol; raises if its data is not JSON."""
         match event:
             case ProgressEvent(done, total, message):
                 done, total = _to_number(done), None if total is None else _to_number(total)
                 if math.isfinite(done) and math.isfinite(total or 0):
-                    said = None if message is None else str(message)
-                    self._outgoing.offer(write_progress(self._id, done, total, said))
+                    text = None if message is None else str(message)
+                    self._outgoing.offer(write_progress(self._id, done, total, text))
             case LogEvent(level, data, logger):
                 known = level if level in LOG_LEVELS else "info"
                 self._outgoing.offer(write_log(self._id, known, data, logger))
 
     def can(self, feature: str) -> bool:
-        """As the hall said."""
+        """Whether the client declared this feature."""
         return feature in self._features
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
-        """Let the hall ask."""
+        """Have the hall ask these questions; returns the answers."""
         return (await self._request(questions, None)).answers
 
     async def detach(self, retry_ms: int) -> None:
-        """Let the hall hang up."""
+        """Have the hall close the response stream until the client resumes it."""
         await self._request({}, retry_ms)
 
-    def deliver_answer(self, answering: AnswerMessage) -> bool:
-        """What came of a question; False if nobody asked it, or its answer is there."""
-        waiting = self._pending.get(answering.number)
-        if waiting is None or waiting.done():
+    def deliver_answer(self, answer: AnswerMessage) -> bool:
+        """Deliver the answer to a question; False if it is not pending, or was answered already."""
+        pending = self._pending.get(answer.number)
+        if pending is None or pending.done():
             return False
-        waiting.set_result(answering)
+        pending.set_result(answer)
         return True
 
     async def _request(self, questions: Mapping[str, Question], retry_ms: int | None) -> AnswerMessage:
@@ -126,17 +123,17 @@ class HubLink:
         self._pending[number] = loop.create_future()
         self._outgoing.put(message)
         try:
-            answering = await self._pending[number]
+            answer = await self._pending[number]
         finally:
             del self._pending[number]
-        if answering.error is not None:
-            raise read_hub_error(answering.error)
-        if answering.later:
+        if answer.error is not None:
+            raise read_hub_error(answer.error)
+        if answer.later:
             raise InputRequiredSignal(questions)
-        return answering
+        return answer
 
 
 def _to_number(value: float) -> float:
-    """A number, whatever kind of it an author has; a whole one is written as one."""
+    """A JSON number for any numeric type of an author; whole ones are written as integers."""
     number = float(value)
     return int(number) if number.is_integer() else number

@@ -1,4 +1,8 @@
-"""`WebSocketHubClient`: joins a hall over a WebSocket that this tool server opens, and is called over it."""
+"""`WebSocketHubClient`: a WebSocket that this tool server opens to a hall, and over which the hall calls it.
+
+Both sides send requests over the same socket: this side join, heartbeat and leave; the hall calls, answers,
+cancellations and health checks.
+"""
 
 import asyncio
 import logging
@@ -35,15 +39,15 @@ _log = logging.getLogger("toolhall.toolserver")
 
 
 class _ConnectWithoutRedirects(connect):
-    """Goes where it was sent and nowhere else."""
+    """A `connect` that follows no redirect: the key goes where the operator said."""
 
     def process_redirect(self, exc: Exception) -> Exception | str:
-        """No."""
+        """Return the exception, which ends the attempt."""
         return exc
 
 
 class WebSocketHubClient:
-    """A socket that is open: this side asks the hall, and the hall calls this side."""
+    """One open socket to the hall."""
 
     def __init__(self, socket: ClientConnection, handler: CallHandler) -> None:
         self._socket = socket
@@ -52,7 +56,7 @@ class WebSocketHubClient:
         self._pending: dict[str, asyncio.Future[ResponseMessage]] = {}
 
     async def request(self, method: str, params: JsonObject, seconds: float = REQUEST_SECONDS) -> Json:
-        """The result; raises the Refusal that it was answered with, or Away."""
+        """Send a request; returns the result, or raises the HubRefusal of the response, or HubUnavailable."""
         request_id = str(next(self._ids))
         self._pending[request_id] = answer = asyncio.get_running_loop().create_future()
         try:
@@ -67,44 +71,44 @@ class WebSocketHubClient:
             del self._pending[request_id]
 
     async def serve(self) -> None:
-        """Take what the hall says until the socket closes; the calls that run then end with it."""
-        crowd = BoundedTaskGroup(MAX_CALLS + MAX_CALLS // 4)  # the desk refuses the last of these at once
+        """Handle messages until the socket closes, which cancels the calls that still run."""
+        tasks = BoundedTaskGroup(MAX_CALLS + MAX_CALLS // 4)  # beyond MAX_CALLS the handler refuses calls at once
         try:
             async for message in self._socket:
-                await self._handle_message(message.encode() if isinstance(message, str) else message, crowd)
+                await self._handle_message(message.encode() if isinstance(message, str) else message, tasks)
         except ConnectionClosed:
             pass
         finally:
             for answer in self._pending.values():
                 if not answer.done():
                     answer.set_exception(HubUnavailable("the socket was closed"))
-            await crowd.shutdown()
+            await tasks.shutdown()
 
-    async def _handle_message(self, body: bytes, crowd: BoundedTaskGroup) -> None:
+    async def _handle_message(self, body: bytes, tasks: BoundedTaskGroup) -> None:
         try:
-            order = read_hub_message(body)
+            message = read_hub_message(body)
         except Malformed as malformed:
             self._deliver_response(body, malformed)
             return
-        match order:
+        match message:
             case RemoteCall():
-                await crowd.start(self._run_call(order, len(body)))
+                await tasks.start(self._run_call(message, len(body)))
             case AnswerMessage():
-                self._handler.deliver_answer(order, _CHANNEL)
+                self._handler.deliver_answer(message, _CHANNEL)
             case HubRequest():
-                await crowd.start(self._handle_request(order))
+                await tasks.start(self._handle_request(message))
 
     def _deliver_response(self, body: bytes, malformed: Malformed) -> None:
-        """What is no order is an answer, or nothing that could be answered."""
+        """Deliver the response to a pending request; logs a message that is neither a request nor such a response."""
         try:
-            said = read_tool_server_message(body)
+            message = read_tool_server_message(body)
         except Malformed:
-            said = None
-        answer = self._pending.get(str(said.id)) if isinstance(said, ResponseMessage) else None
-        if answer is None or answer.done() or not isinstance(said, ResponseMessage):
+            message = None
+        pending = self._pending.get(str(message.id)) if isinstance(message, ResponseMessage) else None
+        if pending is None or pending.done() or not isinstance(message, ResponseMessage):
             _log.warning("the hall said what cannot be read: %s", malformed.message)
         else:
-            answer.set_result(said)
+            pending.set_result(message)
 
     async def _run_call(self, call: RemoteCall, size: int) -> None:
         outgoing = OutgoingQueue(self._send)
@@ -131,12 +135,12 @@ class WebSocketHubClient:
 async def open_hub_socket(
     url: str, key: str, handler: CallHandler, max_size: int
 ) -> AsyncGenerator[WebSocketHubClient]:
-    """A socket to the hall at this address; raises Away, or Refusal where it says no."""
+    """Open a socket to the hall at this address; raises HubUnavailable, or HubRefusal if the hall refuses it."""
     headers = {"authorization": f"Bearer {key}"} if key else {}
     options: dict[str, Any] = {
         "additional_headers": headers,
         "proxy": None,
-        "compression": None,  # what is packed could grow here, and its size could tell of secrets
+        "compression": None,  # a small frame could grow here, and compressed sizes can reveal secrets
         "max_size": max_size,
         "open_timeout": _OPEN_SECONDS,
         "ping_interval": _PING_SECONDS,
@@ -165,8 +169,8 @@ def _connect_error(refused: InvalidStatus) -> HubUnavailable | HubRefusal:
         read_result(body, None)
     except RetryableRefusal:
         return HubRefusal(f"it opens no socket for this server (status {status})")
-    except HubRefusal as said:
-        return said
+    except HubRefusal as refusal:
+        return refusal
     return HubRefusal(f"it opens no socket for this server (status {status})")
 
 

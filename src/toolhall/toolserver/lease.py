@@ -1,4 +1,9 @@
-"""`LeaseClient`: joins a hall, sends heartbeats, rejoins and leaves; `HttpHubClient`: its HTTP client."""
+"""`LeaseClient`: joins a hall, sends heartbeats, rejoins and leaves; `HttpHubClient`: its HTTP client.
+
+The caller runs `LeaseClient.run` in a loop: it returns when the hall no longer knows the lease (join again at once),
+and raises HubUnavailable when the hall cannot be reached (`back_off`, then join again). The hall's side is
+`execution/remote/leases.py`.
+"""
 
 import asyncio
 import logging
@@ -26,38 +31,28 @@ from toolhall.dialects.hub.lease_messages import (
 from toolhall.model.json import Json, JsonObject
 
 REQUEST_SECONDS = 10.0
-LEAVE_SECONDS = 35.0  # a hall answers when nothing runs any more, after 30 seconds at the latest
+LEAVE_SECONDS = 35.0  # a hall answers when no call runs any more, after 30 seconds at the latest
 _MIN_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 1.0, 5.0
+_MAX_RESPONSE_BYTES = 4 * 1024 * 1024
+_CONNECT_SECONDS = 5.0
+_BUSY = 503
 _log = logging.getLogger("toolhall.toolserver")
 
 
 class HubUnavailable(Exception):
-    """The hall cannot be reached, or the line to it broke; the message says why."""
-
-
-def unavailable_from_refusal(refused: HubRefusal) -> HubUnavailable:
-    """What a no is to a server that was joined before: asked again, the hall may say something else."""
-    return HubUnavailable(f"the hall says no: {refused.message}")
+    """The hall cannot be reached, or the connection broke; the message says why."""
 
 
 class HubClient(Protocol):
-    """A way to ask a hall."""
+    """Sends requests to a hall, over HTTP or a WebSocket."""
 
     async def request(self, method: str, params: JsonObject, seconds: float = REQUEST_SECONDS) -> Json:
-        """The result; raises the Refusal that it was answered with, or Away."""
+        """Send a request; returns the result, or raises the HubRefusal of the response, or HubUnavailable."""
         ...
 
 
-def backoff_delays(random_fraction: Callable[[], float] = random.random) -> Iterator[float]:
-    """How long to wait before each new attempt: longer and longer, and never at the same time as everybody else."""
-    seconds = _MIN_BACKOFF_SECONDS
-    while True:
-        yield seconds * (0.75 + 0.25 * random_fraction())
-        seconds = min(2 * seconds, _MAX_BACKOFF_SECONDS)
-
-
 class LeaseClient:
-    """One replica's stay; `joined` is set after the first time, `held` is the lease that was given last."""
+    """Keeps the lease of one replica; `joined` is set after the first join, `granted` is the latest lease."""
 
     def __init__(self, params: JsonObject, status: Callable[[], Awaitable[str]]) -> None:
         self.joined = asyncio.Event()
@@ -69,13 +64,14 @@ class LeaseClient:
         self._backoff = backoff_delays()
 
     async def run(self, hub: HubClient) -> None:
-        """Join, and stay until the hall does not know us any more; Away when the line is broken.
+        """Join, and send heartbeats until the hall no longer knows the lease.
 
-        Raises Refusal where the very first answer is a no. Once we leave, nothing more is said here.
+        Raises HubUnavailable if the hall cannot be reached, and HubRefusal if it refuses the very first join. Sends
+        nothing more once `leave` was called.
         """
         await self._block_if_leaving()
         try:
-            held = read_join_result(await hub.request(JOIN, self._params))
+            granted = read_join_result(await hub.request(JOIN, self._params))
         except RetryableRefusal as refused:
             raise HubUnavailable(refused.message) from None
         except HubRefusal as refused:
@@ -85,24 +81,24 @@ class LeaseClient:
         if self._reported_unavailable:
             _log.warning("joined the hall again")
         self._reported_unavailable, self._backoff = False, backoff_delays()
-        self.granted = held
+        self.granted = granted
         self.joined.set()
         try:
-            await self._send_heartbeats(hub, held)
+            await self._send_heartbeats(hub, granted)
         except RetryableRefusal as refused:
             raise HubUnavailable(refused.message) from None
         except HubRefusal as refused:
             _log.info("joining again: %s", refused.message)
 
     async def back_off(self, reason: HubUnavailable) -> None:
-        """Wait before the next attempt; says once why there must be one."""
+        """Wait before the next attempt; logs the reason once."""
         if not self._reported_unavailable:
             self._reported_unavailable = True
             _log.warning("the hall is away, and will be asked again and again: %s", reason)
         await asyncio.sleep(next(self._backoff))
 
     async def leave(self, hub: HubClient) -> None:
-        """Say goodbye, and wait until the hall wants nothing more; where it is away, it knows by itself soon."""
+        """Leave, and wait until the hall has drained this server; if it cannot be reached, the lease expires soon."""
         self._leaving = True
         if self.granted is None:
             return
@@ -115,7 +111,7 @@ class LeaseClient:
             _log.warning("could not say goodbye to the hall: it took none for %g seconds", LEAVE_SECONDS)
 
     async def _send_leave(self, hub: HubClient, lease: str) -> None:
-        """A hall that is full turns everybody away for a moment, and still sends calls to who has not left."""
+        """Send leave, again while the hall is overloaded: it goes on sending calls until it has accepted it."""
         for pause in backoff_delays():
             try:
                 await hub.request(LEAVE, write_leave(lease), LEAVE_SECONDS)
@@ -129,25 +125,35 @@ class LeaseClient:
         while True:
             await asyncio.sleep(granted.heartbeat_seconds)
             await self._block_if_leaving()
-            now = read_tool_states(await hub.request(HEARTBEAT, write_heartbeat(granted.lease, await self._status())))
-            for name, state in now.items():
+            states = read_tool_states(
+                await hub.request(HEARTBEAT, write_heartbeat(granted.lease, await self._status()))
+            )
+            for name, state in states.items():
                 if tools.get(name) != state:
                     _log.warning("%s is %s in the hall now", name, state)
-            tools = now or tools
+            tools = states or tools
 
     async def _block_if_leaving(self) -> None:
-        """Whoever says goodbye must not join again by the way: what stays is cancelled then."""
+        """Wait for ever once `leave` was called, so that `run` does not join again; its task is cancelled then."""
         if self._leaving:
             await asyncio.Event().wait()
 
 
-_MAX_RESPONSE_BYTES = 4 * 1024 * 1024
-_CONNECT_SECONDS = 5.0
-_BUSY = 503
+def backoff_delays(random_fraction: Callable[[], float] = random.random) -> Iterator[float]:
+    """Delays before attempts: doubling from one to five seconds, with jitter, so that servers do not come together."""
+    seconds = _MIN_BACKOFF_SECONDS
+    while True:
+        yield seconds * (0.75 + 0.25 * random_fraction())
+        seconds = min(2 * seconds, _MAX_BACKOFF_SECONDS)
+
+
+def unavailable_from_refusal(refused: HubRefusal) -> HubUnavailable:
+    """A refusal of a server that had joined before, as a temporary failure: the hall may decide otherwise later."""
+    return HubUnavailable(f"the hall says no: {refused.message}")
 
 
 class HttpHubClient:
-    """Reads no proxy settings and follows no redirect: the key goes where the operator said."""
+    """Sends requests to a hall over HTTP, without proxies and redirects: the key goes where the operator said."""
 
     def __init__(self, url: str, key: str) -> None:
         self._url = f"{url}/hub"
@@ -158,7 +164,7 @@ class HttpHubClient:
         self._client = httpx2.AsyncClient(headers=headers, trust_env=False, follow_redirects=False)
 
     async def request(self, method: str, params: JsonObject, seconds: float = REQUEST_SECONDS) -> Json:
-        """The result; raises the Refusal that it was answered with, or Away."""
+        """Send a request; returns the result, or raises the HubRefusal of the response, or HubUnavailable."""
         request_id = str(next(self._ids))
         try:
             status, body = await self._post(write_request(request_id, method, params), seconds)
@@ -172,21 +178,21 @@ class HttpHubClient:
             raise HubRefusal("the address sends on to another one; if you trust that, name it with --join")
         try:
             return read_result(body, request_id)
-        except RetryableRefusal as unread:
+        except RetryableRefusal as refusal:
             if status in (401, 403, 404, 405, 421):
-                raise HubRefusal(f"status {status}: {unread.message}") from None
+                raise HubRefusal(f"status {status}: {refusal.message}") from None
             raise
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._client.aclose()
 
     async def _post(self, body: bytes, seconds: float) -> tuple[int, bytes]:
         timeout = httpx2.Timeout(seconds, connect=_CONNECT_SECONDS)
-        read = bytearray()
-        async with self._client.stream("POST", self._url, content=body, timeout=timeout) as reply:
-            async for part in reply.aiter_raw():
-                read += part
-                if len(read) > _MAX_RESPONSE_BYTES:
+        received = bytearray()
+        async with self._client.stream("POST", self._url, content=body, timeout=timeout) as response:
+            async for part in response.aiter_raw():
+                received += part
+                if len(received) > _MAX_RESPONSE_BYTES:
                     raise HubUnavailable("its answer is too large")
-            return reply.status_code, bytes(read)
+            return response.status_code, bytes(received)

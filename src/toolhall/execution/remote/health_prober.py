@@ -18,7 +18,7 @@ _log = logging.getLogger("toolhall.toolservers")
 
 
 class HealthProber:
-    """One task for all replicas, each asked on the line on which it is called: it says how each of its toolkits is."""
+    """Probes all replicas from one task, each over the transport of its calls."""
 
     def __init__(
         self, pools: ReplicaPools, interval: float = _PROBE_INTERVAL_SECONDS, timeout: float = PROBE_TIMEOUT_SECONDS
@@ -30,25 +30,25 @@ class HealthProber:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """From now on, in the loop that runs now."""
+        """Probe from now on, in the running loop."""
         self.close()
         self._task = asyncio.get_running_loop().create_task(self._run(), name="probing tool servers")
 
     def close(self) -> None:
-        """No more; a task whose loop is closed has ended with that."""
+        """Stop probing; a task whose loop is closed has ended with it."""
         task, self._task = self._task, None
         if task is not None and not task.get_loop().is_closed():
             task.cancel()
 
     async def probe_all(self) -> None:
-        """Ask everybody, a few at a time; what one of them does holds up nobody for longer than its patience."""
+        """Probe every replica, up to 64 at a time; one that does not answer delays others by the timeout at most."""
         replicas = tuple(self._pools)
         if not replicas:
             return
-        waiting = iter(replicas)
+        remaining = iter(replicas)  # shared by the tasks
         async with asyncio.TaskGroup() as group:
             for _ in range(min(_MAX_CONCURRENT_PROBES, len(replicas))):
-                group.create_task(self._probe_each(waiting))
+                group.create_task(self._probe_each(remaining))
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -61,7 +61,7 @@ class HealthProber:
         for replica in replicas:
             try:
                 await self._probe(replica)
-            except Exception:  # noqa: BLE001 - a fault of ours must not end the watch over all the others
+            except Exception:  # noqa: BLE001 - a bug must not end the probes of all others
                 _log.exception("a replica of the tool server %r cannot be probed", replica.server)
                 replica.record_probe_failure()
 
@@ -71,11 +71,11 @@ class HealthProber:
             async with asyncio.timeout(self._timeout):
                 response = await replica.transport.request(write_request(probe_id, HEALTH, {}), probe_id)
         except (CallLost, TimeoutError):
-            said = None
+            health = None
         else:
-            said = _parse_health(response)
-        if said is not None:
-            replica.record_probe(*said)
+            health = _parse_health(response)
+        if health is not None:
+            replica.record_probe(*health)
             return
         if not replica.unresponsive:
             _log.warning("a replica of the tool server %r does not answer", replica.server)
@@ -83,7 +83,7 @@ class HealthProber:
 
 
 def _parse_health(response: JsonObject) -> tuple[HealthState, dict[str, Json]] | None:
-    """How it is, and each of its toolkits; None for what is no answer to that."""
+    """The state of the replica and of its toolkits; None if the response is not a health response."""
     result = response.get("result")
     if not isinstance(result, dict):
         return None

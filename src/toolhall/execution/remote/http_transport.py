@@ -1,7 +1,7 @@
 """`HttpTransport`: calls a tool server that listens, one POST per call, over a bounded keep-alive `ConnectionPool`.
 
-The pool hands out the connection that was used last, and keeps a few for what lets calls go on (answers to questions,
-health probes). Everything that it raises is a `CallLost` with `delivered=False`.
+The pool hands out the connection that was used last, and reserves a few for messages that let calls go on (answers to
+questions, health probes). Everything that it raises is a `CallLost` with `delivered=False`.
 """
 
 import asyncio
@@ -26,17 +26,115 @@ from toolhall.model.json import JsonObject
 from toolhall.model.secret import Secret
 
 MAX_CONNECTIONS = 64
-MAX_CALL_CONNECTIONS = (
-    60  # the others are for what lets calls go on: answers to questions, and whether anybody is there
-)
+MAX_CALL_CONNECTIONS = 60  # the others are reserved for answers to questions, and for health probes
 MAX_WAITING = 1_000
 CONNECT_SECONDS = 2.0
-IDLE_SECONDS = 3.0  # servers close what was idle for five: a call must not meet that
+IDLE_SECONDS = 3.0  # servers close connections after five: a call must not meet that
 _Waiter: TypeAlias = "asyncio.Future[HttpConnection | CallLost | None]"
 
 
+class HttpTransport:
+    """Calls the tool server at `url`; raises EgressRefused at once for an address that the hall may not reach."""
+
+    def __init__(self, url: str, token: Secret, dial: Dialer, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
+        target = dial.parse(url)
+        if target.query is not None:
+            raise EgressRefused(f"{target.display} has a query; a tool server's url is https://host[:port]/path")
+        self._head = _request_head(target, token)
+        self._make_pool = partial(ConnectionPool, dial, target, max_bytes)
+        self._pool: ConnectionPool | None = None  # of the loop in which the last call was made
+        self._closed = False
+
+    async def call(self, request: bytes, id: str, on_report: ReportHandler) -> ToolResponseMessage:  # noqa: A002 - its name in the protocol
+        """Run a call at the tool server; cancelling this closes its connection, which cancels the call there."""
+        pool = self._pool_for_loop()
+        connection = pool.acquire_idle() or await pool.acquire(for_call=True)
+        response = self._send(connection, request)
+        finished = False
+        try:
+            while True:
+                report = decode_report(await response.next(), id)
+                if isinstance(report, ToolResponseMessage):
+                    finished = True
+                    return report
+                answer = await response.handle_report(on_report, report)
+                if answer is not None:
+                    await self._send_answer(answer)
+        finally:
+            connection.release(finished=finished)
+
+    async def request(self, body: bytes, id: str) -> JsonObject:  # noqa: A002 - its name in the protocol
+        """Send a request of the hall itself; returns the whole response."""
+        return decode_response(await self._post(body), id)
+
+    def close_idle(self) -> None:
+        """Close connections that no call uses now."""
+        if self._pool is not None:
+            self._pool.close_idle()
+
+    def close(self) -> None:
+        """Close all connections; running calls are lost."""
+        self._closed = True
+        if self._pool is not None:
+            self._pool.close()
+
+    @property
+    def open_count(self) -> int:
+        """How many connections are open."""
+        return 0 if self._pool is None else self._pool.open_count
+
+    @property
+    def idle_count(self) -> int:
+        """How many of them are idle."""
+        return 0 if self._pool is None else self._pool.idle_count
+
+    def _pool_for_loop(self) -> "ConnectionPool":
+        """The connections of the running loop; those of a loop that has stopped cannot be used any more."""
+        pool = self._pool
+        if pool is not None and pool.loop.is_running():
+            return pool
+        if self._closed:
+            raise CallLost(TRANSPORT_CLOSED, delivered=False)
+        if pool is not None:
+            pool.close()
+        self._pool = pool = self._make_pool(asyncio.get_running_loop())
+        return pool
+
+    def _send(self, connection: HttpConnection, request: bytes) -> ResponseBody:
+        return connection.send(b"%b%d\r\n\r\n%b" % (self._head, len(request), request))
+
+    async def _send_answer(self, answer: bytes) -> None:
+        """Send the answer to a question; if that fails the call is lost, because its tool would wait for ever."""
+        try:
+            await self._post(answer)  # the server refuses it if the call has just ended; the call's own response tells
+        except CallLost as lost:
+            raise CallLost(f"an answer did not get there: {lost.reason}", delivered=True) from None
+
+    async def _post(self, request: bytes) -> bytes:
+        connection = await self._pool_for_loop().acquire(for_call=False)
+        response = self._send(connection, request)
+        try:
+            return await response.next()
+        finally:
+            connection.release(finished=False)
+
+
+def _request_head(url: Url, token: Secret) -> bytes:
+    """The request head up to the value of Content-Length, which is the same for every request."""
+    host = url.origin.partition("//")[2]
+    lines = [
+        f"POST {url.path.rstrip('/')}/hub HTTP/1.1",
+        f"Host: {host}",
+        f"Authorization: Bearer {check_header_value(token.reveal())}",
+        "Content-Type: application/json",
+        "Accept: application/json, application/x-ndjson",
+        "Content-Length: ",
+    ]
+    return "\r\n".join(lines).encode("ascii")
+
+
 class ConnectionPool:
-    """Hands out a connection to one request at a time, in one loop; all that it raises is Lost, and not delivered."""
+    """Keep-alive connections to one server in one loop, each for one request at a time."""
 
     def __init__(self, dial: Dialer, url: Url, max_bytes: int, loop: asyncio.AbstractEventLoop) -> None:
         self._dial = dial
@@ -45,15 +143,15 @@ class ConnectionPool:
         self._idle: list[HttpConnection] = []
         self._connections: set[HttpConnection] = set()
         self._connecting = 0
-        self._call_connections = 0  # connections that calls have, or will have when they are made
-        self._priority_waiters: deque[_Waiter] = deque()  # for what lets calls go on
-        self._call_waiters: deque[_Waiter] = deque()  # for calls
+        self._call_connections = 0  # in use by calls, or being opened for them
+        self._priority_waiters: deque[_Waiter] = deque()  # answers to questions, and health probes
+        self._call_waiters: deque[_Waiter] = deque()
         self._closed = False
         self.loop = loop
 
     @property
     def open_count(self) -> int:
-        """How many there are."""
+        """How many connections are open."""
         return len(self._connections)
 
     @property
@@ -62,7 +160,7 @@ class ConnectionPool:
         return len(self._idle)
 
     def acquire_idle(self) -> HttpConnection | None:
-        """For a call, one that is open and was used a moment ago; None: `take` one."""
+        """An idle connection for a call; None: `acquire` one."""
         if self._call_connections >= MAX_CALL_CONNECTIONS:
             return None
         connection = self._pop_idle()
@@ -72,7 +170,7 @@ class ConnectionPool:
         return connection
 
     async def acquire(self, *, for_call: bool) -> HttpConnection:
-        """One that is idle, a new one, or the next that becomes free."""
+        """An idle connection, a new one, or the next that becomes idle."""
         while not self._closed:
             if not for_call or self._call_connections < MAX_CALL_CONNECTIONS:
                 connection = self.acquire_idle() if for_call else self._pop_idle()
@@ -86,30 +184,30 @@ class ConnectionPool:
         raise CallLost(TRANSPORT_CLOSED, delivered=False)
 
     def close_idle(self) -> None:
-        """End those that are idle."""
+        """Close idle connections."""
         while self._idle:
             self._idle.pop().abort()
 
     def close(self) -> None:
-        """End them all; nobody gets another."""
+        """Close all connections, and refuse new requests."""
         self._closed = True
         for connection in [*self._connections]:
             connection.abort()
         self._connections.clear()
         self._idle.clear()
-        if not self.loop.is_closed():  # else nobody waits any more
+        if not self.loop.is_closed():  # else nothing waits any more
             self._reject_waiters(CallLost(TRANSPORT_CLOSED, delivered=False))
 
     # --- for the connections ---
 
     def on_connected(self, connection: HttpConnection) -> None:
-        """It counts from now on, whatever becomes of whoever wanted it."""
+        """Count a new connection, even if the request that opened it was cancelled."""
         self._connections.add(connection)
         if self._closed:
             connection.abort()
 
     def on_idle(self, connection: HttpConnection) -> None:
-        """Whoever waits longest gets it."""
+        """Hand the connection to the longest waiting request, or keep it; closes the oldest idle one if it is stale."""
         self._end_call_use(connection)
         if not self._wake_waiter(connection):
             self._idle.append(connection)
@@ -119,14 +217,14 @@ class ConnectionPool:
                 oldest.abort()
 
     def on_closed(self, connection: HttpConnection) -> None:
-        """There is room for another."""
+        """Forget a closed connection, and wake a waiting request, which may open another."""
         self._end_call_use(connection)
         self._connections.discard(connection)
         if connection in self._idle:
             self._idle.remove(connection)
         self._wake_waiter(None)
 
-    # --- inside ---
+    # --- private ---
 
     def _pop_idle(self) -> HttpConnection | None:
         while self._idle:
@@ -144,7 +242,7 @@ class ConnectionPool:
             connection = await self._open_connection()
         except BaseException as failure:
             self._call_connections -= for_call
-            if isinstance(failure, CallLost) and not self._connections:  # nobody who waits has anything to wait for
+            if isinstance(failure, CallLost) and not self._connections:  # then no connection can become idle
                 self._reject_waiters(failure)
             self._wake_waiter(None)
             raise
@@ -169,37 +267,37 @@ class ConnectionPool:
         return connection
 
     async def _wait_for_connection(self, waiters: deque[_Waiter]) -> HttpConnection | None:
-        """Wait for one that becomes free, or for room (None)."""
+        """Wait for a connection that becomes idle, or for room for a new one (None)."""
         if len(waiters) >= MAX_WAITING:
             raise CallLost(f"{MAX_WAITING} calls wait for this tool server already", delivered=False)
-        turn: _Waiter = self.loop.create_future()
-        waiters.append(turn)
+        waiter: _Waiter = self.loop.create_future()
+        waiters.append(waiter)
         try:
-            given = await turn
+            result = await waiter
         except BaseException:
-            if turn in waiters:
-                waiters.remove(turn)
-            elif not turn.cancelled():  # it was this one's turn: then it is the next one's
-                self._hand_over(turn.result())
+            if waiter in waiters:
+                waiters.remove(waiter)
+            elif not waiter.cancelled():  # it was resolved at the same moment: pass that on to the next waiter
+                self._pass_on(waiter.result())
             raise
-        if isinstance(given, CallLost):
-            raise CallLost(given.reason, delivered=False)
-        return given
+        if isinstance(result, CallLost):
+            raise CallLost(result.reason, delivered=False)
+        return result
 
-    def _hand_over(self, given: HttpConnection | CallLost | None) -> None:
-        if isinstance(given, HttpConnection):
-            self.on_idle(given)
+    def _pass_on(self, result: HttpConnection | CallLost | None) -> None:
+        if isinstance(result, HttpConnection):
+            self.on_idle(result)
         else:
             self._wake_waiter(None)
 
-    def _wake_waiter(self, given: HttpConnection | None) -> bool:
-        """Whoever may use it, and first what lets calls go on."""
-        if _resolve_first(self._priority_waiters, given):
+    def _wake_waiter(self, connection: HttpConnection | None) -> bool:
+        """Resolve the first waiter that may use the connection or the free room, priority waiters first."""
+        if _resolve_first(self._priority_waiters, connection):
             return True
-        if self._call_connections >= MAX_CALL_CONNECTIONS or not _resolve_first(self._call_waiters, given):
+        if self._call_connections >= MAX_CALL_CONNECTIONS or not _resolve_first(self._call_waiters, connection):
             return False
-        if given is not None:
-            given.serves_call = True
+        if connection is not None:
+            connection.serves_call = True
             self._call_connections += 1
         return True
 
@@ -209,115 +307,15 @@ class ConnectionPool:
             self._call_connections -= 1
 
     def _reject_waiters(self, error: CallLost) -> None:
-        for waiting in (self._priority_waiters, self._call_waiters):
-            while _resolve_first(waiting, error):
+        for waiters in (self._priority_waiters, self._call_waiters):
+            while _resolve_first(waiters, error):
                 pass
 
 
-def _resolve_first(waiters: deque[_Waiter], given: HttpConnection | CallLost | None) -> bool:
+def _resolve_first(waiters: deque[_Waiter], result: HttpConnection | CallLost | None) -> bool:
     while waiters:
-        turn = waiters.popleft()
-        if not turn.done():
-            turn.set_result(given)
+        waiter = waiters.popleft()
+        if not waiter.done():
+            waiter.set_result(result)
             return True
     return False
-
-
-class HttpTransport:
-    """A line to the server at `url`; EgressRefused at once for one where the hall does not go."""
-
-    def __init__(self, url: str, token: Secret, dial: Dialer, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
-        target = dial.parse(url)
-        if target.query is not None:
-            raise EgressRefused(f"{target.display} has a query; a tool server's url is https://host[:port]/path")
-        self._head = _request_head(target, token)
-        self._make_pool = partial(ConnectionPool, dial, target, max_bytes)
-        self._pool: ConnectionPool | None = None  # in the loop in which the last call was made
-        self._closed = False
-
-    async def call(self, request: bytes, id: str, on_report: ReportHandler) -> ToolResponseMessage:  # noqa: A002 - its word
-        """Run a call over there; whoever cancels this ends its connection, which cancels it there."""
-        connections = self._pool_for_loop()
-        connection = connections.acquire_idle() or await connections.acquire(for_call=True)
-        reply = self._send(connection, request)
-        finished = False
-        try:
-            while True:
-                report = decode_report(await reply.next(), id)
-                if isinstance(report, ToolResponseMessage):
-                    finished = True
-                    return report
-                answer = await reply.handle_report(on_report, report)
-                if answer is not None:
-                    await self._send_answer(answer)
-        finally:
-            connection.release(finished=finished)
-
-    async def request(self, body: bytes, id: str) -> JsonObject:  # noqa: A002 - its word
-        """Something that the hall itself wants to know: the whole response."""
-        return decode_response(await self._post(body), id)
-
-    def close_idle(self) -> None:
-        """End the connections that no call needs now."""
-        if self._pool is not None:
-            self._pool.close_idle()
-
-    def close(self) -> None:
-        """End all connections, and whatever runs on them."""
-        self._closed = True
-        if self._pool is not None:
-            self._pool.close()
-
-    @property
-    def open_count(self) -> int:
-        """How many connections there are."""
-        return 0 if self._pool is None else self._pool.open_count
-
-    @property
-    def idle_count(self) -> int:
-        """How many of them wait for a call."""
-        return 0 if self._pool is None else self._pool.idle_count
-
-    def _pool_for_loop(self) -> ConnectionPool:
-        """The connections of the loop that runs now; those of one that has stopped lead nowhere."""
-        found = self._pool
-        if found is not None and found.loop.is_running():
-            return found
-        if self._closed:
-            raise CallLost(TRANSPORT_CLOSED, delivered=False)
-        if found is not None:
-            found.close()
-        self._pool = found = self._make_pool(asyncio.get_running_loop())
-        return found
-
-    def _send(self, connection: HttpConnection, request: bytes) -> ResponseBody:
-        return connection.send(b"%b%d\r\n\r\n%b" % (self._head, len(request), request))
-
-    async def _send_answer(self, answer: bytes) -> None:
-        """Send what came of a question; who did not get it waits for ever, and so would the call."""
-        try:
-            await self._post(answer)  # refused, if the call has just ended: that is in its own reply
-        except CallLost as lost:
-            raise CallLost(f"an answer did not get there: {lost.reason}", delivered=True) from None
-
-    async def _post(self, request: bytes) -> bytes:
-        connection = await self._pool_for_loop().acquire(for_call=False)
-        reply = self._send(connection, request)
-        try:
-            return await reply.next()
-        finally:
-            connection.release(finished=False)
-
-
-def _request_head(url: Url, token: Secret) -> bytes:
-    """All that is the same for every request."""
-    host = url.origin.partition("//")[2]
-    lines = [
-        f"POST {url.path.rstrip('/')}/hub HTTP/1.1",
-        f"Host: {host}",
-        f"Authorization: Bearer {check_header_value(token.reveal())}",
-        "Content-Type: application/json",
-        "Accept: application/json, application/x-ndjson",
-        "Content-Length: ",
-    ]
-    return "\r\n".join(lines).encode("ascii")

@@ -1,4 +1,24 @@
-"""`LeaseManager`: adds replicas that join, expires those whose heartbeats stop, and drains those that leave."""
+"""`LeaseManager`: adds replicas that join, expires those whose heartbeats stop, and drains those that leave.
+
+Theory of operation
+-------------------
+A replica that joins gets a lease and is in the pools for as long as it holds it:
+
+    join ──▶ live ──▶ late (no heartbeat for 7.5 s: suspected) ──▶ expired (15 s) ──▶ removed
+               │  ◀── heartbeat ──┘                                                      ▲
+               ├── leave ──▶ draining: no new calls; ends with its last call, or after 30 s
+               └── socket closed, or its credential no longer valid ─────────────────────┘
+
+A replica joins again with the id that it had (after a restart of the hall, or a lost answer): it gets a new lease, the
+old one ends, and running calls go on. Leases belong to the caller that joined; for anyone else they do not exist.
+Removing takes the replica out of the pools first and closes its transports then, so that a call that is lost by the
+closing is not retried at the same replica.
+
+There is one timer for all leases, set to the earliest deadline; heartbeats do not move it. Two cases must not expire
+healthy replicas: if the timer comes late by a second or more, the process itself stood still and could not read
+heartbeats, so every lease is extended by that time; and if the hall is so overloaded that it rejects heartbeats, a
+listening replica that answers probes is excused.
+"""
 
 import asyncio
 import logging
@@ -16,18 +36,17 @@ from toolhall.model.errors import Denied, NotFound, Unauthenticated, Unavailable
 
 HEARTBEAT_SECONDS = 5.0
 EXPIRY_SECONDS = 15.0
-_LATE_SECONDS = 7.5  # a heartbeat is missing, and the next is due
+_LATE_SECONDS = 7.5  # one heartbeat is missing, and the next is due
 _DRAIN_SECONDS = 30.0
 _MAX_PER_CALLER, _MAX_REPLICAS = 200, 1_000  # replicas of one caller, and of all
-_STALL_SECONDS = 1.0  # an alarm that comes so late says that the hall itself stood still
+_STALL_SECONDS = 1.0  # a timer that comes so late shows that the process itself stood still
 _log = logging.getLogger("toolhall.toolservers")
-CredentialCheck: TypeAlias = Callable[
-    [], bool | None
-]  # whether what a server joined with is still good; None: not known now
+# Whether the credential that a server joined with is still valid; None: not known now.
+CredentialCheck: TypeAlias = Callable[[], bool | None]
 
 
 class UnknownLease(HubError, NotFound):
-    """It has ended, or is another caller's."""
+    """The lease has ended, or belongs to another caller."""
 
     row = HubErrorRow(LEASE_UNKNOWN)
     message = "this lease is not known: join again"
@@ -42,7 +61,7 @@ def _never() -> bool:
 
 
 class Lease:
-    """What a replica holds while it is there."""
+    """The lease of one replica, with its credential check and its drain deadline."""
 
     __slots__ = ("drain_deadline", "ended", "id", "is_credential_valid", "on_end", "replica", "unfinished_calls")
 
@@ -53,39 +72,39 @@ class Lease:
         self.on_end: Callable[[], None] | None = None
         self.drain_deadline: float | None = None  # when it must have drained
         self.ended = asyncio.Event()
-        self.unfinished_calls = 0  # calls that ran when it was over
+        self.unfinished_calls = 0  # calls that were still running when it ended
 
 
 class LeaseManager:
-    """Puts replicas into the pools and takes them out; one alarm for all, and none while nobody is there."""
+    """Adds replicas to the pools and removes them; one timer for all leases, none without leases."""
 
     def __init__(self, pools: ReplicaPools, clock: Callable[[], float]) -> None:
         self._pools = pools
         self._clock = clock
         self._leases: dict[str, Lease] = {}
-        self._by_replica: dict[tuple[str, str], Lease] = {}  # by caller, and the replica's word for itself
+        self._by_replica: dict[tuple[str, str], Lease] = {}  # by caller and replica id
         self._count_by_caller: Counter[str] = Counter()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0
         self._shutting_down = False
-        self.is_overloaded: Callable[[], bool] = _never  # whether the hall turns messages away, heartbeats among them
+        self.is_overloaded: Callable[[], bool] = _never  # whether the hall rejects messages, heartbeats too
 
     def join(
         self, info: ReplicaInfo, transport: Transport, is_credential_valid: CredentialCheck = _always_valid
     ) -> Lease:
-        """It takes calls from now on; the same replica that joins again has a new lease, and its calls go on."""
-        if is_credential_valid() is False:  # it was when the message came
+        """Add a replica, which takes calls from now on; one that joins again gets a new lease, and its calls go on."""
+        if is_credential_valid() is False:  # it was valid when the message came
             raise Unauthenticated("the credential is good no longer")
-        before = self._by_replica.get((info.caller_id, info.replica_id))
-        if before is None:
+        previous = self._by_replica.get((info.caller_id, info.replica_id))
+        if previous is None:
             self._check_limits(info.caller_id)
             replica = Replica(info, transport, self._clock)
             self._count_by_caller[info.caller_id] += 1
         else:
-            replica = before.replica
+            replica = previous.replica
             self._pools.remove(replica)
-            self._end_lease(before)
+            self._end_lease(previous)
             replica.rejoin(info, transport)
         lease = Lease(replica, is_credential_valid)
         replica.lease, replica.last_seen = lease.id, self._clock()
@@ -96,13 +115,13 @@ class LeaseManager:
         return lease
 
     def heartbeat(self, lease: str, caller_id: str, status: str = "healthy") -> Replica:
-        """It is still there; UnknownLease if it is not, and where the lease is another caller's."""
+        """Record a heartbeat; raises UnknownLease if the lease has ended, or belongs to another caller."""
         replica = self._owned_lease(lease, caller_id).replica
         replica.record_heartbeat(_parse_status(status), self._clock())
         return replica
 
     async def leave(self, lease: str, caller_id: str) -> int:
-        """No new calls at once; returns when none runs, or after 30 seconds how many still did, which are lost."""
+        """Drain the replica: no new calls. Returns the number of calls that are lost after 30 seconds, usually none."""
         leaving = self._owned_lease(lease, caller_id)
         replica = leaving.replica
         if leaving.drain_deadline is None:
@@ -117,14 +136,14 @@ class LeaseManager:
         return leaving.unfinished_calls
 
     def on_socket_closed(self, lease: str) -> None:
-        """The socket that it was called over is closed; a lease that is over already is none of ours."""
+        """End the lease of a replica whose WebSocket has closed, unless it has ended already."""
         if (found := self._leases.get(lease)) is not None:
             if not self._shutting_down:
                 _log.warning("tool server %r closed its socket without a word", found.replica.server)
             self._remove(found, unannounced=not found.replica.draining)
 
     def recheck_credentials(self) -> None:
-        """Whose key is good no longer is gone at once: the next call may bring secrets."""
+        """Remove replicas whose credential is no longer valid at once: the next call may carry secrets."""
         for lease in tuple(self._leases.values()):
             if lease.is_credential_valid() is False:
                 _log.warning("the key of tool server %r is good no longer: it is gone", lease.replica.server)
@@ -132,38 +151,38 @@ class LeaseManager:
 
     @property
     def next_deadline(self) -> float | None:
-        """When to look next; None while nobody is there."""
+        """The earliest deadline of all leases; None without leases."""
         return min((self._deadline_of(lease) for lease in self._leases.values()), default=None)
 
     def expire(self) -> None:
-        """Take out who was not heard of for too long, and mark who is late."""
+        """Remove replicas whose heartbeats stopped or whose drain took too long, and mark late ones."""
         now = self._clock()
         for lease in tuple(self._leases.values()):
-            replica, silent = lease.replica, now - lease.replica.last_seen
+            replica, silence = lease.replica, now - lease.replica.last_seen
             if lease.drain_deadline is not None:
                 if now >= lease.drain_deadline:
                     self._remove(lease)
-            elif silent >= _LATE_SECONDS and self._is_excused(lease):
+            elif silence >= _LATE_SECONDS and self._is_excused(lease):
                 replica.last_seen, replica.heartbeat_late = now, False
-            elif silent >= EXPIRY_SECONDS:
-                _log.warning("tool server %r was not heard of for %.0f seconds: it is gone", replica.server, silent)
+            elif silence >= EXPIRY_SECONDS:
+                _log.warning("tool server %r was not heard of for %.0f seconds: it is gone", replica.server, silence)
                 self._remove(lease, unannounced=True)
-            elif silent >= _LATE_SECONDS:
+            elif silence >= _LATE_SECONDS:
                 replica.heartbeat_late = True
         self._schedule_timer()
 
     def begin_shutdown(self) -> None:
-        """The hall stops, and it is the hall that closes the sockets now."""
+        """From now on the hall itself closes the sockets: do not log that."""
         self._shutting_down = True
 
     def start(self) -> None:
-        """From now on, in the loop that runs now, look by itself whose time is over."""
-        self._cancel_timer()  # an alarm of a loop that has ended never rings
+        """Expire leases by a timer in the running loop from now on."""
+        self._cancel_timer()  # a timer of a closed loop never fires
         self._loop, self._shutting_down = asyncio.get_running_loop(), False
         self._schedule_timer()
 
     def close(self) -> None:
-        """Everybody is gone, and what runs is lost."""
+        """Remove every replica; running calls are lost."""
         for lease in tuple(self._leases.values()):
             self._remove(lease)
         self._cancel_timer()
@@ -176,7 +195,7 @@ class LeaseManager:
         return found
 
     def _is_excused(self, lease: Lease) -> bool:
-        """Whether it may have said that it is there and was turned away: it answers, and nobody has shut it out."""
+        """Whether an overloaded hall may have rejected its heartbeats: it answers probes with a valid credential."""
         replica = lease.replica
         return (
             replica.info.listens
@@ -192,7 +211,7 @@ class LeaseManager:
             raise Unavailable(f"{_MAX_REPLICAS} replicas have joined this hall, and it takes no more: try again later")
 
     def _remove(self, lease: Lease, *, unannounced: bool = False) -> None:
-        """Out of the pools first, so that no call that is lost now is tried there again."""
+        """Remove the replica from the pools, then close it, so that no lost call is retried there."""
         replica = lease.replica
         replica.on_idle = None
         replica.draining = True
@@ -220,7 +239,7 @@ class LeaseManager:
         return replica.last_seen + (EXPIRY_SECONDS if replica.heartbeat_late else _LATE_SECONDS)
 
     def _schedule_timer(self) -> None:
-        """Heartbeats move nobody's alarm: it rings at the first time that was due, and looks when the next is."""
+        """Set the timer to the earliest deadline; an earlier timer stays, and finds the next deadline when it fires."""
         due = self.next_deadline
         if self._loop is None or due is None or (self._timer is not None and self._timer_due <= due):
             return
@@ -231,10 +250,10 @@ class LeaseManager:
     def _on_timer(self) -> None:
         self._timer = None
         now = self._clock()
-        asleep = now - self._timer_due
-        if asleep > _STALL_SECONDS:  # what was said meanwhile has not been read yet
+        lateness = now - self._timer_due
+        if lateness > _STALL_SECONDS:  # heartbeats that came meanwhile have not been read yet
             for lease in self._leases.values():
-                lease.replica.last_seen = min(now, lease.replica.last_seen + asleep)
+                lease.replica.last_seen = min(now, lease.replica.last_seen + lateness)
         self.expire()
 
     def _cancel_timer(self) -> None:
@@ -244,7 +263,7 @@ class LeaseManager:
 
 
 def _parse_status(status: str) -> HealthState:
-    """A word that is none of ours is no reason to keep calls away."""
+    """The reported state; degraded for an unknown one, which is no reason to keep calls away."""
     match status:
         case "healthy" | "unhealthy":
             return status

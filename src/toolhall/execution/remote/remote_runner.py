@@ -25,7 +25,7 @@ from toolhall.dialects.hub.call_messages import (
     write_call,
 )
 from toolhall.dialects.hub.results import NotStarted, error_payload, result_or_raise
-from toolhall.execution.client_link import ThrottledLink
+from toolhall.execution.client_link import CLIENT_FEATURES, ThrottledLink
 from toolhall.execution.deadline import Deadline
 from toolhall.execution.remote.circuit_breaker import RetryBudget
 from toolhall.execution.remote.replica import Replica
@@ -40,21 +40,26 @@ from toolhall.model.names import matches_any
 from toolhall.model.tool import Tool
 
 _MAX_RETRY_MS = 60_000
+_LOST_MESSAGE = "the tool server was lost while it ran this call; whether it had an effect is not known"
+_UNREACHABLE_MESSAGE = "the tool server cannot be reached now; the call did not run"
+_TOO_LARGE_MESSAGE = "the tool returned more than is passed on"
+_log = logging.getLogger("toolhall.toolservers")
+_FailedAttempt: TypeAlias = tuple[Replica, CallLost | NotStarted]
 
 
 class CallEvents:
-    """Of one call, however often it is tried."""
+    """Relays events and questions of one call to its client, however often the call is tried."""
 
     __slots__ = ("_input_required", "_link", "deadline", "reached_caller")
 
     def __init__(self, link: ClientLink, deadline: PausableDeadline) -> None:
         self._link = link
         self.deadline = deadline
-        self.reached_caller = False  # the caller has heard something: a second try would be seen
+        self.reached_caller = False  # the client got an event or a question: a retry would repeat it
         self._input_required: InputRequiredSignal | None = None
 
     async def handle(self, report: CallEvent) -> bytes | None:
-        """Pass it on; the answer to a question, ready to be sent back."""
+        """Relay an event or a question; returns the encoded answer to a question."""
         self.reached_caller = True
         match report:
             case ProgressMessage():
@@ -66,12 +71,12 @@ class CallEvents:
         return None
 
     def raise_if_input_required(self) -> None:
-        """The call is over there; if its answer comes with a later call, that is how it ends, whatever is said."""
+        """Raise the signal of a question whose answer comes with a later call, whatever the tool server returned."""
         if self._input_required is not None:
             raise self._input_required
 
     async def _answer_question(self, question: QuestionMessage) -> bytes:
-        if self._input_required is not None:  # it was told to unwind
+        if self._input_required is not None:  # the tool was asked to unwind already
             return write_answer(question.id, question.number, later=True)
         try:
             if question.retry_ms is not None:
@@ -87,16 +92,8 @@ class CallEvents:
             return write_answer(question.id, question.number, error=error_payload(error))
 
 
-_CLIENT_FEATURES = ("elicitation", "elicitation.url", "sampling", "roots")
-_LOST_MESSAGE = "the tool server was lost while it ran this call; whether it had an effect is not known"
-_UNREACHABLE_MESSAGE = "the tool server cannot be reached now; the call did not run"
-_TOO_LARGE_MESSAGE = "the tool returned more than is passed on"
-_log = logging.getLogger("toolhall.toolservers")
-_FailedAttempt: TypeAlias = tuple[Replica, CallLost | NotStarted]
-
-
 class RemoteRunner:
-    """For every tool of every tool server; `idempotent`: globs of tools that the operator lets run twice."""
+    """Runs every tool of every tool server; `idempotent`: globs of tools that may run twice, by the operator."""
 
     __slots__ = ("_budget", "_id_prefix", "_idempotent", "_ids", "_last_caller", "_pools")
 
@@ -108,22 +105,22 @@ class RemoteRunner:
         self._pools = pools
         self._idempotent = idempotent
         self._budget = RetryBudget(clock)
-        self._id_prefix = secrets.token_hex(4)  # a tool server may still run calls of a hall that was here before
+        self._id_prefix = secrets.token_hex(4)  # tool servers may still run calls of an earlier process of this hall
         self._ids = itertools.count(1)
-        self._last_caller = ANONYMOUS, _caller_payload(ANONYMOUS)  # who called last: mostly who calls next
+        self._last_caller = ANONYMOUS, _caller_payload(ANONYMOUS)  # a cache of one: often the next caller too
 
     async def run(self, tool: Tool, call: Call, arguments: JsonObject, deadline: PausableDeadline) -> object:
-        """What the tool returned, there."""
+        """Run the call at a replica, and at others as long as a retry is safe; returns the value of the tool."""
         self._budget.record_call()
-        hearing = CallEvents(call.link, deadline)
+        events = CallEvents(call.link, deadline)
         failed: list[_FailedAttempt] = []
         replica = self._pick_first(tool)
         while True:
             try:
-                return await self._attempt(replica, tool, call, arguments, hearing)
+                return await self._attempt(replica, tool, call, arguments, events)
             except (CallLost, NotStarted) as failure:
                 failed.append((replica, failure))
-            replica = self._pick_next(tool, call, failed, hearing)
+            replica = self._pick_next(tool, call, failed, events)
 
     async def _attempt(
         self, replica: Replica, tool: Tool, call: Call, arguments: JsonObject, events: CallEvents
@@ -131,26 +128,26 @@ class RemoteRunner:
         call_id = f"{self._id_prefix}-{next(self._ids)}"
         names = tool.id.toolkit, tool.id.tool, tool.id.version
         request = write_call(remote_call(call_id, names, arguments, self._call_context(tool, call, events.deadline)))
-        turn = replica.begin_call()
+        attempt = replica.begin_call()
         try:
-            end = await turn.transport.call(request, call_id, events.handle)
-            turn.record_success()
+            response = await attempt.transport.call(request, call_id, events.handle)
+            attempt.record_success()
             events.raise_if_input_required()
-            return result_or_raise(end)
-        except ResponseTooLarge as much:  # it ran to its end, and is well
-            turn.record_success()
+            return result_or_raise(response)
+        except ResponseTooLarge as too_large:  # the tool ran to its end, and the replica is healthy
+            attempt.record_success()
             events.raise_if_input_required()
-            raise BadOutput(_TOO_LARGE_MESSAGE, detail=much.reason) from None
+            raise BadOutput(_TOO_LARGE_MESSAGE, detail=too_large.reason) from None
         except CallLost as lost:
-            turn.record_loss()
+            attempt.record_loss()
             self._pools.lost_calls += lost.delivered
             events.raise_if_input_required()
             raise
         except NotStarted:
-            turn.record_rejection()
+            attempt.record_rejection()
             raise
         finally:
-            turn.end()
+            attempt.end()
 
     def _pick_first(self, tool: Tool) -> Replica:
         try:
@@ -161,7 +158,7 @@ class RemoteRunner:
             raise Unavailable(f"{tool.id} is defined, but nothing runs it") from None
 
     def _pick_next(self, tool: Tool, call: Call, failed: list[_FailedAttempt], events: CallEvents) -> Replica:
-        """Who may try it again; raises what the caller is told where nobody may."""
+        """The replica for a retry; raises the error of the call if it must not be retried."""
         other = self._pick_other(tool, failed) if self._may_retry(tool, failed, events) else None
         if other is None or not self._budget.try_spend():
             raise _unavailable_error(failed)
@@ -171,11 +168,14 @@ class RemoteRunner:
         return other
 
     def _may_retry(self, tool: Tool, failed: list[_FailedAttempt], events: CallEvents) -> bool:
-        """Not once the caller has heard something of a try, or was asked; nor after two that may have run."""
+        """Whether a retry is safe: the client got no event of the call, and at most one attempt may have run.
+
+        One that may have run is retried only if the operator marked the tool idempotent.
+        """
         if events.reached_caller or _remaining_seconds(events.deadline) == 0:
             return False
-        ran = sum(map(_was_delivered, failed))
-        return ran == 0 or (ran == 1 and matches_any(self._idempotent, str(tool.id)))
+        delivered = sum(map(_was_delivered, failed))
+        return delivered == 0 or (delivered == 1 and matches_any(self._idempotent, str(tool.id)))
 
     def _pick_other(self, tool: Tool, failed: list[_FailedAttempt]) -> Replica | None:
         try:
@@ -184,22 +184,25 @@ class RemoteRunner:
             return None
 
     def _call_context(self, tool: Tool, call: Call, deadline: PausableDeadline) -> CallContext:
-        """What the tool declared, and who calls: nothing of what that was proven by."""
-        caller, seen = self._last_caller
+        """The context of the call: the caller without its credential, and the credentials that the tool declared."""
+        caller, caller_payload = self._last_caller
         if caller is not call.caller:
-            seen = _caller_payload(call.caller)
-            self._last_caller = call.caller, seen
-        can, supply = _client_features(call.link), credentials_to_payload(call.credentials)
-        if supply is None:
-            return CallContext(call.id, _remaining_seconds(deadline), seen, can)
+            caller_payload = _caller_payload(call.caller)
+            self._last_caller = call.caller, caller_payload
+        can, credentials = _client_features(call.link), credentials_to_payload(call.credentials)
+        if credentials is None:
+            return CallContext(call.id, _remaining_seconds(deadline), caller_payload, can)
         return CallContext(
             call.id,
             _remaining_seconds(deadline),
-            seen,
+            caller_payload,
             can,
-            supply.user_id if (tool.requirements or {}).get("user_id") is True else None,
-            supply.secrets,
-            {name: TokenPayload(lent.token, lent.scopes, lent.expires_at) for name, lent in supply.accounts.items()},
+            credentials.user_id if (tool.requirements or {}).get("user_id") is True else None,
+            credentials.secrets,
+            {
+                name: TokenPayload(account.token, account.scopes, account.expires_at)
+                for name, account in credentials.accounts.items()
+            },
         )
 
 
@@ -208,14 +211,14 @@ def _caller_payload(caller: Caller) -> CallerPayload:
 
 
 def _client_features(link: ClientLink) -> tuple[str, ...]:
-    """What the caller's program can do, as the innermost link knows it."""
+    """The features that the client declared; read from the innermost link, which is cheaper."""
     if isinstance(link, ThrottledLink):
         link = link.link
-    return () if link is NULL_LINK else tuple(filter(link.can, _CLIENT_FEATURES))
+    return () if link is NULL_LINK else tuple(filter(link.can, CLIENT_FEATURES))
 
 
 def _remaining_seconds(deadline: PausableDeadline) -> float | None:
-    """Seconds; None where nobody counts them."""
+    """Seconds that are left; None without a deadline."""
     return deadline.remaining if isinstance(deadline, Deadline) else None
 
 
@@ -226,7 +229,7 @@ def _was_delivered(failed: _FailedAttempt) -> bool:
 
 
 def _unavailable_error(failed: list[_FailedAttempt]) -> Unavailable:
-    """The last failure is told, unless one before it leaves in doubt whether the call had an effect."""
+    """The error of the last failure, or of an earlier one that leaves in doubt whether the call had an effect."""
     replica, failure = next(filter(_was_delivered, failed), failed[-1])
     if isinstance(failure, NotStarted):
         return failure

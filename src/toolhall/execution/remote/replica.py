@@ -1,4 +1,22 @@
-"""`Replica`: one process of a tool server, its running calls and its health; `ReplicaCall`: one call at it."""
+"""`Replica`: one process of a tool server, its running calls and its health; `ReplicaCall`: one call at it.
+
+Theory of operation
+-------------------
+Existence and health are separate. A lease says that the process exists (see `leases`); the health of a replica decides
+whether it gets calls, and is kept in five independent signs, because each of them has another source and another end:
+
+- `draining`: the replica is leaving, or gone. No new calls; never taken back, except by joining again.
+- `unhealthy_toolkits`: the replica itself reports that it cannot run these toolkits. No calls of those; the next report
+  decides again. Reports come with probes; heartbeats carry a status too, which counts only until the first probe.
+- `circuit`: the replica failed again and again (lost calls, failed probes). No calls while it is open, one trial at a
+  time while it is half-open (see `circuit_breaker`).
+- `unresponsive`: the last probe failed, or the last call was lost or rejected. Ends with a good probe or a call that
+  comes back.
+- `heartbeat_late`: a heartbeat is overdue. Ends with the next one.
+
+The first three exclude a replica (`accepts_call`). The last two make it suspected (`is_suspected`): it gets a call only
+if no other replica accepts it, because a call that may be lost is better than one that is certainly refused.
+"""
 
 from collections import Counter
 from collections.abc import Callable
@@ -14,17 +32,17 @@ HealthState: TypeAlias = Literal["healthy", "degraded", "unhealthy"]
 
 
 class ReplicaInfo(msgspec.Struct, frozen=True):
-    """Who joins, and with what."""
+    """A replica as it joined: its server, its caller, and the toolkits it runs."""
 
     server: str
-    replica_id: str  # the process's own word for itself
-    caller_id: str  # the id of the caller that it joined as
+    replica_id: str  # chosen by the process
+    caller_id: str  # the caller that joined it
     toolkits: frozenset[ToolkitVersion]
-    listens: bool = True  # it is called by HTTP; False: over the socket that it opened, which breaks with its calls
+    listens: bool = True  # it is called over HTTP; False: over the WebSocket that it opened
 
 
 class Replica:
-    """Counts what runs, and knows the signs of trouble; `Leases` says when it comes and goes."""
+    """Counts running calls and keeps the signs of health; `LeaseManager` adds and removes it."""
 
     __slots__ = (
         "_old_transports",
@@ -53,50 +71,50 @@ class Replica:
         self.transport = transport
         self.circuit = CircuitBreaker(clock)
         self.running = 0
-        self.last_seen = clock()  # when it last said that it is there
+        self.last_seen = clock()  # the last heartbeat
         self.status: HealthState = "healthy"
-        self.unhealthy_toolkits: frozenset[str] = frozenset()  # toolkits that it says it cannot run now
-        self.draining = False  # it is leaving: no new calls
-        self.heartbeat_late = False  # heartbeats are missing
-        self.unresponsive = False  # it did not answer a probe, or lost a call, or did not take one
-        self.has_probe_status = False  # a probe was answered, which tells more than a heartbeat
-        self.last_probe_succeeded = False  # the last probe, whatever became of calls
+        self.unhealthy_toolkits: frozenset[str] = frozenset()  # that it reports it cannot run now
+        self.draining = False  # leaving or gone: no new calls
+        self.heartbeat_late = False  # a heartbeat is overdue
+        self.unresponsive = False  # the last probe failed, or the last call was lost or rejected
+        self.has_probe_status = False  # `status` comes from a probe, which outranks heartbeats
+        self.last_probe_succeeded = False  # whatever became of calls
         self.on_idle: Callable[[], None] | None = None
-        self.on_status_change: Callable[[], None] | None = None  # it says that it is otherwise than it was
-        self._old_transports: Counter[Transport] = Counter()  # what still runs on lines that it had before
+        self.on_status_change: Callable[[], None] | None = None  # called when the reported status changes
+        self._old_transports: Counter[Transport] = Counter()  # calls that still run on earlier transports
 
     @property
     def server(self) -> str:
-        """The name of the tool server that it is one of."""
+        """The name of its tool server."""
         return self.info.server
 
     @property
     def caller_id(self) -> str:
-        """The id of the caller that it joined as."""
+        """The id of the caller that joined it."""
         return self.info.caller_id
 
     @property
     def is_suspected(self) -> bool:
-        """Whether it gets a call only where there is no other."""
+        """Whether it gets calls only if no other replica accepts them."""
         return self.unresponsive or self.heartbeat_late
 
     def is_degraded(self, toolkit: str | None = None) -> bool:
-        """Whether somebody should have a look at it, for the sake of this toolkit or at all."""
+        """Whether it shows any sign of trouble that concerns this toolkit, or any toolkit."""
         if self.is_suspected or not self.circuit.is_closed or self.status == "degraded":
             return True
         return bool(self.unhealthy_toolkits) if toolkit is None else toolkit in self.unhealthy_toolkits
 
     def accepts_call(self, toolkit: str) -> bool:
-        """Whether it may be given a call now."""
+        """Whether it may get a call of this toolkit now."""
         return not self.draining and toolkit not in self.unhealthy_toolkits and self.circuit.allows_call()
 
     def begin_call(self) -> "ReplicaCall":
-        """A call goes there, now."""
+        """Count a call that goes to this replica now."""
         self.running += 1
         return ReplicaCall(self)
 
     def end_call(self, transport: Transport) -> None:
-        """A call is over."""
+        """Count the end of a call; closes an earlier transport after its last call."""
         self.running -= 1
         if transport is not self.transport:
             self._end_old_call(transport)
@@ -104,7 +122,7 @@ class Replica:
             self.on_idle()
 
     def rejoin(self, info: ReplicaInfo, transport: Transport) -> None:
-        """The same process has joined again: what runs goes on, on the line on which it began, if that still holds."""
+        """Take over a new lease of the same process; running calls go on over the transport on which they began."""
         if transport is not self.transport:
             old, running = self.transport, self.running - self._old_transports.total()
             self._old_transports.pop(transport, None)
@@ -119,24 +137,24 @@ class Replica:
         self.circuit.record_probe_success()
 
     def close(self) -> None:
-        """Everything that runs there is lost."""
-        for line in (self.transport, *self._old_transports):
-            line.close()
+        """Close all transports: every running call is lost."""
+        for transport in (self.transport, *self._old_transports):
+            transport.close()
 
     def record_heartbeat(self, status: HealthState, now: float) -> None:
-        """It says that it is there; of how it is, a probe tells more."""
+        """Record a heartbeat; its status counts only while no probe has succeeded."""
         self.last_seen, self.heartbeat_late = now, False
         if not self.has_probe_status:
             self._set_status(status, {})
 
     def record_probe(self, status: HealthState, toolkits: dict[str, object]) -> None:
-        """A probe went well; it says how each of its toolkits is."""
+        """Record a good probe, with the reported state of the replica and of each toolkit."""
         self.unresponsive, self.has_probe_status, self.last_probe_succeeded = False, True, True
         self.circuit.record_probe_success()
         self._set_status(status, toolkits)
 
     def record_probe_failure(self) -> None:
-        """A probe failed."""
+        """Record a failed probe."""
         self.unresponsive, self.last_probe_succeeded = True, False
         self.circuit.record_probe_failure()
 
@@ -158,7 +176,7 @@ class Replica:
 
 
 class ReplicaCall:
-    """One call at one replica, until it is over."""
+    """One call at one replica: reports its outcome to the replica's health, and `end`s exactly once."""
 
     __slots__ = ("is_trial", "replica", "transport")
 
@@ -168,22 +186,22 @@ class ReplicaCall:
         self.is_trial = replica.circuit.begin_call()
 
     def record_success(self) -> None:
-        """With whatever the tool said."""
+        """The call came back, with a result or an error of the tool."""
         replica = self.replica
         replica.unresponsive = False
         replica.circuit.record_success()
 
     def record_loss(self) -> None:
-        """Nobody knows how it ended, or it never got there."""
+        """The call was lost: it was not delivered, or its end is unknown."""
         self.replica.unresponsive = True
         self.replica.circuit.record_failure()
 
     def record_rejection(self) -> None:
-        """It is there, and does not begin with the call."""
+        """The replica answered that it did not start the call."""
         self.replica.unresponsive = True
 
     def end(self) -> None:
-        """Exactly once, however it ended."""
+        """End the call, whatever its outcome; must be called exactly once."""
         if self.is_trial:
             self.replica.circuit.end_trial()
         self.replica.end_call(self.transport)

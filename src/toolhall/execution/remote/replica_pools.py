@@ -10,12 +10,12 @@ from toolhall.model.errors import Unavailable
 from toolhall.telemetry.metrics import Metric
 
 _MAX_REMEMBERED = 10_000
-_MISSING_SECONDS = 120.0  # so long it is said that a tool server is gone which did not say goodbye
-_CACHE_SECONDS = 1.0  # anybody may ask how all of them are; they are not looked at more often than this
+_MISSING_SECONDS = 120.0  # for which a tool server that vanished without leaving is reported as unhealthy
+_CACHE_SECONDS = 1.0  # the health endpoint needs no credential; states are computed no more often than this
 
 
 class _HealthSnapshot(msgspec.Struct, frozen=True):
-    """How tool servers and toolkits were, and until when that is good."""
+    """The states of tool servers and toolkits, and until when they are fresh."""
 
     servers: dict[str, HealthState]
     toolkits: dict[str, HealthState]
@@ -23,28 +23,28 @@ class _HealthSnapshot(msgspec.Struct, frozen=True):
 
 
 class ReplicaPools:
-    """The replicas of every version of every toolkit; a call of one version is never given to another."""
+    """The replicas of every toolkit version; a call of one version never goes to a replica of another."""
 
     def __init__(self, clock: Callable[[], float], rng: Random) -> None:
         self._clock = clock
         self._rng = rng
         self._pools: dict[ToolkitVersion, list[Replica]] = {}
-        self._replicas: dict[Replica, float] = {}  # and when they came, in that order
-        self._known: dict[ToolkitVersion, None] = {}  # what ever was there
-        self._missing: dict[tuple[str, str], float] = {}  # servers and toolkits that are gone, and since when
-        self._health_snapshot: _HealthSnapshot | None = None  # how all were when somebody last asked
-        self.lost_calls = 0  # calls
+        self._replicas: dict[Replica, float] = {}  # and when each joined, in that order
+        self._known: dict[ToolkitVersion, None] = {}  # that some replica ever ran
+        self._missing: dict[tuple[str, str], float] = {}  # servers and toolkits that vanished, and when
+        self._health_snapshot: _HealthSnapshot | None = None
+        self.lost_calls = 0
         self.retried_calls = 0
 
     def __iter__(self) -> Iterator[Replica]:
-        """All of them, as they are now."""
+        """All replicas, as a copy that may be iterated while they change."""
         return iter(tuple(self._replicas))
 
     def __len__(self) -> int:
         return len(self._replicas)
 
     def add(self, replica: Replica) -> None:
-        """It takes calls from now on."""
+        """Add a replica, which takes calls from now on."""
         self._replicas[replica] = self._clock()
         replica.on_status_change = self._invalidate
         self._invalidate()
@@ -56,7 +56,7 @@ class ReplicaPools:
                 self._known[kit] = None
 
     def remove(self, replica: Replica, *, unannounced: bool = False) -> None:
-        """It takes none any more; `missed` if it went without a word, which is no news once another took its place."""
+        """Remove a replica. If it vanished `unannounced`, its server is reported as missing, unless it was replaced."""
         del self._replicas[replica]
         replica.on_status_change = None
         self._invalidate()
@@ -69,15 +69,18 @@ class ReplicaPools:
             self._missing.update(dict.fromkeys(names, self._clock()))
 
     def has_replicas(self, kit: ToolkitVersion) -> bool:
-        """Whether anything is there for it now."""
+        """Whether any replica runs this toolkit version now."""
         return kit in self._pools
 
     def is_known(self, toolkit: str, version: str) -> bool:
-        """Whether anything ever ran it."""
+        """Whether any replica ever ran this toolkit version."""
         return (toolkit, version) in self._known
 
     def pick(self, toolkit: str, version: str, exclude: Collection[Replica] = ()) -> Replica:
-        """The one with the least to do, ties at random; a suspect one only where there is no other. Or Unavailable."""
+        """The replica with the fewest running calls, ties at random; a suspected one only if there is no other.
+
+        Raises Unavailable if no replica accepts the call.
+        """
         pool = self._pools.get((toolkit, version), ())
         ties: list[Replica] = []
         least = -1
@@ -99,15 +102,15 @@ class ReplicaPools:
         return ties[0] if len(ties) == 1 else ties[int(self._rng.random() * len(ties))]
 
     def server_states(self) -> dict[str, HealthState]:
-        """How each tool server is, or was a moment ago."""
+        """The state of each tool server, at most a second old."""
         return self._current_health().servers
 
     def toolkit_states(self) -> dict[str, HealthState]:
-        """How each toolkit is that tool servers run, or was a moment ago."""
+        """The state of each toolkit that tool servers run, at most a second old."""
         return self._current_health().toolkits
 
     def metrics(self) -> Iterator[Metric]:
-        """What an operator can watch of it."""
+        """The metrics of remote calls."""
         yield Metric("toolhall_replicas", "gauge", "Replicas of tool servers that have joined.", self.__len__)
         yield Metric(
             "toolhall_remote_calls_running", "gauge", "Calls that run in tool servers now.", self._running_calls
@@ -126,17 +129,17 @@ class ReplicaPools:
         return sum(replica.running for replica in self._replicas)
 
     def _pick_suspected(self, toolkit: str, pool: Iterable[Replica], exclude: Collection[Replica]) -> list[Replica]:
-        """Better a call that may be lost than one that is refused for certain."""
-        taking = [replica for replica in pool if replica not in exclude and replica.accepts_call(toolkit)]
-        if not taking:
-            raise _unavailable_error(toolkit, [each for each in pool if each not in exclude])
-        least = min(replica.running for replica in taking)
-        return [replica for replica in taking if replica.running == least]
+        """The least loaded suspected replicas: a call that may be lost is better than one that is refused."""
+        accepting = [replica for replica in pool if replica not in exclude and replica.accepts_call(toolkit)]
+        if not accepting:
+            raise _unavailable_error(toolkit, [replica for replica in pool if replica not in exclude])
+        least = min(replica.running for replica in accepting)
+        return [replica for replica in accepting if replica.running == least]
 
     def _is_replaced(self, replica: Replica) -> bool:
-        """Whether one of the same server has come since this one was last heard of, as after a quick restart."""
-        for other, came in reversed(self._replicas.items()):
-            if came <= replica.last_seen:
+        """Whether another replica of the same server joined after this one was last seen, as after a quick restart."""
+        for other, joined_at in reversed(self._replicas.items()):
+            if joined_at <= replica.last_seen:
                 return False
             if other.server == replica.server:
                 return True
@@ -162,17 +165,17 @@ class ReplicaPools:
         return self._health_snapshot
 
     def _states_by_name(self, kind: str, by_name: dict[str, list[Replica]]) -> dict[str, HealthState]:
-        shaky = {replica for replica in self._replicas if replica.draining or replica.is_degraded()}
+        troubled = {replica for replica in self._replicas if replica.draining or replica.is_degraded()}
         states: dict[str, HealthState] = {name: "unhealthy" for of_kind, name in self._missing if of_kind == kind}
         for name, replicas in by_name.items():
-            healthy = shaky.isdisjoint(replicas)  # as nearly always, and of many replicas and toolkits quickly seen
+            healthy = troubled.isdisjoint(replicas)  # nearly always true, and quick for many replicas and toolkits
             state = "healthy" if healthy else _combined_state(name if kind == "toolkit" else None, replicas)
             states[name] = "degraded" if state == "healthy" and name in states else state
         return states
 
 
 def _combined_state(toolkit: str | None, replicas: list[Replica]) -> HealthState:
-    """Of one toolkit, or of a server, which takes calls as long as one of its toolkits does."""
+    """The state of one toolkit, or of a server, which accepts calls as long as one of its toolkits does."""
     if not any(replica.accepts_call(kit) for replica in replicas for kit in _toolkits_of(toolkit, replica)):
         return "unhealthy"
     return "degraded" if any(replica.is_degraded(toolkit) for replica in replicas) else "healthy"
@@ -183,9 +186,9 @@ def _toolkits_of(toolkit: str | None, replica: Replica) -> set[str]:
 
 
 def _unavailable_error(toolkit: str, replicas: list[Replica]) -> Unavailable:
-    opened = [replica.circuit.retry_after for replica in replicas if not replica.circuit.is_closed]
-    if opened and len(opened) == len([replica for replica in replicas if not replica.draining]):
-        wait = max(1, round(min(opened)))
+    open_for = [replica.circuit.retry_after for replica in replicas if not replica.circuit.is_closed]
+    if open_for and len(open_for) == len([replica for replica in replicas if not replica.draining]):
+        wait = max(1, round(min(open_for)))
         error = Unavailable(f"the tool servers of {toolkit} failed again and again; try again in {wait} seconds")
         error.retry_after = float(wait)
         return error

@@ -21,9 +21,9 @@ from toolhall.execution.remote.replica_transport import (
 from toolhall.model.json import JsonObject
 
 MAX_RUNNING_CALLS = 1_000
-MAX_UNREAD_FACTOR = 16  # times what one call may say: so much of all calls together waits to be read
+MAX_UNREAD_FACTOR = 16  # times the limit of one call: the limit of unread bytes of all calls of a socket
 _MESSAGE_TYPES = frozenset({"tool_progress", "tool_log", "tool_question", "tool_response", "tool_error", "response"})
-# Writes one frame. It raises Lost, and says with it whether anything was written; whatever else it raises says nothing.
+# Writes one frame. Raises CallLost, which says whether it was written; after any other exception that is not known.
 SendFrame: TypeAlias = Callable[[bytes], Awaitable[None]]
 
 
@@ -36,15 +36,15 @@ _decode_envelope: Callable[[bytes], _Envelope] = msgspec.json.Decoder(_Envelope)
 
 
 class _CallQueue(MessageQueue):
-    """What came for one id."""
+    """The unread frames of one call."""
 
-    __slots__ = ("size", "transport", "unread")  # whose it is, the bytes of what nobody has read, and that itself
+    __slots__ = ("size", "transport", "unread")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, transport: "WebSocketTransport") -> None:
         super().__init__(loop)
         self.transport = transport
         self.unread: deque[bytes] = deque()
-        self.size = 0
+        self.size = 0  # bytes of unread frames
 
     def has_message(self) -> bool:
         return bool(self.unread)
@@ -58,100 +58,99 @@ class _CallQueue(MessageQueue):
 
 
 class PeerSocket:
-    """All calls over one socket, whichever replica they are for: whoever reads it tells what it `heard`."""
+    """All calls over one WebSocket, of every replica that shares it; its reader passes on frames (`handle_frame`)."""
 
     def __init__(self, send: SendFrame, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
         self._send = send
         self._max_bytes = max_bytes
         self._loop: asyncio.AbstractEventLoop | None = None  # of the first call, and so of all
-        self._transports: WeakValueDictionary[str, WebSocketTransport] = (
-            WeakValueDictionary()
-        )  # whose replica has a lease
+        # By replica; a transport lives as long as the lease of its replica.
+        self._transports: WeakValueDictionary[str, WebSocketTransport] = WeakValueDictionary()
         self._calls: dict[str, _CallQueue] = {}
-        self.unread_bytes = 0  # bytes that wait to be read, of all calls
-        self.is_open = True  # can be written to
+        self.unread_bytes = 0  # of all calls
+        self.is_open = True
         self._cancel_tasks: set[asyncio.Task[None]] = set()
 
     @property
     def running(self) -> int:
-        """How many calls it has, with those that were given up while nothing could be written."""
+        """How many calls run on it, with cancelled ones whose cancel message is not written yet."""
         return len(self._calls) + len(self._cancel_tasks)
 
     def transport_for(self, replica: str) -> "WebSocketTransport":
-        """The line to this replica: the one that it has, or a new one where that has ended with its lease."""
-        found = self._transports.get(replica)
-        if found is None or not found.is_open:
-            self._transports[replica] = found = WebSocketTransport(self)
-        return found
+        """The transport to this replica: the one that it has, or a new one if that was closed with its lease."""
+        transport = self._transports.get(replica)
+        if transport is None or not transport.is_open:
+            self._transports[replica] = transport = WebSocketTransport(self)
+        return transport
 
-    # --- for whoever reads the socket ---
+    # --- for the reader of the socket ---
 
     def handle_frame(self, body: bytes) -> bool:
-        """Take a frame; False for one that is neither a report nor a response. What nobody waits for is forgotten."""
+        """Queue a frame for its call; False if it is neither a report nor a response. Drops frames of unknown calls."""
         try:
-            said = _decode_envelope(body)
+            envelope = _decode_envelope(body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return False
-        if said.type not in _MESSAGE_TYPES:
+        if envelope.type not in _MESSAGE_TYPES:
             return False
-        frames = self._calls.get(said.id) if isinstance(said.id, str) else None
-        if frames is not None and frames.failure is None:
-            self._enqueue(frames, body)
+        queue = self._calls.get(envelope.id) if isinstance(envelope.id, str) else None
+        if queue is not None and queue.failure is None:
+            self._enqueue(queue, body)
         return True
 
     def on_closed(self) -> None:
-        """It is gone, and all that ran on it is lost."""
+        """The socket has closed: every call on it is lost."""
         self.is_open = False
         for task in self._cancel_tasks:
             task.cancel()
-        for frames in self._calls.values():
-            frames.fail("the tool server's socket was closed")
+        for queue in self._calls.values():
+            queue.fail("the tool server's socket was closed")
 
-    # --- for its lines ---
+    # --- for its transports ---
 
     def open_queue(self, call_id: str, transport: "WebSocketTransport") -> _CallQueue:
-        """A place for what comes with this id."""
+        """Receive frames with this id from now on."""
         if call_id in self._calls:
             raise CallLost("a call with this id runs on this socket already", delivered=False)
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
-        self._calls[call_id] = frames = _CallQueue(self._loop, transport)
-        return frames
+        self._calls[call_id] = queue = _CallQueue(self._loop, transport)
+        return queue
 
     async def write(self, request: bytes) -> None:
-        """One frame; Lost says whether that was written."""
+        """Write one frame; raises CallLost, which says whether it may have been delivered."""
         try:
             await self._send(request)
         except CallLost:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, the call may have got there
+        except Exception as error:  # noqa: BLE001 - whatever it is, the call may have been delivered
             raise CallLost(f"the tool server's socket broke: {type(error).__name__}", delivered=True) from None
 
     async def next_message(self, queue: _CallQueue) -> bytes:
-        """The next frame of a call."""
+        """The next frame of a call; raises CallLost after the last."""
         body = await queue.next()
         self.unread_bytes -= len(body)
         return body
 
     def close_queue(self, call_id: str, queue: _CallQueue) -> None:
-        """Whatever else comes with this id is nobody's."""
+        """Drop further frames with this id."""
         del self._calls[call_id]
         self.unread_bytes -= sum(map(len, queue.unread))
 
     def send_cancel(self, call_id: str) -> None:
-        """Tell the other side, without waiting: whoever cancelled does not wait either."""
+        """Tell the tool server that a call was cancelled, from a task: the canceller does not wait for that."""
         if self.is_open:
             task = asyncio.get_running_loop().create_task(self._write_cancel(call_id))
             self._cancel_tasks.add(task)
             task.add_done_callback(self._cancel_tasks.discard)
 
     def fail_transport(self, transport: "WebSocketTransport") -> None:
-        """Lose what runs on this line, and nothing else."""
-        for frames in self._calls.values():
-            if frames.transport is transport:
-                frames.fail(TRANSPORT_CLOSED)
+        """Fail the calls of this transport, and no others."""
+        for queue in self._calls.values():
+            if queue.transport is transport:
+                queue.fail(TRANSPORT_CLOSED)
 
-    # --- inside ---
+    # --- private ---
 
     def _enqueue(self, queue: _CallQueue, body: bytes) -> None:
         queue.size += len(body)
@@ -169,11 +168,11 @@ class PeerSocket:
         try:
             await self.write(write_request(f"c{call_id}", CANCEL, {"id": call_id}))
         except CallLost:
-            return  # it is cancelled with its socket
+            return  # the end of the socket cancels the call
 
 
 class WebSocketTransport:
-    """A line to one replica, over a socket that it may share with others; it lasts no longer than that."""
+    """Calls one replica over a socket that it may share with others; lasts no longer than the socket."""
 
     def __init__(self, socket: PeerSocket) -> None:
         self._socket = socket
@@ -181,47 +180,47 @@ class WebSocketTransport:
 
     @property
     def is_open(self) -> bool:
-        """Whether it takes calls."""
+        """Whether it accepts calls."""
         return not self._closed and self._socket.is_open
 
-    async def call(self, request: bytes, id: str, on_report: ReportHandler) -> ToolResponseMessage:  # noqa: A002 - its word
-        """Run a call over there; whoever cancels this, cancels it there."""
-        if self._socket.running >= MAX_RUNNING_CALLS:  # what the hall itself asks has room: a full line is no sick one
+    async def call(self, request: bytes, id: str, on_report: ReportHandler) -> ToolResponseMessage:  # noqa: A002 - its name in the protocol
+        """Run a call at the replica; cancelling this cancels it there."""
+        if self._socket.running >= MAX_RUNNING_CALLS:  # `request` has no such limit: a full socket is healthy
             raise CallLost(f"{MAX_RUNNING_CALLS} calls run on this socket already", delivered=False)
-        socket, frames = self._socket, self._open_queue(id)
+        socket, queue = self._socket, self._open_queue(id)
         finished = False
         try:
             await socket.write(request)
             while True:
-                report = decode_report(await socket.next_message(frames), id)
+                report = decode_report(await socket.next_message(queue), id)
                 if isinstance(report, ToolResponseMessage):
                     finished = True
                     return report
-                answer = await frames.handle_report(on_report, report)
+                answer = await queue.handle_report(on_report, report)
                 if answer is not None:
                     await self._send_answer(answer)
         except CallLost as lost:
             finished = not lost.delivered
             raise
         finally:
-            socket.close_queue(id, frames)
+            socket.close_queue(id, queue)
             if not finished:
                 socket.send_cancel(id)
 
-    async def request(self, body: bytes, id: str) -> JsonObject:  # noqa: A002 - its word
-        """Something that the hall itself wants to know: the whole response."""
-        socket, frames = self._socket, self._open_queue(id)
+    async def request(self, body: bytes, id: str) -> JsonObject:  # noqa: A002 - its name in the protocol
+        """Send a request of the hall itself; returns the whole response."""
+        socket, queue = self._socket, self._open_queue(id)
         try:
             await socket.write(body)
-            return decode_response(await socket.next_message(frames), id)
+            return decode_response(await socket.next_message(queue), id)
         finally:
-            socket.close_queue(id, frames)
+            socket.close_queue(id, queue)
 
     def close_idle(self) -> None:
-        """The socket is its owner's."""
+        """Do nothing: the socket belongs to its reader."""
 
     def close(self) -> None:
-        """Every call that runs on this line is lost, and cancelled over there; the socket is its owner's."""
+        """Fail every call of this transport, and cancel it at the replica; the socket stays open."""
         self._closed = True
         self._socket.fail_transport(self)
 
@@ -231,7 +230,7 @@ class WebSocketTransport:
         return self._socket.open_queue(call_id, self)
 
     async def _send_answer(self, answer: bytes) -> None:
-        """Send what came of a question: that this did not get there does not undo that the call did."""
+        """Send the answer to a question; if that fails, the call itself still counts as delivered."""
         try:
             await self._socket.write(answer)
         except CallLost as lost:

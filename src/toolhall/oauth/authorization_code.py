@@ -18,7 +18,7 @@ from toolhall.oauth.providers import Endpoints, Provider
 
 CALLBACK_PATH = "/oauth/callback"
 _MAX_CODE_LENGTH = 8_192
-# RFC 6749, 4.1.2.1, and OpenID Connect: these words may be shown; what else a provider says may not.
+# RFC 6749, 4.1.2.1, and OpenID Connect: messages for known error codes; other text of a provider is never shown.
 _ERRORS = {
     "access_denied": "access was denied: nothing was connected",
     "invalid_scope": "the provider does not know what was asked for; the operator checks the tool's scopes",
@@ -34,7 +34,7 @@ ISSUER_MISMATCH = "the answer does not come from the provider that was asked; no
 
 
 class PendingAuthorization(msgspec.Struct, frozen=True, kw_only=True):
-    """What an answer is checked with; nobody but the hall knows the verifier."""
+    """An authorization request that was sent: what its callback is checked against. Stored encrypted."""
 
     state: Secret
     verifier: Secret
@@ -45,38 +45,38 @@ class PendingAuthorization(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def callback_path(provider: Provider, endpoints: Endpoints) -> str:
-    """The path that an answer comes back to; by it alone is known who answers, where no answer names its issuer.
+    """Return the redirect path: a path of its own for a provider that does not send `iss` in its responses.
 
-    RFC 9700, 4.4: otherwise a provider could send a browser on to another one, and be given the code from there.
+    RFC 9700, 4.4: otherwise a provider could redirect the browser to another one and receive that one's code (mix-up).
     """
     return CALLBACK_PATH if endpoints.sends_iss else f"{CALLBACK_PATH}/{provider.name}"
 
 
 def is_provider_specific(redirect_uri: str) -> bool:
-    """Whether one provider alone sends browsers back to it."""
+    """Return whether this redirect URI belongs to one provider only."""
     return not redirect_uri.endswith(CALLBACK_PATH)
 
 
 def make_state(link_id: str, random: str) -> Secret:
-    """What comes back with the answer; it names the link, and nobody can guess the rest."""
+    """Return the `state` parameter: the link's id and a random part that cannot be guessed."""
     return Secret(f"{link_id}.{random}")
 
 
 def link_id_from_state(state: str | None) -> str | None:
-    """The link that an answer says it is for."""
+    """Return the link id in a `state` parameter; not yet verified."""
     link_id, dot, random = (state or "").partition(".")
     return link_id if dot and random and len(link_id) <= 64 else None
 
 
 def pkce_challenge(verifier: Secret) -> str:
-    """RFC 7636, S256."""
+    """Return the PKCE code challenge (RFC 7636, S256)."""
     digest = hashlib.sha256(verifier.reveal().encode()).digest()
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
 def authorize_url(provider: Provider, endpoints: Endpoints, attempt: PendingAuthorization) -> str:
-    """Where the person's browser is sent."""
-    said = {
+    """Return the authorization URL for the person's browser."""
+    parameters = {
         **provider.authorize_params,
         "response_type": "code",
         "client_id": provider.client_id,
@@ -87,22 +87,22 @@ def authorize_url(provider: Provider, endpoints: Endpoints, attempt: PendingAuth
         "code_challenge_method": "S256",
         "resource": attempt.resource,
     }
-    query = urlencode({name: value for name, value in said.items() if value})
+    query = urlencode({name: value for name, value in parameters.items() if value})
     return f"{endpoints.authorize_url}{'&' if '?' in endpoints.authorize_url else '?'}{query}"
 
 
 def state_matches(attempt: PendingAuthorization, state: str | None) -> bool:
-    """Whether an answer is to this attempt; compared in constant time."""
-    given = (state or "").encode(errors="surrogatepass")
-    return hmac.compare_digest(attempt.state.reveal().encode(), given)
+    """Return whether a callback belongs to this authorization; compares in constant time."""
+    received = (state or "").encode(errors="surrogatepass")
+    return hmac.compare_digest(attempt.state.reveal().encode(), received)
 
 
 def check_callback(
     attempt: PendingAuthorization, provider: Provider, endpoints: Endpoints, query: Mapping[str, str]
 ) -> Secret:
-    """The code in an answer that may be believed; LinkFailed otherwise.
+    """Return the code of a valid callback; raises LinkFailed.
 
-    Nothing of an answer is looked at, an error neither, before it is clear who gives it.
+    State and issuer are checked before anything else, also before an error in the callback is believed.
     """
     if not state_matches(attempt, query.get("state")):
         raise LinkFailed
@@ -116,7 +116,7 @@ def check_callback(
 
 
 def check_issuer(attempt: PendingAuthorization, provider: Provider, endpoints: Endpoints, iss: str | None) -> None:
-    """RFC 9207: who answers must be who was asked, byte for byte; who says to name itself must."""
+    """Check the issuer of a callback, byte for byte (RFC 9207); required if the provider announces to send it."""
     if attempt.issuer != provider.identity:
         raise LinkFailed("the provider was changed in between; call the tool again to get a new link")
     if iss is None:
@@ -130,7 +130,7 @@ def check_issuer(attempt: PendingAuthorization, provider: Provider, endpoints: E
 
 
 def parse_pasted_url(redirect_uri: str, url: str) -> dict[str, str]:
-    """The answer in an address that a person copied; it must be the redirect address, exactly, with a query."""
+    """Return the parameters of a pasted callback URL; it must be exactly the redirect URI with a query."""
     address, mark, query = url.strip().partition("?")
     if not mark or address != redirect_uri or "#" in query:
         raise LinkFailed(f"paste the whole address that your browser was sent to; it begins with {redirect_uri}?")
@@ -138,7 +138,7 @@ def parse_pasted_url(redirect_uri: str, url: str) -> dict[str, str]:
 
 
 def parse_query(query: str) -> dict[str, str]:
-    """The parameters of an answer; one that is there twice is none."""
+    """Parse the query of a callback; raises LinkFailed, also for a repeated parameter."""
     try:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True, max_num_fields=50, errors="strict")
     except ValueError:
@@ -149,5 +149,5 @@ def parse_query(query: str) -> dict[str, str]:
 
 
 def url_host(url: str) -> str:
-    """The host of an address, for a person to read."""
+    """Return the host of a URL, to show to a person."""
     return urlsplit(url).netloc

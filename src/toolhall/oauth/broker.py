@@ -27,75 +27,34 @@ from toolhall.stores.common import StoreFailed
 from toolhall.stores.vault.vault import Vault
 
 _LOG = logging.getLogger("toolhall.accounts.broker")
+_T = TypeVar("_T")
+_STORE_UNAVAILABLE = "accounts cannot be kept now; try again later"
 
 
 class NotConnected(Refused):
-    """There is no such account, or none that this caller may take away."""
+    """There is no such account, or none that this caller may unlink."""
 
     message = "there is no such account; 'toolhall account list' shows those that there are"
 
 
 class UnlinkResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What was forgotten here; `unrevoked` says why the provider may still honour its tokens, if it may."""
+    """The account that was deleted; `revocation_error` says why its tokens may still be valid at the provider."""
 
     account: Account
     revocation_error: str | None
 
 
-class AccountUnlinker:
-    """Anybody may take away an account of one's own; an operator may take away any."""
-
-    def __init__(
-        self,
-        providers: Mapping[str, Provider],
-        tokens: AccountTokenCache,
-        refresher: TokenRefresher,
-        encryption: TokenEncryption,
-    ) -> None:
-        self._providers = providers
-        self._tokens = tokens
-        self._refresher = refresher
-        self._encryption = encryption
-
-    async def __call__(self, account_id: str, by: Caller) -> UnlinkResult:
-        """Revoke and forget it; NotConnected if there is none."""
-        store = self._refresher.store
-        account = await store.get(account_id)
-        if account is None or not (ADMIN in by.scopes or by.user == account.user):
-            raise NotConnected
-        await self._tokens.wait_for_refresh(account.user, account.provider)
-        account = await store.get(account_id) or account  # renewed just now
-        unrevoked = await self._revoke(account)
-        if not await store.remove(account.id):
-            raise NotConnected
-        self._tokens.forget(account.user, account.provider)
-        if unrevoked is not None:
-            _LOG.warning("the account %s at %s was not revoked there: %s", account.id, account.provider, unrevoked)
-        return UnlinkResult(account=account, revocation_error=unrevoked)
-
-    async def _revoke(self, account: Account) -> str | None:
-        provider = self._providers.get(account.provider)
-        if provider is None or provider.identity != account.issuer:
-            return f"{account.provider} is not set up any more as it was when the account was connected"
-        kept = await self._encryption.decrypt_tokens(account)
-        return "its tokens do not open" if kept is None else await self._refresher.revoke(provider, kept)
-
-
-_T = TypeVar("_T")
-_STORE_UNAVAILABLE = "accounts cannot be kept now; try again later"
-
-
 class LinkConsent(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person reads before agreeing: who gets access to what, and where the browser goes and comes back."""
+    """What the consent page shows: who gets access to what, and where the browser goes and comes back."""
 
     link: AccountLink
-    scopes: tuple[str, ...]  # all that the provider is asked for
+    scopes: tuple[str, ...]  # all scopes that the provider is asked for
     provider_host: str
     redirect_host: str
 
 
 class Broker:
-    """One for each hall; `address` is where the hall is served now."""
+    """The accounts of one hall; `base_url` returns where its pages are served now."""
 
     def __init__(
         self,
@@ -107,60 +66,60 @@ class Broker:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._providers = providers
-        sealing, asker = TokenEncryption(vault), OAuthClient(egress)
-        self._discovery = ProviderDiscovery(asker, clock)
-        self._refresher = TokenRefresher(MemoryAccountStore(clock), sealing, asker, self._discovery, clock)
-        self.tokens = AccountTokenCache(self._providers, sealing, self._refresher, clock, sleep)
-        self._linker = AccountLinker(sealing, asker, self._discovery, self.tokens, clock)
-        self._link_requests = LinkRequests(self._linker, sealing, clock, base_url)
-        self.devices = DeviceFlow(self._linker, asker, self._discovery, clock, sleep)
-        self._unlinker = AccountUnlinker(self._providers, self.tokens, self._refresher, sealing)
+        encryption, client = TokenEncryption(vault), OAuthClient(egress)
+        self._discovery = ProviderDiscovery(client, clock)
+        self._refresher = TokenRefresher(MemoryAccountStore(clock), encryption, client, self._discovery, clock)
+        self.tokens = AccountTokenCache(self._providers, encryption, self._refresher, clock, sleep)
+        self._linker = AccountLinker(encryption, client, self._discovery, self.tokens, clock)
+        self._link_requests = LinkRequests(self._linker, encryption, clock, base_url)
+        self.devices = DeviceFlow(self._linker, client, self._discovery, clock, sleep)
+        self._unlinker = AccountUnlinker(self._providers, self.tokens, self._refresher, encryption)
         self._finishing = BackgroundTasks()
-        self.has_pages = True  # False: nobody can open this hall's pages
+        self.has_pages = True  # False: the hall is not served over HTTP
 
     def open(self, store: AccountStore) -> None:
-        """Use what is kept there."""
+        """Use this store of accounts and links from now on."""
         self._refresher.store = store
 
     def reload(self) -> None:
-        """Take over what other processes changed: whatever is used next is read again."""
+        """Drop cached tokens, because other processes may have changed the accounts."""
         self.tokens.clear()
 
     async def close(self) -> None:
-        """Finish what must not be lost."""
+        """Finish running links and refreshes: their tokens must not be lost."""
         await self.devices.close()
         await self._finishing.wait()
         await self.tokens.close()
 
     def providers(self) -> tuple[Provider, ...]:
-        """Who accounts can be connected at."""
+        """The providers at which accounts can be linked."""
         return tuple(self._providers.values())
 
     async def redirect_uri(self, provider: Provider) -> str | None:
-        """What the operator registers at this provider; None while the provider, or the hall, cannot be reached so."""
+        """Return the redirect URI to register at a provider; None if it is not known now, or would not be https."""
         try:
             return self._link_requests.redirect_uri(provider, await self._discovery.endpoints(provider))
         except (LinkFailed, ProviderUnreachable):
             return None
 
     async def accounts(self, user: str | None = None) -> tuple[Account, ...]:
-        """The accounts of a user, or of everybody; what is sealed stays so."""
+        """Return the accounts of a user, or of all users; their tokens stay encrypted."""
         return await _stored(self._refresher.store.all(user))
 
-    # --- what the pipeline asks for
+    # --- the token source of the equip stage
 
     def cached_token(self, user: str, need: AccountRequirement) -> AccountToken | None:
-        """A token that is good now, if one is at hand."""
+        """Return a valid token if one is cached."""
         return self.tokens.cached_token(user, need)
 
     async def get_token(self, user: str, need: AccountRequirement) -> AccountToken | None:
-        """A token that is good now; None where the user has linked no such account, or not with these scopes."""
+        """Return a valid token; None if the user has linked no such account, or not with these scopes."""
         return await self.tokens.get_token(user, need)
 
     async def link_requirement(
         self, caller: Caller, need: AccountRequirement, tool: str
     ) -> tuple[MissingRequirement, str]:
-        """Where the user connects the account, and the words that say so; it names this tool's scopes alone."""
+        """Return what is missing, with the URL of a new link, and a message; the link has this tool's scopes only."""
         if not self.has_pages and need.provider in self._providers:
             scopes = f" --scopes {shlex.quote(' '.join(need.scopes))}" if need.scopes else ""
             how = f"with this hall stopped, run: toolhall account connect {need.provider} --no-browser{scopes}"
@@ -172,8 +131,8 @@ class Broker:
         except (LinkFailed, UnknownProvider) as refused:
             return MissingRequirement("account", account=need), refused.message
         url = self.link_url(link)
-        words = f"an account at {need.provider} must be connected: let {link.user} open {url}, then repeat the call"
-        return MissingRequirement("account", link.id, url, need), words
+        message = f"an account at {need.provider} must be connected: let {link.user} open {url}, then repeat the call"
+        return MissingRequirement("account", link.id, url, need), message
 
     # --- links
 
@@ -185,24 +144,26 @@ class Broker:
         tool: str | None = None,
         how: LinkMethod = "browser",
     ) -> AccountLink:
-        """A link by which the caller's user connects an account; UnknownProvider, LinkFailed, TooManyLinks."""
-        wanted = LinkRequest(provider=self._provider(provider), scopes=tuple(dict.fromkeys(scopes)), tool=tool, how=how)
-        return await _stored(self._link_requests.create(caller, wanted))
+        """Create a link for an account of the caller's user; raises UnknownProvider, LinkFailed or TooManyLinks."""
+        request = LinkRequest(
+            provider=self._provider(provider), scopes=tuple(dict.fromkeys(scopes)), tool=tool, how=how
+        )
+        return await _stored(self._link_requests.create(caller, request))
 
     def link_url(self, link: AccountLink) -> str:
-        """The page on which the person connects the account."""
+        """Return the page on which the person links the account."""
         return self._link_requests.url(link)
 
     def status_url(self, link: AccountLink) -> str:
-        """Where a program asks how far that is."""
+        """Return the URL at which a program polls the state of a link."""
         return f"{self._link_requests.url(link)}/status"
 
     async def find_link(self, link_id: str) -> AccountLink | None:
-        """The link as it stands now."""
+        """Return the link in its present state."""
         return await _stored(self._link_requests.store.find_link(link_id))
 
     async def describe_consent(self, link_id: str, visitor: Caller) -> LinkConsent:
-        """What the person is asked to agree to; LinkFailed for everybody but that person."""
+        """Return what the person is asked to consent to; raises LinkFailed for any other visitor."""
         link, provider, endpoints = await self._pending_link(link_id, visitor)
         return LinkConsent(
             link=link,
@@ -212,7 +173,7 @@ class Broker:
         )
 
     async def consent(self, link_id: str, visitor: Caller) -> tuple[str, str]:
-        """The person agreed: where the browser goes, and what it must bring back in a cookie."""
+        """Start the authorization after consent; returns the provider's URL and a nonce for the browser's cookie."""
         link, provider, endpoints = await self._pending_link(link_id, visitor)
         nonce = secrets.token_urlsafe(32)
         browser = nonce_digest(nonce) if link.how == "browser" else ""
@@ -220,17 +181,17 @@ class Broker:
         return authorization_code.authorize_url(provider, endpoints, attempt), nonce
 
     async def finish_redirect(self, path: str, query: Mapping[str, str], nonce: str | None) -> AccountLink:
-        """The browser is back at this path: connect the account; LinkFailed says what to tell the person."""
+        """Link the account by the provider's redirect; raises LinkFailed with a message for the person."""
         if not nonce:
             raise LinkFailed("this browser did not begin here; open the link again, and allow cookies")
-        came_to = self._link_requests.absolute_url(path)
+        redirect_uri = self._link_requests.absolute_url(path)
         link, attempt = await _stored(
-            self._link_requests.claim(query.get("state"), "browser", came_to, nonce_digest(nonce))
+            self._link_requests.claim(query.get("state"), "browser", redirect_uri, nonce_digest(nonce))
         )
         return await self._finish_shielded(link, attempt, query)
 
     async def finish_pasted(self, link_id: str, caller: Caller, url: str) -> AccountLink:
-        """The person copied the address that the browser was sent to; LinkFailed says what is wrong."""
+        """Link the account by a pasted redirect URL; raises LinkFailed."""
         link = await _stored(self._link_requests.pending(link_id, caller))
         redirect_uri = (await _stored(self._link_requests.current_authorization(link))).redirect_uri
         query = authorization_code.parse_pasted_url(redirect_uri, url)
@@ -242,7 +203,7 @@ class Broker:
         return await self._finish_shielded(link, attempt, query)
 
     async def start_device(self, link: AccountLink) -> DeviceCode:
-        """What the person enters elsewhere; the hall finds out by itself when that is done."""
+        """Start the device flow; returns the code to show. The hall polls until the person has entered it."""
         if link.how != "device":
             raise LinkFailed
         try:
@@ -251,10 +212,8 @@ class Broker:
             raise self._link_failed(link, error) from None
 
     async def disconnect(self, account_id: str, by: Caller) -> UnlinkResult:
-        """Revoke and forget an account, one's own or as an operator; NotConnected if there is none."""
+        """Revoke and delete an account of the caller's own, or any as an administrator; raises NotConnected."""
         return await _stored(self._unlinker(account_id, by))
-
-    # --- how it is done
 
     def _provider(self, name: str) -> Provider:
         if name not in self._providers:
@@ -274,7 +233,7 @@ class Broker:
     async def _finish_shielded(
         self, link: AccountLink, attempt: authorization_code.PendingAuthorization, query: Mapping[str, str]
     ) -> AccountLink:
-        """In a task of its own: a browser that leaves now must not lose what it was given."""
+        """Finish in a separate task: a browser that disconnects now must not lose the tokens."""
         return await self._finishing.run_shielded(self._finish_link(link, attempt, query))
 
     async def _finish_link(
@@ -301,11 +260,52 @@ class Broker:
         await self._linker.save_account(link, provider, granted)
 
     def _link_failed(self, link: AccountLink, error: ProviderRefused | ProviderUnreachable) -> LinkFailed:
-        """What went wrong is for the operator's log; the person reads what can be done about it."""
+        """Log what went wrong for the operator; returns the error that tells the person what to do."""
         _LOG.warning("no account could be connected at %s: %s", link.provider, error)
         if isinstance(error, ProviderRefused):
             return LinkFailed(f"{link.provider} refused ({error.code}); call the tool again to get a new link")
         return LinkFailed(f"{link.provider} cannot be used now; the operator finds the reason in the hall's log")
+
+
+class AccountUnlinker:
+    """Revokes and deletes accounts: users their own, administrators any."""
+
+    def __init__(
+        self,
+        providers: Mapping[str, Provider],
+        tokens: AccountTokenCache,
+        refresher: TokenRefresher,
+        encryption: TokenEncryption,
+    ) -> None:
+        self._providers = providers
+        self._tokens = tokens
+        self._refresher = refresher
+        self._encryption = encryption
+
+    async def __call__(self, account_id: str, by: Caller) -> UnlinkResult:
+        """Revoke the tokens and delete the account; raises NotConnected."""
+        store = self._refresher.store
+        account = await store.get(account_id)
+        if account is None or not (ADMIN in by.scopes or by.user == account.user):
+            raise NotConnected
+        await self._tokens.wait_for_refresh(account.user, account.provider)
+        account = await store.get(account_id) or account  # a refresh may just have ended
+        revocation_error = await self._revoke(account)
+        if not await store.remove(account.id):
+            raise NotConnected
+        self._tokens.forget(account.user, account.provider)
+        if revocation_error is not None:
+            _LOG.warning(
+                "the account %s at %s was not revoked there: %s", account.id, account.provider, revocation_error
+            )
+        return UnlinkResult(account=account, revocation_error=revocation_error)
+
+    async def _revoke(self, account: Account) -> str | None:
+        provider = self._providers.get(account.provider)
+        if provider is None or provider.identity != account.issuer:
+            return f"{account.provider} is not set up any more as it was when the account was connected"
+        tokens = await self._encryption.decrypt_tokens(account)
+        return "its tokens do not open" if tokens is None else await self._refresher.revoke(provider, tokens)
 
 
 async def _stored(work: Coroutine[Any, Any, _T]) -> _T:

@@ -26,68 +26,21 @@ if TYPE_CHECKING:
     from toolhall.egress.client import EgressResponse
 
 
+MAX_RESPONSE_BYTES = 64 * 1024
+REQUEST_TIMEOUT_SECONDS = 5.0
+_TEMPORARY_ERRORS = ("server_error", "temporarily_unavailable")  # the provider's own failure
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
-FormFields = dict[str, str]
-
-
-def code_form(attempt: PendingAuthorization, code: Secret) -> FormFields:
-    """A code for tokens, with the proof that it was asked for here."""
-    return {
-        "grant_type": "authorization_code",
-        "code": code.reveal(),
-        "redirect_uri": attempt.redirect_uri,
-        "code_verifier": attempt.verifier.reveal(),
-        **_resource_field(attempt.resource),
-    }
-
-
-def refresh_form(provider: Provider, refresh: Secret) -> FormFields:
-    """A refresh token for the next tokens."""
-    return {"grant_type": "refresh_token", "refresh_token": refresh.reveal(), **_resource_field(provider.resource)}
-
-
-def device_form(provider: Provider, scopes: tuple[str, ...]) -> FormFields:
-    """RFC 8628: a code that a person enters elsewhere."""
-    return {"client_id": provider.client_id, "scope": " ".join(scopes), **_resource_field(provider.resource)}
-
-
-def device_poll_form(device_code: Secret) -> FormFields:
-    """RFC 8628: whether the person has entered it."""
-    return {"grant_type": DEVICE_GRANT, "device_code": device_code.reveal()}
-
-
-def revoke_form(token: Secret, kind: str) -> FormFields:
-    """RFC 7009."""
-    return {"token": token.reveal(), "token_type_hint": kind}
-
-
-def with_client_auth(provider: Provider, auth: TokenAuth, form: FormFields) -> tuple[dict[str, str], FormFields]:
-    """The headers and the form with the hall's own credentials, in the one way that the provider wants them."""
-    headers = {"accept": "application/json", **provider.preset.headers}
-    secret = provider.client_secret
-    if auth == "basic" and secret is not None:
-        pair = f"{quote_plus(provider.client_id)}:{quote_plus(secret.reveal())}"  # RFC 6749, 2.3.1
-        return headers | {"authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}, form
-    named = form | {"client_id": provider.client_id}
-    if auth == "post" and secret is not None:
-        named["client_secret"] = secret.reveal()
-    return headers, named
-
-
-def _resource_field(resource: str | None) -> FormFields:
-    return {} if resource is None else {"resource": resource}
-
-
 _MAX_TOKEN_LENGTH = 16_384
 _MAX_LIFETIME_SECONDS = 10 * 365 * 86_400.0
 _BEARER = ("bearer", "user", "bot")  # the last two are Slack's
 _SEPARATORS = re.compile(r"[ ,]+")  # GitHub and Slack use commas
 _USER_CODE = re.compile(r"[A-Za-z0-9 -]{4,32}")
 _MAX_INTERVAL = 60.0
+FormFields = dict[str, str]
 
 
 class TokenResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """The tokens that a provider gave, and the scopes that were both asked for and granted."""
+    """The tokens of a response, and the scopes that were both requested and granted."""
 
     access: Secret
     refresh: Secret | None
@@ -96,7 +49,7 @@ class TokenResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeviceCode(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person enters, and where; `device_code` is the hall's part."""
+    """A device authorization (RFC 8628): what the person enters and where; the hall polls with `device_code`."""
 
     device_code: Secret
     user_code: str
@@ -106,103 +59,23 @@ class DeviceCode(msgspec.Struct, frozen=True, kw_only=True):
     expires_in: float
 
 
-def parse_token_response(
-    reply: JsonObject, provider: Provider, requested: tuple[str, ...], now: float
-) -> TokenResponse:
-    """The tokens; Unreachable if this is no such answer.
-
-    A scope that nobody asked for is not taken, whatever the provider says: no person was shown it.
-    """
-    kind = reply.get("token_type", "bearer")
-    if not isinstance(kind, str) or kind.lower() not in _BEARER:
-        raise ProviderUnreachable("the tokens are not bearer tokens")
-    access = _token(reply, "access_token")
-    if access is None:
-        raise ProviderUnreachable("there is no access token in the answer")
-    seconds = _seconds(reply, "expires_in")
-    return TokenResponse(
-        access=access,
-        refresh=_token(reply, "refresh_token"),
-        expires_at=None if seconds is None else now + seconds,
-        scopes=_granted_scopes(reply.get("scope"), provider, requested),
-    )
-
-
-def parse_device_response(reply: JsonObject) -> DeviceCode:
-    """The codes; Unreachable if a person should not be sent there."""
-    device_code, user_code = _token(reply, "device_code"), reply.get("user_code")
-    where, whole = reply.get("verification_uri", reply.get("verification_url")), reply.get("verification_uri_complete")
-    if device_code is None or not isinstance(user_code, str) or not _USER_CODE.fullmatch(user_code):
-        raise ProviderUnreachable("there is no device code in the answer")
-    if not isinstance(where, str) or not is_safe_url(where):
-        raise ProviderUnreachable("the verification address is not an https URL")
-    return DeviceCode(
-        device_code=device_code,
-        user_code=user_code,
-        verification_uri=where,
-        verification_uri_complete=whole if isinstance(whole, str) and is_safe_url(whole) else None,
-        interval=min(_seconds(reply, "interval") or 5.0, _MAX_INTERVAL),
-        expires_in=_seconds(reply, "expires_in") or 600.0,
-    )
-
-
-def _granted_scopes(said: Json, provider: Provider, requested: tuple[str, ...]) -> tuple[str, ...]:
-    """RFC 6749, 5.1: without a word on scopes, they are those that were asked for."""
-    if said is None or said == "":
-        return requested
-    if not isinstance(said, str):
-        raise ProviderUnreachable("the scopes in the answer are no text")
-    missing = set(provider.missing_scopes(tuple(_SEPARATORS.split(said)), requested))
-    return tuple(each for each in requested if each not in missing)
-
-
-def _token(reply: Mapping[str, Json], name: str) -> Secret | None:
-    value = reply.get(name)
-    if value is None:
-        return None
-    # It will be sent in a header: RFC 6750 has printable characters only.
-    if not isinstance(value, str) or not MIN_SECRET_LENGTH <= len(value) <= _MAX_TOKEN_LENGTH:
-        raise ProviderUnreachable(f"{name} is no text of a sensible length")
-    if not value.isascii() or not value.isprintable() or " " in value:
-        raise ProviderUnreachable(f"{name} holds characters that no token has")
-    return Secret(value)
-
-
-def _seconds(reply: Mapping[str, Json], name: str) -> float | None:
-    value = reply.get(name)
-    if value is None:
-        return None
-    try:
-        seconds = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else math.nan
-    except (ValueError, OverflowError):
-        seconds = math.nan
-    if not 0 <= seconds < math.inf:
-        raise ProviderUnreachable(f"{name} is no number of seconds")
-    return min(seconds, _MAX_LIFETIME_SECONDS)
-
-
-MAX_RESPONSE_BYTES = 64 * 1024
-REQUEST_TIMEOUT_SECONDS = 5.0
-_TEMPORARY_ERRORS = ("server_error", "temporarily_unavailable")  # what a provider may call its own failure
-
-
 class HttpFetcher(Protocol):
-    """The way to the outside: a Door, or what makes one when it is first needed."""
+    """The part of EgressClient and LazyEgressClient that is used here."""
 
     @property
     def fetch(self) -> "Callable[..., Awaitable[EgressResponse]]":
-        """One request and its whole reply; EgressRefused or EgressFailed otherwise."""
+        """Send one request and return the whole response; raises EgressRefused or EgressFailed."""
         ...
 
 
 class OAuthClient:
-    """Nothing of an answer but OAuth's own words gets into a message: it may hold tokens."""
+    """Sends requests to providers; of a response, only OAuth error codes get into messages."""
 
     def __init__(self, egress: HttpFetcher) -> None:
         self._egress = egress
 
     async def get_document(self, url: str) -> JsonObject | None:
-        """The JSON object at an address; None if nothing is there."""
+        """Return the JSON object at a URL, None for a 4xx status; raises ProviderUnreachable."""
         reply = await self._fetch("GET", url, {"accept": "application/json"})
         if 400 <= reply.status < 500:
             return None
@@ -218,23 +91,23 @@ class OAuthClient:
         form: FormFields,
         seconds: float = REQUEST_TIMEOUT_SECONDS,
     ) -> JsonObject:
-        """What an endpoint answers to a form; Refusal if the provider says no, Unreachable if it does not say."""
+        """Post a form and return the response; raises ProviderRefused for an OAuth error, else ProviderUnreachable."""
         headers, fields = with_client_auth(provider, endpoints.token_auth, form)
         reply = await self._fetch("POST", url, headers, fields, as_json=provider.preset.json, seconds=seconds)
         if reply.status >= 500 or reply.status == 429 or 300 <= reply.status < 400:
             raise ProviderUnreachable(f"{provider.name} answers with status {reply.status}")
-        said = _json_object(reply)
-        error = said.get("error")  # GitHub and Slack say it with status 200
+        document = _json_object(reply)
+        error = document.get("error")  # GitHub and Slack send errors with status 200
         if error in _TEMPORARY_ERRORS:
             raise ProviderUnreachable(f"{provider.name} is not available")
         if error is not None:
             raise ProviderRefused(error)
         if reply.status >= 400:
             raise ProviderUnreachable(f"{provider.name} answers with status {reply.status}")
-        return said
+        return document
 
     async def revoke(self, provider: Provider, endpoints: Endpoints, token: Secret, kind: str) -> None:
-        """RFC 7009: done with status 200, whatever is in the body."""
+        """Revoke a token (RFC 7009): status 200 is success, whatever the body; raises ProviderUnreachable."""
         if endpoints.revoke_url is None:
             raise ProviderUnreachable(f"{provider.name} has no address to revoke tokens at")
         headers, fields = with_client_auth(provider, endpoints.token_auth, revoke_form(token, kind))
@@ -266,10 +139,136 @@ class OAuthClient:
             raise ProviderUnreachable(str(error)) from None
 
 
+def code_form(attempt: PendingAuthorization, code: Secret) -> FormFields:
+    """The form that exchanges a code for tokens, with the PKCE verifier."""
+    return {
+        "grant_type": "authorization_code",
+        "code": code.reveal(),
+        "redirect_uri": attempt.redirect_uri,
+        "code_verifier": attempt.verifier.reveal(),
+        **_resource_field(attempt.resource),
+    }
+
+
+def refresh_form(provider: Provider, refresh: Secret) -> FormFields:
+    """The form that refreshes tokens."""
+    return {"grant_type": "refresh_token", "refresh_token": refresh.reveal(), **_resource_field(provider.resource)}
+
+
+def device_form(provider: Provider, scopes: tuple[str, ...]) -> FormFields:
+    """The form that requests a device code (RFC 8628)."""
+    return {"client_id": provider.client_id, "scope": " ".join(scopes), **_resource_field(provider.resource)}
+
+
+def device_poll_form(device_code: Secret) -> FormFields:
+    """The form that polls for the tokens of a device code (RFC 8628)."""
+    return {"grant_type": DEVICE_GRANT, "device_code": device_code.reveal()}
+
+
+def revoke_form(token: Secret, kind: str) -> FormFields:
+    """The form that revokes a token (RFC 7009)."""
+    return {"token": token.reveal(), "token_type_hint": kind}
+
+
+def with_client_auth(provider: Provider, auth: TokenAuth, form: FormFields) -> tuple[dict[str, str], FormFields]:
+    """Return headers and form with the hall's client credentials, by the provider's authentication method."""
+    headers = {"accept": "application/json", **provider.preset.headers}
+    secret = provider.client_secret
+    if auth == "basic" and secret is not None:
+        pair = f"{quote_plus(provider.client_id)}:{quote_plus(secret.reveal())}"  # RFC 6749, 2.3.1
+        return headers | {"authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}, form
+    fields = form | {"client_id": provider.client_id}
+    if auth == "post" and secret is not None:
+        fields["client_secret"] = secret.reveal()
+    return headers, fields
+
+
+def _resource_field(resource: str | None) -> FormFields:
+    return {} if resource is None else {"resource": resource}
+
+
+def parse_token_response(
+    reply: JsonObject, provider: Provider, requested: tuple[str, ...], now: float
+) -> TokenResponse:
+    """Parse a token response; raises ProviderUnreachable.
+
+    A scope that was not requested is dropped even if the provider grants it: no person has consented to it.
+    """
+    kind = reply.get("token_type", "bearer")
+    if not isinstance(kind, str) or kind.lower() not in _BEARER:
+        raise ProviderUnreachable("the tokens are not bearer tokens")
+    access = _token(reply, "access_token")
+    if access is None:
+        raise ProviderUnreachable("there is no access token in the answer")
+    seconds = _seconds(reply, "expires_in")
+    return TokenResponse(
+        access=access,
+        refresh=_token(reply, "refresh_token"),
+        expires_at=None if seconds is None else now + seconds,
+        scopes=_granted_scopes(reply.get("scope"), provider, requested),
+    )
+
+
+def parse_device_response(reply: JsonObject) -> DeviceCode:
+    """Parse a device authorization response; raises ProviderUnreachable, also for an unsafe verification URL."""
+    device_code, user_code = _token(reply, "device_code"), reply.get("user_code")
+    url, complete_url = (
+        reply.get("verification_uri", reply.get("verification_url")),
+        reply.get("verification_uri_complete"),
+    )
+    if device_code is None or not isinstance(user_code, str) or not _USER_CODE.fullmatch(user_code):
+        raise ProviderUnreachable("there is no device code in the answer")
+    if not isinstance(url, str) or not is_safe_url(url):
+        raise ProviderUnreachable("the verification address is not an https URL")
+    return DeviceCode(
+        device_code=device_code,
+        user_code=user_code,
+        verification_uri=url,
+        verification_uri_complete=complete_url if isinstance(complete_url, str) and is_safe_url(complete_url) else None,
+        interval=min(_seconds(reply, "interval") or 5.0, _MAX_INTERVAL),
+        expires_in=_seconds(reply, "expires_in") or 600.0,
+    )
+
+
+def _granted_scopes(stated: Json, provider: Provider, requested: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the granted scopes; a response without scopes grants the requested ones (RFC 6749, 5.1)."""
+    if stated is None or stated == "":
+        return requested
+    if not isinstance(stated, str):
+        raise ProviderUnreachable("the scopes in the answer are no text")
+    missing = set(provider.missing_scopes(tuple(_SEPARATORS.split(stated)), requested))
+    return tuple(each for each in requested if each not in missing)
+
+
+def _token(reply: Mapping[str, Json], name: str) -> Secret | None:
+    value = reply.get(name)
+    if value is None:
+        return None
+    # It will be sent in a header: RFC 6750 allows printable characters only.
+    if not isinstance(value, str) or not MIN_SECRET_LENGTH <= len(value) <= _MAX_TOKEN_LENGTH:
+        raise ProviderUnreachable(f"{name} is no text of a sensible length")
+    if not value.isascii() or not value.isprintable() or " " in value:
+        raise ProviderUnreachable(f"{name} holds characters that no token has")
+    return Secret(value)
+
+
+def _seconds(reply: Mapping[str, Json], name: str) -> float | None:
+    value = reply.get(name)
+    if value is None:
+        return None
+    try:
+        seconds = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else math.nan
+    except (ValueError, OverflowError):
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise ProviderUnreachable(f"{name} is no number of seconds")
+    return min(seconds, _MAX_LIFETIME_SECONDS)
+
+
 def _json_object(reply: "EgressResponse") -> JsonObject:
     try:
         found = strict_json.decode(reply.body)
-    except Malformed:  # its message may repeat a part of the body
+    except Malformed:  # its message may quote the body
         raise ProviderUnreachable(f"the answer (status {reply.status}) is not JSON") from None
     if not isinstance(found, dict):
         raise ProviderUnreachable(f"the answer (status {reply.status}) is no JSON object")

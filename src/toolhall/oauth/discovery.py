@@ -9,7 +9,7 @@ from toolhall.oauth.errors import ProviderUnreachable
 from toolhall.oauth.providers import Endpoints, Provider, TokenAuth, is_allowed_endpoint
 
 CACHE_SECONDS = 3_600.0
-STALE_SECONDS = 60.0  # what is known stays good for so long while the issuer is asked again, or says nothing
+STALE_SECONDS = 60.0  # cached endpoints stay valid for so long while the issuer is asked again, or does not answer
 _AUTHORIZATION_SERVER = "/.well-known/oauth-authorization-server"
 _OPENID = "/.well-known/openid-configuration"
 _ENDPOINT_MEMBERS = {
@@ -21,7 +21,7 @@ _ENDPOINT_MEMBERS = {
 
 
 class ProviderDiscovery:
-    """What an issuer said is good for an hour; what nobody knows yet is asked for at once."""
+    """Fetches the metadata of issuers and caches it for an hour; expired endpoints are used if a fetch fails."""
 
     def __init__(self, client: OAuthClient, clock: Callable[[], float]) -> None:
         self._client = client
@@ -29,7 +29,7 @@ class ProviderDiscovery:
         self._cache: dict[str, tuple[float, Endpoints]] = {}
 
     async def endpoints(self, provider: Provider) -> Endpoints:
-        """Where this provider is asked; Unreachable says why that is not known."""
+        """Return the provider's endpoints; raises ProviderUnreachable if they are not known."""
         if provider.endpoints is not None:
             return provider.endpoints
         until, known = self._cache.get(provider.name, (0.0, None))
@@ -42,7 +42,7 @@ class ProviderDiscovery:
         except ProviderUnreachable:
             if known is None:
                 raise
-            return known  # an issuer that says nothing has not changed its mind
+            return known  # an issuer that does not answer has not changed its endpoints
         found = read_metadata(document, provider)
         self._cache[provider.name] = (self._clock() + CACHE_SECONDS, found)
         return found
@@ -58,7 +58,7 @@ class ProviderDiscovery:
 
 
 def metadata_urls(issuer: str) -> tuple[str, ...]:
-    """Where an issuer's metadata may be, in the order of trying."""
+    """Return the URLs at which an issuer may publish its metadata, in the order of trying."""
     parts = urlsplit(issuer)
     origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     urls = (f"{origin}{_AUTHORIZATION_SERVER}{path}", f"{origin}{_OPENID}{path}", f"{origin}{path}{_OPENID}")
@@ -66,9 +66,8 @@ def metadata_urls(issuer: str) -> tuple[str, ...]:
 
 
 def read_metadata(document: JsonObject, provider: Provider) -> Endpoints:
-    """The endpoints, of the issuer that was asked and no other, and only with PKCE by S256."""
-    said = document.get("issuer")
-    if said != provider.issuer:
+    """Read the endpoints; raises ProviderUnreachable for another issuer, or one without PKCE by S256."""
+    if document.get("issuer") != provider.issuer:
         raise ProviderUnreachable(
             f"the metadata of {provider.name} names another issuer than the settings, byte for byte"
         )
@@ -104,6 +103,6 @@ def _endpoint(document: JsonObject, name: str, provider: Provider) -> str | None
 
 
 def _token_auth_method(methods: Json) -> TokenAuth:
-    """RFC 8414: basic, if nothing is said."""
+    """Return the client authentication method; without metadata it is basic (RFC 8414)."""
     listed = methods if isinstance(methods, list) else []
     return "post" if "client_secret_post" in listed and "client_secret_basic" not in listed else "basic"

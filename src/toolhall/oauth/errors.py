@@ -9,11 +9,11 @@ _ERROR_CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
 class BadProvider(ValueError):
-    """A provider in the settings that cannot be used; the message names it and the fix."""
+    """The settings of a provider cannot be used; the message names it and the fix."""
 
 
 class UnknownProvider(Refused):
-    """Nobody has set this provider up."""
+    """The settings have no provider of this name."""
 
     def __init__(self, name: str, known: tuple[str, ...]) -> None:
         listed = f"known are {', '.join(known)}" if known else "none is set up"
@@ -21,13 +21,13 @@ class UnknownProvider(Refused):
 
 
 class LinkFailed(Refused):
-    """An account was not connected; the message is for the person who tried."""
+    """The account could not be linked; the message is for the person who tried."""
 
     message = "this link is not good any more: call the tool again to get a new one"
 
 
 class TooManyLinks(Limited):
-    """A caller waits for a few links at a time."""
+    """Too many links of this caller are pending."""
 
     def __init__(self, refused: CoolingDown) -> None:
         super().__init__(refused.seconds)
@@ -39,7 +39,7 @@ class TooManyLinks(Limited):
 
 
 class ProviderRefused(Exception):
-    """The provider said no, in OAuth's words; a word that is none of OAuth's is not repeated."""
+    """The provider answered with an OAuth error; a code that is not well-formed is not repeated."""
 
     def __init__(self, code: object) -> None:
         self.code = code if isinstance(code, str) and _ERROR_CODE.fullmatch(code) else "an unknown error"
@@ -47,4 +47,4 @@ class ProviderRefused(Exception):
 
 
 class ProviderUnreachable(Exception):
-    """The provider did not answer as it should; the message is for the log, and the same request may succeed later."""
+    """The provider did not give a usable response; the message is for the log. A retry may succeed."""

@@ -44,11 +44,32 @@ from toolhall.stores.accounts import NEW, Account, AccountLink, AccountStore, Li
 from toolhall.stores.approvals import CoolingDown
 from toolhall.stores.common import StoreFailed
 
+LINK_PATH = "/connect/"
+LINK_TTL_SECONDS = 600.0
+_MIN_REMAINING_SECONDS = 60.0  # a link that expires sooner is not reused
+_MAX_SCOPES = 100
+_NO_USER = "an account belongs to a person: call with a credential of your own"
+_NOT_DELEGABLE = "only the person it is for connects an account, in a browser: a program that acts for others cannot"
+_INSECURE_URL = (
+    "accounts are connected over https or on this machine only; the operator sets public_url to an https address"
+)
+SLOW_DOWN_SECONDS = 5.0  # longer each time that the provider answers slow_down
+_MAX_POLL_INTERVAL = 60.0
+_LOG = logging.getLogger("toolhall.accounts.device")
 _MAX_SAVE_ATTEMPTS = 10
 
 
+class LinkRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a link is requested for."""
+
+    provider: Provider
+    scopes: tuple[str, ...]
+    tool: str | None = None
+    how: LinkMethod = "browser"
+
+
 class AccountLinker:
-    """A user has one account at a provider; connecting it again replaces it."""
+    """Saves linked accounts: a user has one per provider, and linking again replaces it."""
 
     def __init__(
         self,
@@ -66,26 +87,26 @@ class AccountLinker:
 
     @property
     def store(self) -> AccountStore:
-        """Where the accounts are kept."""
+        """The store of the accounts."""
         return self._tokens.store
 
     async def requested_scopes(self, link: AccountLink, provider: Provider) -> tuple[str, ...]:
-        """What the provider is asked for: what this tool needs, and what the user has agreed to before.
+        """Return the scopes to request: those of this tool, and those that the user has granted before.
 
-        Without the latter, two tools that need different scopes would take the account from each other.
+        Without the latter, two tools with different scopes would take the account from each other.
         """
         before = await self.store.find(link.user, provider.name)
-        still = before is not None and before.state == "connected" and before.issuer == provider.identity
-        return provider.requested_scopes((*link.scopes, *(before.scopes if before is not None and still else ())))
+        is_current = before is not None and before.state == "connected" and before.issuer == provider.identity
+        return provider.requested_scopes((*link.scopes, *(before.scopes if before is not None and is_current else ())))
 
     async def exchange_code(self, provider: Provider, attempt: PendingAuthorization, code: Secret) -> TokenResponse:
-        """The tokens for a code; raises Refusal, Unreachable."""
+        """Exchange a code for tokens; raises ProviderRefused or ProviderUnreachable."""
         endpoints = await self._discovery.endpoints(provider)
         reply = await self._client.post_form(provider, endpoints, endpoints.token_url, code_form(attempt, code))
         return parse_token_response(reply, provider, attempt.scopes, self._clock())
 
     async def save_account(self, link: AccountLink, provider: Provider, granted: TokenResponse) -> Account:
-        """The account, kept; LinkFailed if the tool that needs it could do nothing with it."""
+        """Save the account; raises LinkFailed if the granted scopes do not suffice for the link's tool."""
         tokens = StoredTokens(access=granted.access, refresh=granted.refresh)
         missing = provider.missing_scopes(granted.scopes, link.scopes)
         if missing:
@@ -108,7 +129,7 @@ class AccountLinker:
     ) -> Account:
         now = self._clock()
         blank = Account(
-            id=secrets.token_hex(12),  # a person types it: no dash can begin it
+            id=secrets.token_hex(12),  # hexadecimal: people type it, and no dash can begin it
             user=link.user,
             provider=provider.name,
             issuer=provider.identity,
@@ -121,28 +142,8 @@ class AccountLinker:
         return blank if before is None else msgspec.structs.replace(blank, id=before.id, serial=before.serial)
 
 
-LINK_PATH = "/connect/"
-LINK_TTL_SECONDS = 600.0
-_MIN_REMAINING_SECONDS = 60.0  # a link that ends sooner is not handed out again
-_MAX_SCOPES = 100
-_NO_USER = "an account belongs to a person: call with a credential of your own"
-_NOT_DELEGABLE = "only the person it is for connects an account, in a browser: a program that acts for others cannot"
-_INSECURE_URL = (
-    "accounts are connected over https or on this machine only; the operator sets public_url to an https address"
-)
-
-
-class LinkRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a link is asked for."""
-
-    provider: Provider
-    scopes: tuple[str, ...]
-    tool: str | None = None
-    how: LinkMethod = "browser"
-
-
 class LinkRequests:
-    """`address` is where the hall is served now."""
+    """Creates links and checks their use; `base_url` returns where the hall is served now."""
 
     def __init__(
         self,
@@ -158,26 +159,26 @@ class LinkRequests:
 
     @property
     def store(self) -> AccountStore:
-        """Where the links are kept."""
+        """The store of the links."""
         return self._linker.store
 
     def url(self, link: AccountLink) -> str:
-        """Where the person goes; it carries no authority, so whoever else gets it can do nothing with it."""
+        """Return the link's page; the URL carries no authority, so it may be shown to anybody."""
         return f"{self._base_url()}{LINK_PATH}{link.id}"
 
     def absolute_url(self, path: str) -> str:
-        """The whole address of a path of this hall; LinkFailed if nobody's browser should come back there."""
+        """Return the absolute URL of a path; raises LinkFailed if browsers must not be redirected to it."""
         uri = f"{self._base_url()}{path}"
         if not is_safe_url(uri):
             raise LinkFailed(_INSECURE_URL)
         return uri
 
     def redirect_uri(self, provider: Provider, endpoints: Endpoints) -> str:
-        """Where a provider sends the browser back to: registered there, and sent, as exactly this text."""
+        """Return the redirect URI, exactly as it is registered at the provider."""
         return self.absolute_url(callback_path(provider, endpoints))
 
     async def create(self, caller: Caller, request: LinkRequest) -> AccountLink:
-        """A new link, or the one that this caller was given for the same before; LinkFailed, TooManyLinks."""
+        """Return a new link, or a pending one for the same request; raises LinkFailed or TooManyLinks."""
         user = caller.user
         if user is None:
             raise LinkFailed(_NO_USER)
@@ -212,7 +213,7 @@ class LinkRequests:
         return link
 
     async def pending(self, link_id: str, visitor: Caller) -> AccountLink:
-        """A link that this visitor may use now; to anybody else it is not there."""
+        """Return a pending link of this visitor; raises LinkFailed, for other visitors as for unknown links."""
         link = await self.store.find_link(link_id)
         if link is None or link.state != "pending" or not can_use_link(link, visitor):
             raise LinkFailed
@@ -221,7 +222,7 @@ class LinkRequests:
     async def start_authorization(
         self, link: AccountLink, provider: Provider, endpoints: Endpoints, browser: str
     ) -> PendingAuthorization:
-        """The attempt that begins now, bound to the browser in which the person agreed; an earlier one ends."""
+        """Start an authorization, bound to the browser that gave consent; it replaces an earlier one."""
         attempt = PendingAuthorization(
             state=make_state(link.id, secrets.token_urlsafe(32)),
             verifier=Secret(secrets.token_urlsafe(48)),
@@ -236,7 +237,7 @@ class LinkRequests:
         return attempt
 
     async def current_authorization(self, link: AccountLink) -> PendingAuthorization:
-        """The attempt that is under way; LinkFailed if there is none."""
+        """Return the pending authorization of a link; raises LinkFailed."""
         attempt = await self._encryption.decrypt_authorization(link)
         if attempt is None:
             raise LinkFailed
@@ -245,7 +246,7 @@ class LinkRequests:
     async def claim(
         self, state: str | None, how: LinkMethod, redirect_uri: str, browser: str = ""
     ) -> tuple[AccountLink, PendingAuthorization]:
-        """The link that an answer belongs to, used up; whoever guesses or repeats one changes nothing."""
+        """Use up the link of a callback; raises LinkFailed. A guessed or repeated callback has no effect."""
         link_id = link_id_from_state(state)
         link = None if link_id is None else await self.store.find_link(link_id)
         if link is None or link.state != "pending" or link.how != how:
@@ -260,28 +261,8 @@ class LinkRequests:
         return link, attempt
 
 
-def can_use_link(link: AccountLink, visitor: Caller) -> bool:
-    """Whether this is the person who asked, or for whom a program asked; nobody does it for another."""
-    return visitor.acting_for is None and visitor.user is not None and visitor.user == link.user
-
-
-def nonce_digest(nonce: str) -> str:
-    """What is kept of the text that the browser must bring."""
-    return hashlib.sha256(nonce.encode(errors="surrogatepass")).hexdigest()
-
-
-def _is_same_request(link: AccountLink, other: AccountLink) -> bool:
-    names = ("user", "provider", "issuer", "scopes", "tool", "how")
-    return all(getattr(link, name) == getattr(other, name) for name in names)
-
-
-SLOW_DOWN_SECONDS = 5.0  # seconds more, each time that a provider asks for it
-_MAX_POLL_INTERVAL = 60.0
-_LOG = logging.getLogger("toolhall.accounts.device")
-
-
 class DeviceFlow:
-    """Each code is asked about by one task of this process, which ends with the link."""
+    """Links accounts by device code (RFC 8628): one polling task per code, which ends with the link."""
 
     def __init__(
         self,
@@ -297,23 +278,23 @@ class DeviceFlow:
         self._clock = clock
         self._sleep = sleep
         self.tasks = BackgroundTasks()
-        self._sleeping: set[asyncio.Task[None]] = set()  # of these, nothing can be lost
+        self._sleeping: set[asyncio.Task[None]] = set()  # nothing is lost if these are cancelled
         self._closed = False
 
     async def start(self, link: AccountLink, provider: Provider) -> DeviceCode:
-        """What the person enters, and where; raises LinkFailed, Refusal, Unreachable."""
+        """Request a device code and poll for its tokens; raises LinkFailed, ProviderRefused, ProviderUnreachable."""
         endpoints = await self._discovery.endpoints(provider)
         if endpoints.device_url is None:
             raise LinkFailed(f"{provider.name} has no codes for devices; connect it in a browser, or paste the address")
-        asked = await self._linker.requested_scopes(link, provider)
-        reply = await self._client.post_form(provider, endpoints, endpoints.device_url, device_form(provider, asked))
+        scopes = await self._linker.requested_scopes(link, provider)
+        reply = await self._client.post_form(provider, endpoints, endpoints.device_url, device_form(provider, scopes))
         code = parse_device_response(reply)
-        granting = partial(self._poll, link, provider, endpoints, code, asked)
-        self.tasks.start(self._run(link, provider, granting))
+        poll = partial(self._poll, link, provider, endpoints, code, scopes)
+        self.tasks.start(self._run(link, provider, poll))
         return code
 
     async def close(self) -> None:
-        """Ask no more; what a provider is giving right now is kept."""
+        """Stop polling; tokens that a provider is returning right now are still saved."""
         self._closed = True
         for task in self._sleeping:
             task.cancel()
@@ -339,7 +320,7 @@ class DeviceFlow:
             await store.end_link(link.id, "failed", failed.message)
 
     async def _pause(self, seconds: float) -> None:
-        """The only place where closing ends a task."""
+        """Sleep; only here does `close` cancel a task."""
         task = asyncio.current_task()
         if task is None or self._closed:
             raise asyncio.CancelledError
@@ -378,3 +359,18 @@ def _refusal_message(refusal: ProviderRefused) -> str:
     if refusal.code == "expired_token":
         return "the code was not entered in time; start again"
     return f"the provider refused: {refusal.code}"
+
+
+def can_use_link(link: AccountLink, visitor: Caller) -> bool:
+    """Return whether the visitor is the link's user in person, not a program acting for that user."""
+    return visitor.acting_for is None and visitor.user is not None and visitor.user == link.user
+
+
+def nonce_digest(nonce: str) -> str:
+    """Return the digest of the browser's nonce, which is what the store keeps."""
+    return hashlib.sha256(nonce.encode(errors="surrogatepass")).hexdigest()
+
+
+def _is_same_request(link: AccountLink, other: AccountLink) -> bool:
+    names = ("user", "provider", "issuer", "scopes", "tool", "how")
+    return all(getattr(link, name) == getattr(other, name) for name in names)

@@ -16,7 +16,7 @@ TokenAuth: TypeAlias = Literal["basic", "post", "none"]
 
 
 class Preset(msgspec.Struct, frozen=True, kw_only=True):
-    """What need not be said in the settings; `prefixes` are parts of a scope's name that the provider may leave out."""
+    """Defaults for a well-known provider; `prefixes` are parts of scope names that the provider may leave out."""
 
     issuer: str | None = None
     authorize_url: str | None = None
@@ -26,7 +26,7 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...] = ()
     authorize_params: dict[str, str] = {}
     token_auth: TokenAuth | None = None
-    json: bool = False  # it reads JSON where OAuth says a form
+    json: bool = False  # it expects JSON where OAuth has a form
     headers: dict[str, str] = {}
     prefixes: tuple[str, ...] = ()
 
@@ -37,53 +37,53 @@ PRESETS = {
     "google": Preset(
         issuer="https://accounts.google.com",
         authorize_url="https://accounts.google.com/o/oauth2/v2/auth",
-        token_url="https://oauth2.googleapis.com/token",  # noqa: S106 - an address
+        token_url="https://oauth2.googleapis.com/token",  # noqa: S106 - a URL
         revoke_url="https://oauth2.googleapis.com/revoke",
         device_url="https://oauth2.googleapis.com/device/code",
         # Without both, Google gives a refresh token on the very first consent only.
         authorize_params={"access_type": "offline", "prompt": "consent"},
-        token_auth="post",  # noqa: S106 - a way
+        token_auth="post",  # noqa: S106 - a method
         prefixes=("https://www.googleapis.com/auth/userinfo.",),
     ),
     "github": Preset(
         issuer="https://github.com/login/oauth",
         authorize_url="https://github.com/login/oauth/authorize",
-        token_url="https://github.com/login/oauth/access_token",  # noqa: S106 - an address
+        token_url="https://github.com/login/oauth/access_token",  # noqa: S106 - a URL
         device_url="https://github.com/login/device/code",
-        token_auth="post",  # noqa: S106 - a way
+        token_auth="post",  # noqa: S106 - a method
     ),
     "slack": Preset(
         issuer="https://slack.com",
         # The endpoints for tokens of a person; those at /oauth/v2/ give tokens of a bot.
         authorize_url="https://slack.com/oauth/v2_user/authorize",
-        token_url="https://slack.com/api/oauth.v2.user.access",  # noqa: S106 - an address
-        token_auth="basic",  # noqa: S106 - a way
+        token_url="https://slack.com/api/oauth.v2.user.access",  # noqa: S106 - a URL
+        token_auth="basic",  # noqa: S106 - a method
     ),
     "microsoft": Preset(
         # No issuer: it names the tenant of whoever signs in. For one tenant, set `issuer` to it.
         authorize_url="https://login.microsoftonline.com/common/oauth2/v2.0/authorize",
-        token_url="https://login.microsoftonline.com/common/oauth2/v2.0/token",  # noqa: S106 - an address
+        token_url="https://login.microsoftonline.com/common/oauth2/v2.0/token",  # noqa: S106 - a URL
         device_url="https://login.microsoftonline.com/common/oauth2/v2.0/devicecode",
         scopes=("offline_access",),
-        token_auth="post",  # noqa: S106 - a way
+        token_auth="post",  # noqa: S106 - a method
         prefixes=("https://graph.microsoft.com/",),
     ),
     "notion": Preset(
         authorize_url="https://api.notion.com/v1/oauth/authorize",
-        token_url="https://api.notion.com/v1/oauth/token",  # noqa: S106 - an address
+        token_url="https://api.notion.com/v1/oauth/token",  # noqa: S106 - a URL
         revoke_url="https://api.notion.com/v1/oauth/revoke",
         authorize_params={"owner": "user"},
-        token_auth="basic",  # noqa: S106 - a way
+        token_auth="basic",  # noqa: S106 - a method
         json=True,
         headers={"Notion-Version": "2025-09-03"},
     ),
     "atlassian": Preset(
         issuer="https://auth.atlassian.com",
         authorize_url="https://auth.atlassian.com/authorize",
-        token_url="https://auth.atlassian.com/oauth/token",  # noqa: S106 - an address
+        token_url="https://auth.atlassian.com/oauth/token",  # noqa: S106 - a URL
         scopes=("offline_access",),
         authorize_params={"audience": "api.atlassian.com", "prompt": "consent"},
-        token_auth="post",  # noqa: S106 - a way
+        token_auth="post",  # noqa: S106 - a method
         json=True,
     ),
 }
@@ -93,14 +93,14 @@ _RESERVED_PARAMS = (
     "resource", "response_mode", "response_type", "scope", "state",
 )  # fmt: skip
 _URL_SETTINGS = ("issuer", "authorize_url", "token_url", "revoke_url", "device_url")
-# A provider may be inside a company or on this machine; whether the hall itself connects to it is for the door to say.
+# A provider may be in a private network or on this machine; the egress client decides whether the hall connects to it.
 _PRIVATE_RANGES = EgressAllowlist(
     ("127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
 )
 
 
 class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One provider as the operator describes it; the name alone is enough for those that have a preset."""
+    """The settings of one provider; with a preset, the name and the client credentials are enough."""
 
     preset: str | None = None
     issuer: str | None = None  # whose metadata names the endpoints
@@ -111,10 +111,10 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     client_id: str
     client_secret: str | None = None
     client_secret_file: str | None = None
-    scopes: tuple[str, ...] = ()  # asked for in addition to what the tool needs
+    scopes: tuple[str, ...] = ()  # requested in addition to the scopes of the tool
     authorize_params: dict[str, str] = {}
-    resource: str | None = None  # RFC 8707: what the tokens are for
-    token_auth: TokenAuth | None = None  # how the hall proves itself; from the metadata, if nobody says
+    resource: str | None = None  # RFC 8707: the resource that the tokens are for
+    token_auth: TokenAuth | None = None  # client authentication; by default from the metadata
 
     def __repr__(self) -> str:
         shown = {name: getattr(self, name) for name in self.__struct_fields__}
@@ -123,7 +123,7 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a provider is asked; `sends_iss`: it says to name itself in every answer (RFC 9207)."""
+    """The endpoints of a provider; `sends_iss`: it announces to send `iss` in every callback (RFC 9207)."""
 
     authorize_url: str
     token_url: str
@@ -134,7 +134,7 @@ class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
-    """A provider that can be used; without `endpoints`, its issuer is asked for them."""
+    """A configured provider; without `endpoints`, they are discovered by its issuer."""
 
     name: str
     issuer: str | None
@@ -149,20 +149,20 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> str:
-        """Who it is: an account that was linked at another one is not used here, nor its tokens sent here."""
+        """The provider's identity: accounts that were linked at another identity are not used."""
         return self.issuer or (self.endpoints.token_url if self.endpoints else "")
 
     def covers(self, granted: tuple[str, ...], needed: tuple[str, ...]) -> bool:
-        """Whether these scopes are enough."""
+        """Return whether the granted scopes cover the needed ones."""
         return not self.missing_scopes(granted, needed)
 
     def missing_scopes(self, granted: tuple[str, ...], needed: tuple[str, ...]) -> tuple[str, ...]:
-        """Those that are needed and not granted, whichever of its names the provider uses for them."""
-        there = set(map(self._short_scope, granted))
-        return tuple(each for each in needed if self._short_scope(each) not in there)
+        """Return the needed scopes that are not granted, with or without the preset's prefixes."""
+        present = set(map(self._short_scope, granted))
+        return tuple(each for each in needed if self._short_scope(each) not in present)
 
     def requested_scopes(self, needed: tuple[str, ...]) -> tuple[str, ...]:
-        """What the provider is asked for."""
+        """Return the scopes to request: the needed ones and those of the settings."""
         return tuple(dict.fromkeys((*needed, *self.scopes)))
 
     def _short_scope(self, scope: str) -> str:
@@ -172,7 +172,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def build_provider(name: str, settings: ProviderSettings) -> Provider:
-    """The provider that these settings describe; BadProvider names what to change."""
+    """Build the provider of these settings; raises BadProvider."""
     preset = _preset(name, settings)
     _check_settings(name, settings)
     issuer = settings.issuer or preset.issuer
@@ -201,12 +201,12 @@ def build_provider(name: str, settings: ProviderSettings) -> Provider:
 
 
 def is_scope(text: str) -> bool:
-    """Whether this is one scope, as OAuth writes them."""
+    """Return whether the text is one OAuth scope."""
     return OAUTH_SCOPE.fullmatch(text) is not None
 
 
 def is_safe_url(url: str) -> bool:
-    """Whether a person's browser may be sent there: plain https, or this machine; nothing that can be read two ways."""
+    """Return whether a browser may be sent to a URL: unambiguous, and https or a private address."""
     try:
         parse_url(url, _PRIVATE_RANGES)
     except EgressRefused:
@@ -215,7 +215,7 @@ def is_safe_url(url: str) -> bool:
 
 
 def is_allowed_endpoint(issuer: str, url: str) -> bool:
-    """Whether an issuer's metadata may name this endpoint: a public one, or one at the very place that it is at."""
+    """Return whether an issuer's metadata may name this endpoint: a public one, or one at the issuer's own origin."""
     try:
         if parse_url(url, _PRIVATE_RANGES).origin == parse_url(issuer, _PRIVATE_RANGES).origin:
             return True
@@ -226,7 +226,7 @@ def is_allowed_endpoint(issuer: str, url: str) -> bool:
 
 
 def _preset(name: str, settings: ProviderSettings) -> Preset:
-    """The one that is named; a name that has one picks it, unless the settings say where else the provider is."""
+    """Return the preset that the settings name; else that of the provider's name, unless the settings have URLs."""
     if settings.preset is not None:
         if settings.preset not in PRESETS:
             raise BadProvider(f"providers.{name}: there is no preset {settings.preset!r}; use {', '.join(PRESETS)}")
@@ -247,9 +247,9 @@ def _check_settings(name: str, settings: ProviderSettings) -> None:
             raise BadProvider(f"providers.{name}: {scope!r} is not a scope; list each one by itself")
     if not settings.client_id or not settings.client_id.isprintable():
         raise BadProvider(f"providers.{name}: client_id is what the provider calls this hall; copy it from there")
-    ours = sorted(set(_RESERVED_PARAMS).intersection(settings.authorize_params))
-    if ours:
-        raise BadProvider(f"providers.{name}: authorize_params may not hold {', '.join(ours)}: the hall sets them")
+    reserved = sorted(set(_RESERVED_PARAMS).intersection(settings.authorize_params))
+    if reserved:
+        raise BadProvider(f"providers.{name}: authorize_params may not hold {', '.join(reserved)}: the hall sets them")
 
 
 def _endpoints(settings: ProviderSettings, preset: Preset, auth: TokenAuth) -> Endpoints | None:

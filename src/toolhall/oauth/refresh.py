@@ -1,9 +1,22 @@
-"""TokenRefresher renews account tokens; AccountTokenCache serves valid ones, with one refresh at a time.
+"""TokenRefresher refreshes account tokens; AccountTokenCache serves valid ones, with one refresh at a time.
 
-Theory of operation: before a refresh, the process writes a lease into the account, so that no other process uses the
-same refresh token. The response is stored before it is used, since the provider may have invalidated the old refresh
-token; if the store fails, the response is kept in memory and stored later. Within a process, concurrent callers share
-one task, which goes on when they stop waiting.
+Theory of operation
+-------------------
+Many providers rotate refresh tokens: each refresh invalidates the token that was sent and returns the next one. Two
+refreshes with one token, or a response that is lost, end the grant, and the user has to link the account again. So:
+
+- One refresh per process: concurrent calls that need the account of one user wait for one task (SingleFlight). It goes
+  on when they stop waiting, after WAIT_SECONDS at the latest; a call then uses the old token if it is still valid.
+- One refresh among all processes: before it asks the provider, the process saves a lease in the account, by compare and
+  swap on its serial number. Another process that reads the lease uses the old token, or polls until the new one is
+  there. The lease is longer than the provider may take to answer, so no other process asks in between.
+- The response is saved before it is used. If the store fails, the response stays in memory (`_unsaved`) and the next
+  call saves it. If the account was unlinked meanwhile, the new tokens are revoked.
+- If the provider says that the grant has ended, the account is marked broken and the user must link it again. Any other
+  failure gives the lease back and backs off, for twice as long each time.
+
+An access token is refreshed before it expires (`refresh_time`). Cached tokens are looked up again after CACHE_SECONDS,
+because another process may have unlinked the account.
 """
 
 import asyncio
@@ -25,33 +38,25 @@ from toolhall.oauth.token_encryption import StoredTokens, TokenEncryption
 from toolhall.stores.accounts import Account, AccountStore
 from toolhall.stores.common import StoreFailed
 
-REFRESH_EARLY_SECONDS = 60.0  # so long before its end a token is renewed
-# The provider may have replaced the refresh token before it answers; who does not wait for the answer has lost it.
+REFRESH_EARLY_SECONDS = 60.0  # before the access token expires
+# The provider may rotate the refresh token before it responds: a response that is not awaited is lost.
 REFRESH_TIMEOUT_SECONDS = 30.0
-LEASE_SECONDS = REFRESH_TIMEOUT_SECONDS + 15.0  # the rest is for the store: no other process asks while this one may
-MIN_VALID_SECONDS = 5.0  # a token that ends sooner may end on its way
+LEASE_SECONDS = REFRESH_TIMEOUT_SECONDS + 15.0  # with time for the store: no other process asks while this one may
+MIN_VALID_SECONDS = 5.0  # a token that expires sooner may expire on its way
 FIRST_BACKOFF = 1.0
 MAX_BACKOFF = 60.0
-# The grant is over, as OAuth, GitHub and Slack say it; what else is refused is for the operator to mend.
+# The grant has ended, in the codes of OAuth, GitHub and Slack; other refusals are for the operator to fix.
 _GRANT_ENDED_CODES = ("invalid_grant", "bad_refresh_token", "invalid_refresh_token", "token_revoked", "token_expired")
+CACHE_SECONDS = 60.0  # another process may have unlinked the account
+WAIT_SECONDS = 5.0  # a call waits so long for a refresh; the refresh goes on
+POLL_SECONDS = 0.05  # while another process refreshes
+MAX_POLLS = 100
+MAX_CACHED_TOKENS = 10_000
 _LOG = logging.getLogger("toolhall.accounts.renewing")
 
 
-def is_valid(account: Account, now: float) -> bool:
-    """Whether the access token can still be used."""
-    return account.expires_at is None or account.expires_at - MIN_VALID_SECONDS > now
-
-
-def refresh_time(account: Account) -> float | None:
-    """When its access token is to be renewed; a short-lived one is used for three quarters of its time."""
-    if account.expires_at is None:
-        return None
-    life = account.expires_at - (account.refreshed_at or account.created_at)
-    return account.expires_at - min(REFRESH_EARLY_SECONDS, max(life, 0.0) / 4)
-
-
 class TokenRefresher:
-    """`store` may be another one after the hall was opened."""
+    """Refreshes and revokes tokens; `store` is replaced when the hall is opened."""
 
     def __init__(
         self,
@@ -66,11 +71,14 @@ class TokenRefresher:
         self._client = client
         self._discovery = discovery
         self._clock = clock
-        self._backoffs: dict[str, tuple[float, float]] = {}  # of an account: until when, and for how long
-        self._unsaved: dict[str, Account] = {}  # renewed there, and not yet kept here
+        self._backoffs: dict[str, tuple[float, float]] = {}  # by account id: until when, and for how many seconds
+        self._unsaved: dict[str, Account] = {}  # refreshed by the provider, but not yet saved
 
     async def refresh(self, provider: Provider, account: Account, tokens: StoredTokens) -> Account | None:
-        """The account with new tokens, or broken; None if it changed meanwhile. Raises Unavailable, StoreFailed."""
+        """Return the account with new tokens or marked broken; None if it was changed meanwhile.
+
+        Raises Unavailable or StoreFailed.
+        """
         if tokens.refresh is None:
             return await self._mark_broken(account)
         self._check_backoff(provider, account)
@@ -79,20 +87,20 @@ class TokenRefresher:
         except ProviderUnreachable as error:
             raise self._back_off(provider, account, error) from None
         lease = msgspec.structs.replace(tokens, lease=self._clock() + LEASE_SECONDS)
-        claimed = await self.store.save(await self._encryption.with_tokens(account, lease), account.serial)
-        if claimed is None:
+        leased = await self.store.save(await self._encryption.with_tokens(account, lease), account.serial)
+        if leased is None:
             return None
         try:
-            granted = await self._request_tokens(provider, endpoints, claimed, tokens.refresh)
+            response = await self._request_tokens(provider, endpoints, leased, tokens.refresh)
         except ProviderRefused as refusal:
             if refusal.code in _GRANT_ENDED_CODES:
                 _LOG.info("the account %s at %s is over: %s", account.id, provider.name, refusal.code)
-                return await self._mark_broken(claimed)
-            raise await self._release_lease(provider, claimed, tokens, refusal) from None
+                return await self._mark_broken(leased)
+            raise await self._release_lease(provider, leased, tokens, refusal) from None
         except ProviderUnreachable as error:
-            raise await self._release_lease(provider, claimed, tokens, error) from None
+            raise await self._release_lease(provider, leased, tokens, error) from None
         self._backoffs.pop(account.id, None)
-        return await self._save_tokens(provider, claimed, granted, tokens.refresh)
+        return await self._save_tokens(provider, leased, response, tokens.refresh)
 
     async def _request_tokens(
         self, provider: Provider, endpoints: Endpoints, account: Account, refresh: Secret
@@ -102,41 +110,41 @@ class TokenRefresher:
         return parse_token_response(reply, provider, account.scopes, self._clock())
 
     async def _save_tokens(
-        self, provider: Provider, claimed: Account, granted: TokenResponse, refresh: Secret
+        self, provider: Provider, leased: Account, response: TokenResponse, refresh: Secret
     ) -> Account | None:
-        """From now on the old refresh token may be worth nothing, so the new one must not be lost."""
+        """Save new tokens; the old refresh token may be invalid now, so these must not be lost."""
         now = self._clock()
-        tokens = StoredTokens(access=granted.access, refresh=granted.refresh or refresh)
-        renewed = msgspec.structs.replace(
-            await self._encryption.with_tokens(claimed, tokens),
-            scopes=granted.scopes,
-            expires_at=granted.expires_at,
+        tokens = StoredTokens(access=response.access, refresh=response.refresh or refresh)
+        refreshed = msgspec.structs.replace(
+            await self._encryption.with_tokens(leased, tokens),
+            scopes=response.scopes,
+            expires_at=response.expires_at,
             refreshed_at=now,
         )
         try:
-            saved = await self.store.save(renewed, claimed.serial)
+            saved = await self.store.save(refreshed, leased.serial)
         except StoreFailed:
-            self._unsaved[claimed.id] = renewed
+            self._unsaved[leased.id] = refreshed
             raise
-        if saved is None and await self.store.get(claimed.id) is None:  # disconnected meanwhile
+        if saved is None and await self.store.get(leased.id) is None:  # unlinked meanwhile
             await self.revoke(provider, tokens)
         return saved
 
     async def save_unsaved(self, account: Account) -> Account | None:
-        """Keep now what could not be kept when it was renewed; None if there is nothing, or the account changed."""
-        renewed = self._unsaved.get(account.id)
-        if renewed is None:
+        """Save the response that could not be saved before; None if there is none, or the account was changed."""
+        refreshed = self._unsaved.get(account.id)
+        if refreshed is None:
             return None
-        saved = await self.store.save(renewed, account.serial) if renewed.serial == account.serial else None
+        saved = await self.store.save(refreshed, account.serial) if refreshed.serial == account.serial else None
         self._unsaved.pop(account.id, None)
         return saved
 
     async def revoke(self, provider: Provider, tokens: StoredTokens) -> str | None:
-        """Tell the provider that these are not used any more; None, or why that failed."""
-        given = [(tokens.refresh, "refresh_token"), (tokens.access, "access_token")]
+        """Revoke tokens at the provider; returns None, or why that failed."""
+        tokens_by_kind = [(tokens.refresh, "refresh_token"), (tokens.access, "access_token")]
         try:
             endpoints = await self._discovery.endpoints(provider)
-            for token, kind in given:
+            for token, kind in tokens_by_kind:
                 if token is not None:
                     await self._client.revoke(provider, endpoints, token, kind)
         except ProviderUnreachable as error:
@@ -144,7 +152,7 @@ class TokenRefresher:
         return None
 
     async def _mark_broken(self, account: Account) -> Account | None:
-        """Nothing is left to try; a person must connect it anew."""
+        """Mark the account broken and delete its tokens; the user must link it again."""
         emptied = await self._encryption.with_tokens(account, StoredTokens(access=None, refresh=None))
         broken = msgspec.structs.replace(emptied, state="broken", expires_at=None)
         return await self.store.save(broken, account.serial)
@@ -156,15 +164,15 @@ class TokenRefresher:
             raise _unavailable(provider, wait)
 
     async def _release_lease(
-        self, provider: Provider, claimed: Account, tokens: StoredTokens, why: Exception
+        self, provider: Provider, leased: Account, tokens: StoredTokens, why: Exception
     ) -> Unavailable:
-        """Give the claim back, and leave the provider alone for a while."""
-        paused = self._back_off(provider, claimed, why)
-        await self.store.save(await self._encryption.with_tokens(claimed, tokens), claimed.serial)
-        return paused
+        """Give the lease back and back off; returns the error to raise."""
+        error = self._back_off(provider, leased, why)
+        await self.store.save(await self._encryption.with_tokens(leased, tokens), leased.serial)
+        return error
 
     def _back_off(self, provider: Provider, account: Account, why: Exception) -> Unavailable:
-        """Leave the provider alone for a while, each time for longer."""
+        """Start or double the backoff of an account; returns the error to raise."""
         _, before = self._backoffs.get(account.id, (0.0, 0.0))
         pause = min(before * 2 or FIRST_BACKOFF, MAX_BACKOFF)
         self._backoffs[account.id] = (self._clock() + pause, pause)
@@ -172,19 +180,8 @@ class TokenRefresher:
         return _unavailable(provider, pause)
 
 
-def _unavailable(provider: Provider, wait: float) -> Unavailable:
-    return Unavailable(f"the account at {provider.name} cannot be renewed now; try again in {wait:.0f} seconds")
-
-
-CACHE_SECONDS = 60.0  # another process may have disconnected the account: it is looked at again
-WAIT_SECONDS = 5.0  # so long a call waits for a refresh, which itself goes on for as long as it takes
-POLL_SECONDS = 0.05  # while another process renews
-MAX_POLLS = 100
-MAX_CACHED_TOKENS = 10_000
-
-
 class CachedToken(NamedTuple):
-    """A token at hand."""
+    """A cached access token."""
 
     token: AccountToken
     scopes: frozenset[str]
@@ -192,7 +189,7 @@ class CachedToken(NamedTuple):
 
 
 class AccountTokenCache:
-    """The tokens of everybody; `store` may be another one after the hall was opened."""
+    """Serves valid access tokens of all users; one refresh at a time per user and provider."""
 
     def __init__(
         self,
@@ -212,23 +209,25 @@ class AccountTokenCache:
 
     @property
     def store(self) -> AccountStore:
-        """Where the accounts are kept."""
+        """The store of the accounts."""
         return self.refresher.store
 
     def cached_token(self, user: str, need: AccountRequirement) -> AccountToken | None:
-        """A token that is good now, if one is at hand."""
-        held = self._cache.get((user, need.provider))
-        if held is None or held.until <= self._clock():
+        """Return a valid token with these scopes if one is cached."""
+        cached = self._cache.get((user, need.provider))
+        if cached is None or cached.until <= self._clock():
             return None
-        # By their names first, which is quick; a provider may have two names for one scope.
-        if held.scopes.issuperset(need.scopes) or self._providers[need.provider].covers(held.token.scopes, need.scopes):
-            return held.token
+        # The quick comparison first; `covers` knows that a provider may have two names for one scope.
+        if cached.scopes.issuperset(need.scopes) or self._providers[need.provider].covers(
+            cached.token.scopes, need.scopes
+        ):
+            return cached.token
         return None
 
     async def get_token(self, user: str, need: AccountRequirement) -> AccountToken | None:
-        """A token that is good now; None if the user has no such account, or not with these scopes.
+        """Return a valid token, refreshed if needed; None if the user has no such account, or not with these scopes.
 
-        Raises Unavailable where there is an account, and its provider cannot be asked.
+        Raises Unavailable if there is an account but its token cannot be refreshed now.
         """
         token = self.cached_token(user, need)
         if token is not None:
@@ -245,35 +244,35 @@ class AccountTokenCache:
         return token if token is not None and provider.covers(token.scopes, need.scopes) else None
 
     def forget(self, user: str, provider: str) -> None:
-        """What is at hand is not used again."""
+        """Drop the cached token of an account."""
         self._cache.pop((user, provider), None)
 
     def clear(self) -> None:
-        """Nothing that is at hand is used again: another process may have changed any of it."""
+        """Drop all cached tokens: another process may have changed the accounts."""
         self._cache.clear()
 
     async def wait_for_refresh(self, user: str, provider: str) -> None:
-        """Wait for a refresh that is under way, as long as a call would; one that ends later revokes what it brings."""
+        """Wait for a running refresh, at most as long as a call would; one that ends later revokes its tokens."""
         await self._flights.wait((user, provider), WAIT_SECONDS)
 
     async def close(self) -> None:
-        """Finish what is under way: a token that was renewed and not kept would be lost."""
+        """Wait for running refreshes: their tokens would be lost otherwise."""
         await self._flights.close()
         self._cache.clear()
 
     async def _token_during_refresh(self, user: str, provider: Provider) -> AccountToken:
-        """The token that is being renewed, if it is still good."""
+        """Return the old token if it is still valid while a refresh takes longer; raises Unavailable."""
         try:
             account = await self._usable_account(user, provider)
-            kept = None if account is None else await self._encryption.decrypt_tokens(account)
+            tokens = None if account is None else await self._encryption.decrypt_tokens(account)
         except StoreFailed as failed:
             raise _lookup_failed(failed) from None
-        if account is None or kept is None or kept.access is None or not is_valid(account, self._clock()):
+        if account is None or tokens is None or tokens.access is None or not is_valid(account, self._clock()):
             raise Unavailable(f"{provider.name} has not renewed the account yet; try again in a moment")
-        return _token(account, kept.access)
+        return _token(account, tokens.access)
 
     async def _usable_account(self, user: str, provider: Provider) -> Account | None:
-        """The account, if it can be used."""
+        """Return the user's account unless it is broken or was linked at another issuer."""
         account = await self.store.find(user, provider.name)
         if account is None or account.state == "broken" or account.issuer != provider.identity:
             return None
@@ -286,10 +285,10 @@ class AccountTokenCache:
                 if account is None:
                     return None
                 account = await self.refresher.save_unsaved(account) or account
-                kept = await self._encryption.decrypt_tokens(account)
-                if kept is None or kept.access is None:
+                tokens = await self._encryption.decrypt_tokens(account)
+                if tokens is None or tokens.access is None:
                     return None
-                token = await self._token_from(provider, account, kept, kept.access)
+                token = await self._token_from(provider, account, tokens, tokens.access)
                 if token is not None:
                     return token
         except StoreFailed as failed:
@@ -299,12 +298,12 @@ class AccountTokenCache:
     async def _token_from(
         self, provider: Provider, account: Account, tokens: StoredTokens, access: Secret
     ) -> AccountToken | None:
-        """What can be used of these tokens, or of the next ones; None: look again."""
+        """Return the present or refreshed token; None: the account was changed, read it again."""
         now, due = self._clock(), refresh_time(account)
         if due is None or due > now:
             return self._cache_token(account, access)
         old = _token(account, access) if is_valid(account, now) else None
-        if tokens.lease > now:  # another process renews it
+        if tokens.lease > now:  # another process refreshes it
             if old is None:
                 await self._sleep(POLL_SECONDS)
             return old
@@ -317,12 +316,12 @@ class AccountTokenCache:
                 raise
             return old
 
-    async def _refresh(self, provider: Provider, account: Account, kept: StoredTokens) -> AccountToken | None:
-        saved = await self.refresher.refresh(provider, account, kept)
-        tokens = None if saved is None else await self._encryption.decrypt_tokens(saved)
-        if saved is None or tokens is None or tokens.access is None:
+    async def _refresh(self, provider: Provider, account: Account, tokens: StoredTokens) -> AccountToken | None:
+        saved = await self.refresher.refresh(provider, account, tokens)
+        new_tokens = None if saved is None else await self._encryption.decrypt_tokens(saved)
+        if saved is None or new_tokens is None or new_tokens.access is None:
             return None
-        return self._cache_token(saved, tokens.access)
+        return self._cache_token(saved, new_tokens.access)
 
     def _cache_token(self, account: Account, access: Secret) -> AccountToken:
         token = _token(account, access)
@@ -332,6 +331,23 @@ class AccountTokenCache:
             self._cache.clear()
         self._cache[account.user, account.provider] = CachedToken(token, frozenset(account.scopes), until)
         return token
+
+
+def is_valid(account: Account, now: float) -> bool:
+    """Return whether the access token can still be used."""
+    return account.expires_at is None or account.expires_at - MIN_VALID_SECONDS > now
+
+
+def refresh_time(account: Account) -> float | None:
+    """Return when to refresh the access token, None if it never expires; at three quarters of a short lifetime."""
+    if account.expires_at is None:
+        return None
+    life = account.expires_at - (account.refreshed_at or account.created_at)
+    return account.expires_at - min(REFRESH_EARLY_SECONDS, max(life, 0.0) / 4)
+
+
+def _unavailable(provider: Provider, wait: float) -> Unavailable:
+    return Unavailable(f"the account at {provider.name} cannot be renewed now; try again in {wait:.0f} seconds")
 
 
 def _lookup_failed(failed: StoreFailed) -> Unavailable:

@@ -15,7 +15,7 @@ _LOG = logging.getLogger("toolhall.accounts.sealing")
 
 
 class StoredTokens(msgspec.Struct, frozen=True, kw_only=True):
-    """The tokens of an account; until `lease` is over, one process alone renews them."""
+    """The tokens of an account; until the time `lease`, only the process that wrote it may refresh them."""
 
     access: Secret | None
     refresh: Secret | None
@@ -23,7 +23,7 @@ class StoredTokens(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _TokensPayload(msgspec.Struct, frozen=True):
-    """How tokens are written before they are sealed; never kept, logged or passed on."""
+    """The JSON form of tokens before encryption; never stored, logged or passed on."""
 
     access: str | None
     refresh: str | None
@@ -34,7 +34,7 @@ class _TokensPayload(msgspec.Struct, frozen=True):
 
 
 class _AuthorizationPayload(msgspec.Struct, frozen=True):
-    """How an attempt is written before it is sealed."""
+    """The JSON form of a pending authorization before encryption."""
 
     state: str
     verifier: str
@@ -52,19 +52,19 @@ _authorization_decoder = msgspec.json.Decoder(_AuthorizationPayload)
 
 
 class TokenEncryption:
-    """What belongs to a user is sealed with the user's own data key."""
+    """Encrypts and decrypts with the user's own data key; the row's identity is associated data."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 
     async def with_tokens(self, account: Account, tokens: StoredTokens) -> Account:
-        """The account with these tokens; raises StoreFailed."""
+        """Return the account with these tokens, encrypted; raises StoreFailed."""
         plain = msgspec.json.encode(_TokensPayload(_plain(tokens.access), _plain(tokens.refresh), tokens.lease))
         sealer = await self._vault.sealer(tenant_of(account.user))
         return msgspec.structs.replace(account, sealed=sealer.seal(plain, *_account_context(account)))
 
     async def decrypt_tokens(self, account: Account) -> StoredTokens | None:
-        """Its tokens; None if they do not open, which is logged."""
+        """Return the account's tokens; None if they cannot be decrypted, which is logged."""
         plain = await self._decrypt(account, account.sealed, _account_context(account))
         if plain is None:
             return None
@@ -72,8 +72,8 @@ class TokenEncryption:
         return StoredTokens(access=_as_secret(found.access), refresh=_as_secret(found.refresh), lease=found.lease)
 
     async def encrypt_authorization(self, link: AccountLink, attempt: PendingAuthorization) -> bytes:
-        """What the link keeps of an attempt; raises StoreFailed."""
-        written = _AuthorizationPayload(
+        """Encrypt a pending authorization for its link; raises StoreFailed."""
+        payload = _AuthorizationPayload(
             attempt.state.reveal(),
             attempt.verifier.reveal(),
             attempt.redirect_uri,
@@ -82,10 +82,10 @@ class TokenEncryption:
             attempt.resource,
         )
         sealer = await self._vault.sealer(tenant_of(link.user))
-        return sealer.seal(msgspec.json.encode(written), *_link_context(link))
+        return sealer.seal(msgspec.json.encode(payload), *_link_context(link))
 
     async def decrypt_authorization(self, link: AccountLink) -> PendingAuthorization | None:
-        """The attempt that a link keeps; None if there is none, or if it does not open."""
+        """Return the link's pending authorization; None if there is none, or it cannot be decrypted."""
         plain = await self._decrypt(link, link.sealed, _link_context(link)) if link.sealed else None
         if plain is None:
             return None
@@ -99,10 +99,10 @@ class TokenEncryption:
             resource=found.resource,
         )
 
-    async def _decrypt(self, row: Account | AccountLink, sealed: bytes, bound: tuple[str, ...]) -> bytes | None:
+    async def _decrypt(self, row: Account | AccountLink, sealed: bytes, context: tuple[str, ...]) -> bytes | None:
         try:
             sealer = await self._vault.sealer(tenant_of(row.user))
-            return await sealer.open_with_refresh(sealed, *bound)
+            return await sealer.open_with_refresh(sealed, *context)
         except DecryptionFailed as why:
             kind = "account" if isinstance(row, Account) else "link"
             _LOG.warning("the %s %s at %s does not open: %s", kind, row.id, row.provider, why)

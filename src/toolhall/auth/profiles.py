@@ -152,10 +152,10 @@ def _token_issuer(settings: IssuerSettings) -> TokenIssuer:
 
 
 def _check_settings(issuers: tuple[TokenIssuer, ...], secret: str | None) -> None:
-    if issuers:
-        from toolhall.auth.key_sets import is_safe_url  # lazy: httpx2
     names = [each.name for each in issuers]
     for each in issuers:
+        from toolhall.auth.key_sets import is_safe_url  # lazy: httpx2, which a hall without issuers does not need
+
         if each.name in _RESERVED_NAMES or names.count(each.name) > 1:
             raise BadAuthSettings(f"issuers: the name {each.name!r} is taken; give each issuer a name of its own")
         for url in filter(None, (each.issuer, each.jwks_url)):

@@ -1,4 +1,4 @@
-"""Counts what is lost of every definition on the way to every dialect: `python -m tests.corpora`."""
+"""Counts the losses of every corpus definition in every dialect: `python -m tests.corpora`."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Says at the end of a run how many definitions went there and back, and what kinds of losses were listed."""
+"""Reports the number of converted definitions and the kinds of losses at the end of a run."""
 
 from collections import Counter
 
@@ -8,7 +8,7 @@ _MOST = 12
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """One line for each corpus, then the most frequent losses; workers hand these over with their reports."""
+    """One line per corpus, then the most frequent losses; workers send these with their reports."""
     corpora: dict[str, int] = {}
     lost: Counter[str] = Counter()
     for report in terminalreporter.getreports("passed"):

@@ -1,4 +1,4 @@
-"""Real definitions, as they were published: some of our own always, more where they lie beside the project."""
+"""Corpora of published definitions: our own, and larger ones if they are beside the project."""
 
 import os
 from functools import cache
@@ -14,5 +14,5 @@ FILES = [OWN, *(sorted(FOLDER.glob("*.jsonl")) if FOLDER.is_dir() else [])]
 
 @cache
 def definitions(file: Path) -> tuple[Any, ...]:
-    """One from each line."""
+    """One definition per line."""
     return tuple(decode(line) for line in file.read_bytes().splitlines())

@@ -1,4 +1,4 @@
-"""Definitions on their way to a dialect and back: what arrives, what is lost, and what says so."""
+"""Helpers for round trips of definitions: converted documents, unlisted losses, JSON pointers."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -13,12 +13,12 @@ from toolhall.dialects.convert.translate import detach_loss_record
 
 
 def exactly(value: Any) -> bytes:
-    """1, 1.0 and true are three values; the order of members is none."""
+    """A text that distinguishes 1, 1.0 and true, and ignores the order of members."""
     return msgspec.json.encode(value, order="deterministic")
 
 
 def converted(given: Iterable[Any], target: str, source: str | None = None) -> list[ConversionResult]:
-    """All of them, as one run of the converter gives them."""
+    """The results of one run of the converter."""
     converter = Converter(target, source)
     parts = [part for index, each in enumerate(given) for part in converter.feed(each, index)]
     return [*parts, *converter.finish()]
@@ -29,7 +29,7 @@ def documents(parts: Iterable[ConversionResult]) -> list[Any]:
 
 
 def without_carriers(written: list[Any], source: Catalog, target: Catalog) -> Any:
-    """What comes back when somebody dropped the carriers; every document is valid without its own."""
+    """The documents converted back without their loss records; each must be valid without its own."""
     given = [detach_loss_record(document, target)[0] for document in written]
     ids = [tool.id for document in given for tool in target.read(document)]
     converter = Converter(source.name, target.name, whole=True)
@@ -48,7 +48,7 @@ def without_carriers(written: list[Any], source: Catalog, target: Catalog) -> An
 
 
 def unlisted(original: Any, back: Any, losses: Iterable[Loss]) -> list[str]:
-    """Pointers to what the original says, the other does not, and no loss mentions."""
+    """Pointers to members of the original that `back` lacks and no loss mentions."""
     listed = {loss.path for loss in losses}
     return [
         path
@@ -58,7 +58,7 @@ def unlisted(original: Any, back: Any, losses: Iterable[Loss]) -> list[str]:
 
 
 def missing(original: Any, back: Any, path: str) -> Iterator[str]:
-    """Pointers to what the original says and the other does not; a hub document may have got a wrapper."""
+    """Pointers to members of the original that `back` lacks; a hub document may have got a wrapper."""
     if isinstance(original, dict) and isinstance(back, dict):
         if path == "" and "tool" in back and "tool" not in original:
             back = back["tool"]
@@ -76,7 +76,7 @@ def missing(original: Any, back: Any, path: str) -> Iterator[str]:
 
 
 def resolve(document: Any, path: str) -> Any:
-    """What a pointer leads to; LookupError if that is nothing."""
+    """The value at a pointer; raises LookupError if there is none."""
     for part in path.split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
         document = document[int(key)] if isinstance(document, list) else document[key]

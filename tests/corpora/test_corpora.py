@@ -1,4 +1,4 @@
-"""Every definition that was ever published to us goes to every dialect and comes back, with no loss unexplained."""
+"""Every corpus definition converts to every dialect and back exactly, with every loss listed."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from toolhall.dialects.findings import BadDocument
 each_file = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 
 
-def test_our_own_speak_every_dialect() -> None:
+def test_own_corpus_covers_every_dialect() -> None:
     assert len(definitions(OWN)) >= 40
     assert {detect_dialect(document).name for document in definitions(OWN)} == set(CATALOGS) - {
         "mcp@2025-06-18",
@@ -24,7 +24,7 @@ def test_our_own_speak_every_dialect() -> None:
 
 
 @each_file
-def test_what_was_read_is_written(file: Path) -> None:
+def test_corpus_read_and_written_is_unchanged(file: Path) -> None:
     refused: list[str] = []
     for document in definitions(file):
         catalog = detect_dialect(document)
@@ -41,7 +41,7 @@ def test_what_was_read_is_written(file: Path) -> None:
 
 @each_file
 @pytest.mark.parametrize("target", CATALOGS)
-def test_there_and_back(file: Path, target: str, record_property: Callable[[str, object], None]) -> None:
+def test_corpus_round_trip_is_exact(file: Path, target: str, record_property: Callable[[str, object], None]) -> None:
     kinds: Counter[str] = Counter()
     for document in definitions(file):
         source = detect_dialect(document)
@@ -61,7 +61,7 @@ def test_there_and_back(file: Path, target: str, record_property: Callable[[str,
 
 @each_file
 @pytest.mark.parametrize("target", WRITE_ONLY_CATALOGS)
-def test_to_what_is_only_written(file: Path, target: str) -> None:
+def test_corpus_write_only_losses_resolve(file: Path, target: str) -> None:
     for document in definitions(file):
         try:
             parts = converted([document], target)

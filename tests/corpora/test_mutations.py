@@ -1,4 +1,4 @@
-"""Real definitions against themselves and against mechanical changes of them, of which the verdict is known."""
+"""Corpus definitions compared with themselves and with mechanical changes whose required bump is known."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -191,7 +191,7 @@ def versions(tool: Tool, mutation: str) -> Iterator[tuple[str, Tool, Tool, Bump]
 
 
 @each_file
-def test_every_definition_is_itself(file: Path) -> None:
+def test_definition_compared_with_itself_has_no_changes(file: Path) -> None:
     for tool in tools(file):
         again = msgspec.json.decode(msgspec.json.encode(tool), type=Tool)
         assert diff(tool, again) == []
@@ -199,7 +199,7 @@ def test_every_definition_is_itself(file: Path) -> None:
 
 @each_file
 @pytest.mark.parametrize("mutation", MUTATIONS)
-def test_the_verdict_is_the_known_one(file: Path, mutation: str) -> None:
+def test_mutation_requires_the_known_bump(file: Path, mutation: str) -> None:
     counted: Counter[str] = Counter()
     wrong: list[str] = []
     for tool in tools(file):
@@ -212,6 +212,6 @@ def test_the_verdict_is_the_known_one(file: Path, mutation: str) -> None:
     assert not wrong
 
 
-def test_our_own_have_something_to_change() -> None:
+def test_own_corpus_allows_every_mutation() -> None:
     never = [name for name in MUTATIONS if not any(list(versions(tool, name)) for tool in tools(OWN))]
     assert not never, "add a definition that this can be done to"

@@ -1,4 +1,4 @@
-"""Realistic definitions of every dialect: nested schemas, references, odd names, unknown members, odd orders."""
+"""Hypothesis strategies for definitions of every dialect: nested schemas, references, odd names, unknown members."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""Random schemas, versions of them with something changed, and values that often fit: for properties of comparisons."""
+"""Random schemas, changed versions of them, and values that often match: for properties of the comparison."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Any definition goes to any dialect and comes back exactly, and every loss on the way is listed."""
+"""Properties of conversion: every definition converts to every dialect and back exactly, and every loss is listed."""
 
 import itertools
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whatever is edited in a converted document wins over its carrier, or is listed: nothing is undone in silence."""
+"""Properties of edits: an edit of a converted document wins over its loss record, or is listed as a loss."""
 
 from typing import Any
 

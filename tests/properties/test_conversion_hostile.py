@@ -1,4 +1,4 @@
-"""Whatever comes in, a conversion gives a value or a refusal, and never anything else."""
+"""Properties of hostile input: a conversion returns a value or a refusal, never anything else."""
 
 import json
 from typing import Any

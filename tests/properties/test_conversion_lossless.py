@@ -1,4 +1,4 @@
-"""What a dialect says is said again: reading and writing a document of any dialect loses nothing."""
+"""Properties of lossless reading and writing: a document of any dialect is written exactly as it was read."""
 
 from typing import Any
 

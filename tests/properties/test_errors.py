@@ -1,4 +1,4 @@
-"""Every error can be said in every revision, as valid JSON-RPC, and says nothing it must not."""
+"""Properties of errors: valid JSON-RPC in every revision, and nothing internal in any of them."""
 
 import json
 from typing import Any

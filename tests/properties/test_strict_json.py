@@ -1,4 +1,4 @@
-"""Strict JSON agrees with a slow and careful reader, on every text."""
+"""Properties of strict JSON: it agrees with a slow reference reader on every text."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""What is called compatible refuses nothing that was accepted, and returns nothing that was not; on random schemas."""
+"""Properties of the compatibility proof on random schemas: compatible inputs refuse nothing that was accepted."""
 
 from random import Random
 from typing import Any

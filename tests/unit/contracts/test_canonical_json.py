@@ -1,4 +1,4 @@
-"""RFC 8785: the examples of its text, and what must hold for every value."""
+"""RFC 8785: the examples of its text, and properties of every value."""
 
 import json
 import struct
@@ -57,24 +57,24 @@ def backwards(value: Any) -> Any:
         ("43143ff3c1cb0959", "1424953923781206.2"),
     ],
 )
-def test_numbers(bits: str, spelled: str) -> None:
+def test_canonical_json_numbers_as_in_rfc(bits: str, spelled: str) -> None:
     (value,) = struct.unpack(">d", bytes.fromhex(bits))
     assert canonical_json(value).decode() == spelled
 
 
-def test_texts_are_escaped_as_little_as_can_be() -> None:
+def test_canonical_json_strings_are_minimally_escaped() -> None:
     text = '€$\x0f\nA\'B"\\\\"/\x7f\x00\u2028'
     assert canonical_json(text) == '"€$\\u000f\\nA\'B\\"\\\\\\\\\\"/\x7f\\u0000\u2028"'.encode()
 
 
-def test_keys_are_sorted_by_their_utf_16() -> None:
+def test_canonical_json_keys_are_sorted_by_utf_16() -> None:
     keys = ["\u20ac", "\r", "\ufb33", "1", "\U0001f600", "\u0080", "\u00f6"]
     ordered = ["\r", "1", "\u0080", "\u00f6", "\u20ac", "\U0001f600", "\ufb33"]
     assert list(json.loads(canonical_json(dict.fromkeys(keys, 0)))) == ordered
 
 
 @pytest.mark.parametrize(("one", "other"), [(1, 1.0), (0, -0.0), (10**21, 1e21), (2**60, 2.0**60)])
-def test_a_number_has_one_spelling(one: float, other: float) -> None:
+def test_canonical_json_equal_numbers_have_equal_bytes(one: float, other: float) -> None:
     assert canonical_json(one) == canonical_json(other)
 
 
@@ -82,11 +82,11 @@ def test_a_number_has_one_spelling(one: float, other: float) -> None:
     ("one", "other"),
     [(2**63, 2**63 - 1), (2**53 + 1, 2**53), (49430368256691270, 49430368256691272), (10**400, 10**400 + 1), (1, True)],
 )
-def test_what_differs_is_spelled_differently(one: int, other: int) -> None:
+def test_canonical_json_different_values_have_different_bytes(one: int, other: int) -> None:
     assert canonical_json(one) != canonical_json(other)
 
 
-def test_what_json_cannot_say_is_what_the_wire_says() -> None:
+def test_canonical_json_non_finite_numbers_are_null() -> None:
     assert canonical_json([float("nan"), float("inf")]) == b"[null,null]"
     assert canonical_json("\ud800") != canonical_json("\udfff")
     with pytest.raises(TypeError, match="set is not JSON"):
@@ -94,12 +94,12 @@ def test_what_json_cannot_say_is_what_the_wire_says() -> None:
 
 
 @given(st.integers(), st.integers())
-def test_different_whole_numbers_are_spelled_differently(one: int, other: int) -> None:
+def test_canonical_json_big_integers_have_different_bytes(one: int, other: int) -> None:
     assert (canonical_json(one) == canonical_json(other)) is (one == other)
 
 
 @given(VALUES)
-def test_any_value_is_spelled_once_and_read_back(value: Any) -> None:
+def test_canonical_json_any_value_round_trips(value: Any) -> None:
     spelled = canonical_json(value)
     assert json.loads(spelled, parse_int=float) == value  # as ECMAScript reads it
     assert canonical_json(json.loads(spelled, parse_int=float)) == spelled

@@ -1,4 +1,4 @@
-"""The changes between two definitions: each of its kind, at its place, in one sentence."""
+"""Changes between two definitions: kind, path and reason of each."""
 
 from typing import Any
 
@@ -57,14 +57,14 @@ def said(old: Tool, new: Tool) -> list[str]:
         ({"type": "string"}, {"type": ["string"]}, "fix : is written differently but means the same"),
     ],
 )
-def test_what_is_said_of_an_argument(before: Any, after: Any, expected: str) -> None:
+def test_diff_argument_annotation_has_kind(before: Any, after: Any, expected: str) -> None:
     (found,) = said(tool(input=arguments(a=before)), tool(input=arguments(a=after)))
     kind, path = expected.partition(":")[0].split(" ")
     place = "/inputSchema" if not path else f"/inputSchema/properties/a{path}"
     assert found == f"{kind} {place}:{expected.partition(':')[2]}"
 
 
-def test_accepting_less_breaks_and_accepting_more_is_a_feature() -> None:
+def test_diff_input_narrowing_breaks_widening_is_feature() -> None:
     old, new = tool(input=arguments(a={"type": "integer"})), tool(input=arguments(a={"type": "string"}))
     assert said(old, new) == [
         "breaking /inputSchema/properties/a/type: no longer accepts whole numbers",
@@ -72,7 +72,7 @@ def test_accepting_less_breaks_and_accepting_more_is_a_feature() -> None:
     ]
 
 
-def test_what_could_not_be_proven_breaks_and_says_so() -> None:
+def test_diff_unproven_input_breaks_with_reason() -> None:
     old, new = (tool(input=arguments(a={"type": "string", "pattern": pattern})) for pattern in ("a", "^a"))
     unproven = "could not be proven to accept all that it accepted: it is not known whether all texts match '^a'"
     assert said(old, new) == [
@@ -93,18 +93,18 @@ def test_what_could_not_be_proven_breaks_and_says_so() -> None:
         ({"additionalProperties": False}, "feature /outputSchema/additionalProperties: no longer returns members"),
     ],
 )
-def test_what_comes_back(change: Any, expected: str) -> None:
+def test_diff_output_schema_has_kind(change: Any, expected: str) -> None:
     (found,) = said(returning(WEATHER), returning({**WEATHER, **change}))
     assert found.startswith(expected)
 
 
-def test_a_member_that_comes_back_no_more_breaks_whoever_reads_it() -> None:
+def test_diff_output_member_removed_breaks() -> None:
     old = returning({**WEATHER, "required": []})
     for new in (arguments(), {**arguments(), "additionalProperties": False}, {"type": "object"}):
         assert said(old, returning(new))[0].startswith("breaking /outputSchema/properties/celsius: no longer returns")
 
 
-def test_another_member_breaks_only_who_was_told_that_there_is_none() -> None:
+def test_diff_output_member_added_breaks_only_closed_objects() -> None:
     more = {"celsius": {"type": "number"}, "wind": {"type": "number"}}
     (found,) = said(returning(WEATHER), returning({**WEATHER, "properties": more}))
     assert found == "feature /outputSchema/properties/wind: may now return the member 'wind'"
@@ -124,7 +124,7 @@ def test_another_member_breaks_only_who_was_told_that_there_is_none() -> None:
         (Output(description="A"), Output(description="B"), "fix"),
     ],
 )
-def test_whether_anything_comes_back(old: Output, new: Output, kind: str) -> None:
+def test_diff_output_kind_change_has_kind(old: Output, new: Output, kind: str) -> None:
     (found,) = diff(tool(output=old), tool(output=new))
     assert found.kind == kind
     assert found.path.startswith("/outputSchema")
@@ -183,7 +183,7 @@ PROMISES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("before", "after", "expected"), PROMISES)
-def test_what_is_promised_beside_the_schemas(before: Any, after: Any, expected: str) -> None:
+def test_diff_metadata_change_has_kind(before: Any, after: Any, expected: str) -> None:
     (found,) = said(tool(**before), tool(**after))
     assert found.startswith(expected)
     assert diff(tool(**after), tool(**after)) == []
@@ -197,25 +197,25 @@ def test_what_is_promised_beside_the_schemas(before: Any, after: Any, expected: 
         (["a", "b"], ["b", "a"], []),
     ],
 )
-def test_the_scopes_of_an_account(old: list[str], new: list[str], expected: list[str]) -> None:
+def test_diff_account_scopes_have_kind(old: list[str], new: list[str], expected: list[str]) -> None:
     one, other = (
         tool(requirements={"authorization": [{"id": "google", "oauth2": {"scopes": scopes}}]}) for scopes in (old, new)
     )
     assert said(one, other) == expected
 
 
-def test_an_account_that_is_described_otherwise() -> None:
+def test_diff_account_described_differently_breaks() -> None:
     one, other = (tool(requirements={"authorization": [{"id": "google", "url": url}]}) for url in ("a", "b"))
     assert [change.kind for change in diff(one, other)] == ["breaking"]
 
 
-def test_a_reader_that_writes_says_so_once() -> None:
+def test_diff_effect_and_hints_reported_once() -> None:
     reads = tool(effect="reads", annotations=HINTS(read_only=True))
     writes = tool(effect="destroys", annotations=HINTS(read_only=False, destructive=True))
     assert [change.path for change in diff(reads, writes) if change.kind == "breaking"] == ["/annotations/readOnlyHint"]
 
 
-def test_a_toolkit_by_the_names_of_its_tools() -> None:
+def test_diff_toolkit_matches_tools_by_name() -> None:
     old = (tool("get"), tool("forecast"))
     new = (tool("get", description="Now."), tool("warn/all"))
     assert diff_toolkit(old, new) == [
@@ -225,7 +225,7 @@ def test_a_toolkit_by_the_names_of_its_tools() -> None:
     ]
 
 
-def test_another_spelling_of_a_tuple_and_of_no_parameters_changes_nothing() -> None:
+def test_diff_equivalent_tuple_spelling_has_no_changes() -> None:
     pair = {"type": "array", "prefixItems": [{"type": "integer"}, {}], "minItems": 2, "maxItems": 2}
     old = tool(input=arguments(pair={**pair, "items": False}), output=Output("schema", {**pair, "items": False}))
     new = tool(input=arguments(pair=pair), output=Output("schema", pair))

@@ -1,4 +1,4 @@
-"""What differs between two answers."""
+"""Differences between two JSON values."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from toolhall.contracts.canonical_json import JsonDifference, diff_json
         ("", ""),
     ],
 )
-def test_equal_answers(old: Any, new: Any) -> None:
+def test_diff_json_equal_values_have_no_differences(old: Any, new: Any) -> None:
     assert diff_json(old, new, (), 5) == []
 
 
@@ -37,15 +37,15 @@ def test_equal_answers(old: Any, new: Any) -> None:
         ([[1, 2]], [[2, 1]], [JsonDifference("/0/0", 1, 2), JsonDifference("/0/1", 2, 1)]),
     ],
 )
-def test_differences(old: Any, new: Any, found: list[JsonDifference]) -> None:
+def test_diff_json_different_values_are_listed(old: Any, new: Any, found: list[JsonDifference]) -> None:
     assert diff_json(old, new, (), 5) == found
 
 
-def test_only_the_first_are_told() -> None:
+def test_diff_json_limit_truncates() -> None:
     assert [each.path for each in diff_json([0] * 9, [1] * 9, (), 2)] == ["/0", "/1"]
 
 
-def test_what_is_hidden_is_not_compared() -> None:
+def test_diff_json_ignored_paths_are_skipped() -> None:
     old, new = {"a": {"token": "x"}, "n": 1}, {"a": {"token": "y", "more": 1}, "n": 1}
     assert diff_json(old, new, {"/a/token"}, 5) == [JsonDifference("/a/more", new=1)]
     assert diff_json(old, new, {"/a"}, 5) == []

@@ -1,4 +1,4 @@
-"""What changes which digest, what changes none, and that nothing is left out."""
+"""Which changes affect which digest, and that every part of a definition is covered."""
 
 import random
 from typing import Any
@@ -55,7 +55,7 @@ def kind(tool: Tool) -> str:
     return {(False, False): "", (True, False): "shown", (False, True): "contract", (True, True): "both"}[changed]
 
 
-def test_the_digests_of_a_tool_never_change() -> None:
+def test_digests_of_fixed_tools_are_stable() -> None:
     """Locks are kept for years: whoever changes this breaks every one of them."""
     assert compute_digests(ADD) == Digests(
         shown="sha256-5b1c23099d2b2a1eca7ea00eca48caecddd7501e22b683c954447e54e6e55392",
@@ -75,11 +75,11 @@ def test_the_digests_of_a_tool_never_change() -> None:
         msgspec.structs.replace(ADD, foreign=True),
     ],
 )
-def test_what_means_the_same_has_the_same_digests(tool: Tool) -> None:
+def test_digests_equal_for_equivalent_definitions(tool: Tool) -> None:
     assert kind(tool) == ""
 
 
-def test_the_effect_is_what_the_hints_say() -> None:
+def test_digests_equal_for_effect_and_hints() -> None:
     for effect, hints in (
         ("reads", Annotations(read_only=True)),
         ("writes", Annotations(read_only=False, destructive=False)),
@@ -101,7 +101,7 @@ def test_the_effect_is_what_the_hints_say() -> None:
         ("machine", {"title": None, "about": ToolkitInfo(title="Calculator", description="It calculates.")}),
     ],
 )
-def test_the_dialect_that_a_tool_was_written_in_does_not_matter(dialect: str, stated: dict[str, Any]) -> None:
+def test_digests_independent_of_dialect(dialect: str, stated: dict[str, Any]) -> None:
     plain = {"type": "object", "properties": {"a": {"type": "number", "description": "The first."}}, "required": ["a"]}
     tool = msgspec.structs.replace(ADD, input=plain, **stated)
     catalog = readable_catalog(dialect)
@@ -127,7 +127,7 @@ def test_the_dialect_that_a_tool_was_written_in_does_not_matter(dialect: str, st
         (with_property("a", **{"x-told": "to the model"}), "both"),
     ],
 )
-def test_which_digest_a_change_of_the_schema_changes(tool: Tool, expected: str) -> None:
+def test_digests_schema_change_affects_expected_digest(tool: Tool, expected: str) -> None:
     assert kind(tool) == expected
 
 
@@ -159,7 +159,7 @@ UNCOVERED = {
 
 
 @pytest.mark.parametrize("field", Tool.__struct_fields__)
-def test_every_field_of_a_tool_is_covered(field: str) -> None:
+def test_digests_cover_every_field(field: str) -> None:
     value, expected = CHANGED[field] if field in CHANGED else (UNCOVERED[field], "")
     assert kind(msgspec.structs.replace(ADD, **{field: value})) == expected
 
@@ -179,7 +179,7 @@ def changed_at(value: Any, path: tuple[Any, ...], leaf: Any) -> Any:
 
 
 @given(DOCUMENTS["mcp@2026-07-28"], st.randoms())
-def test_nothing_in_a_definition_changes_unseen(document: dict[str, Any], chance: random.Random) -> None:
+def test_digests_change_with_any_edit(document: dict[str, Any], chance: random.Random) -> None:
     path = chance.choice(leaves(document))
     try:
         before, after = lock_entry(document), lock_entry(changed_at(document, path, "a text that nobody wrote"))
@@ -195,7 +195,7 @@ def tuples(**more: Any) -> Tool:
     return Tool(id=ToolId("Kit", "pair", "1.0.0"), name="Kit_pair", input=taken, output=Output("schema", part))
 
 
-def test_both_spellings_of_a_closed_tuple_have_the_digests_of_the_longer_one() -> None:
+def test_digests_closed_tuple_spellings_are_equal() -> None:
     found = compute_digests(tuples())
     assert found == compute_digests(tuples(items=False))
     assert found == Digests(
@@ -204,7 +204,7 @@ def test_both_spellings_of_a_closed_tuple_have_the_digests_of_the_longer_one() -
     )
 
 
-def test_the_former_digests_of_a_tuple_never_change_either() -> None:
+def test_digests_legacy_tuple_is_stable() -> None:
     former = "sha256-4757ae9ab24031a9e5abb1c56b6bd5207de05b53d51737a3802e0479b3fb1e31"
     assert compute_legacy_digests(tuples()).contract == former
     assert compute_legacy_digests(tuples(items=False)) == compute_digests(tuples(items=False))
@@ -220,11 +220,11 @@ def test_the_former_digests_of_a_tuple_never_change_either() -> None:
         {"prefixItems": [{"type": "integer"}]},
     ],
 )
-def test_another_tuple_has_other_digests(more: dict[str, Any]) -> None:
+def test_digests_different_tuples_differ(more: dict[str, Any]) -> None:
     assert compute_digests(tuples(**more)).contract != compute_digests(tuples()).contract
 
 
-def test_in_a_draft_without_tuples_the_two_spellings_mean_different_things() -> None:
+def test_digests_tuple_spellings_differ_in_older_drafts() -> None:
     old = {"$schema": "http://json-schema.org/draft-07/schema#"}
     one, other = (
         msgspec.structs.replace(each, input={**each.input, **old}) for each in (tuples(), tuples(items=False))

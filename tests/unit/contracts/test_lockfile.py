@@ -1,4 +1,4 @@
-"""The lock file: what it holds, what is refused, and how drift is named."""
+"""The lock file: contents, errors, and kinds of drift."""
 
 import json
 from typing import Any
@@ -21,7 +21,7 @@ ONE, TWO = (f"sha256-{digit * 64}" for digit in "12")
 ENTRY = {"shown": ONE, "contract": TWO}
 
 
-def test_a_lock_is_readable_json_sorted_by_id() -> None:
+def test_write_lock_is_json_sorted_by_id() -> None:
     lock = build_lock([("b", Digests(ONE, TWO)), ("Calculator.Add@1.0.0", Digests(TWO, ONE))])
     written = write_lock(lock)
     assert json.loads(written) == {
@@ -33,13 +33,13 @@ def test_a_lock_is_readable_json_sorted_by_id() -> None:
     assert read_lock(written) == lock
 
 
-def test_nothing_hides_in_a_lock() -> None:
+def test_write_lock_is_ascii() -> None:
     lock = build_lock([("a\u202eb", Digests(ONE, TWO))])
     assert b"\\u202e" in write_lock(lock)
     assert read_lock(write_lock(lock)) == lock
 
 
-def test_two_tools_with_one_id_cannot_be_locked() -> None:
+def test_build_lock_duplicate_id_raises() -> None:
     with pytest.raises(DuplicateTool, match="two tools are called a"):
         build_lock([("a", Digests(ONE, TWO)), ("a", Digests(ONE, ONE))])
 
@@ -60,7 +60,7 @@ def test_two_tools_with_one_id_cannot_be_locked() -> None:
         ({"lock": 1, "tools": {"a": {**ENTRY, "note": ""}}}, "/tools/a/note", "remove it"),
     ],
 )
-def test_anything_else_is_refused_with_path_and_fix(document: Any, path: str, fix: str) -> None:
+def test_read_lock_invalid_document_has_path_and_fix(document: Any, path: str, fix: str) -> None:
     with pytest.raises(BadDocument) as bad:
         read_lock(json.dumps(document).encode())
     said = {finding.path: finding.fix for finding in bad.value.findings}
@@ -77,7 +77,7 @@ def test_anything_else_is_refused_with_path_and_fix(document: Any, path: str, fi
     ],
     ids=["empty", "binary", "deep", "twice"],
 )
-def test_what_is_no_plain_json_is_refused(body: bytes, fix: str) -> None:
+def test_read_lock_invalid_json_is_refused(body: bytes, fix: str) -> None:
     with pytest.raises(BadDocument, match=fix):
         read_lock(body)
 
@@ -92,20 +92,20 @@ def test_what_is_no_plain_json_is_refused(body: bytes, fix: str) -> None:
         (Digests(ONE, ONE), Digests(TWO, TWO), "both"),
     ],
 )
-def test_drift_names_the_tool_and_what_changed(before: Digests | None, after: Digests | None, kind: Any) -> None:
+def test_compare_locks_drift_has_tool_and_kind(before: Digests | None, after: Digests | None, kind: Any) -> None:
     same = Digests(ONE, TWO)
     lock, found = ({"same": same, **({"tool": each} if each else {})} for each in (before, after))
     assert compare_locks(lock, found) == [Drift("tool", kind)]
     assert compare_locks(lock, lock) == []
 
 
-def test_a_tool_without_an_id_is_locked_by_its_name() -> None:
+def test_lock_entry_without_id_uses_name() -> None:
     document: dict[str, Any] = {"name": "search", "inputSchema": {"type": "object"}}
     assert lock_entry(document)[0] == "search"
     assert lock_entry({**document, "_meta": {"dev.toolhall/id": "Web.search@2.0.0"}})[0] == "Web.search@2.0.0"
 
 
-def test_members_that_nobody_knows_are_locked_too_and_null_is_nothing() -> None:
+def test_lock_entry_unknown_members_count_and_null_does_not() -> None:
     document: dict[str, Any] = {"name": "search", "inputSchema": {"type": "object"}}
     assert lock_entry({**document, "title": None, "_meta": None}) == lock_entry(document)
     before, after = (
@@ -114,7 +114,7 @@ def test_members_that_nobody_knows_are_locked_too_and_null_is_nothing() -> None:
     assert (before.shown == after.shown, before.contract == after.contract) == (True, False)
 
 
-def test_a_tool_that_an_older_lock_knows_has_not_drifted() -> None:
+def test_compare_locks_legacy_digest_is_no_drift() -> None:
     lock = {"a": Digests(ONE, TWO), "b": Digests(ONE, TWO)}
     now = {"a": Digests(ONE, ONE), "b": Digests(ONE, ONE)}
     former = {"a": Digests(ONE, TWO), "b": Digests(TWO, TWO), "c": Digests(ONE, ONE)}

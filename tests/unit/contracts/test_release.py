@@ -1,4 +1,4 @@
-"""Whether new definitions may be published under the versions that they state."""
+"""Whether new definitions may be published under their stated versions."""
 
 from typing import Any
 
@@ -39,17 +39,17 @@ def verdict(old: list[Tool], new: list[Tool], behaviour: ChangeKind | None = Non
         (tool("a@2.0.0"), tool("a", description="E."), ("patch", "none", True)),
     ],
 )
-def test_one_tool(old: Tool, new: Tool, expected: tuple[str, str, bool]) -> None:
+def test_check_release_single_tool_has_verdict(old: Tool, new: Tool, expected: tuple[str, str, bool]) -> None:
     assert verdict([old], [new]) == expected
 
 
-def test_the_next_version_is_named() -> None:
+def test_check_release_insufficient_bump_names_next_version() -> None:
     assert check_release([tool("K.a@1.2.0")], [tool("K.a@1.2.1", "x")]).next == "2.0.0"
     assert check_release([tool("K.a@1.2.0")], [tool("K.a@2.0.0", "x")]).next is None
     assert check_release([tool("a")], [tool("a", "x")]).next is None
 
 
-def test_what_the_author_says_counts_too() -> None:
+def test_check_release_declared_behaviour_counts() -> None:
     old, new = [tool("K.a@1.0.0")], [tool("K.a@1.0.1", description="E.")]
     assert verdict(old, new, "feature") == ("minor", "patch", False)
     assert verdict(old, new, "breaking") == ("major", "patch", False)
@@ -58,7 +58,7 @@ def test_what_the_author_says_counts_too() -> None:
     assert check_release(old, new, "feature").changes[0].path == ""
 
 
-def test_a_toolkit_is_versioned_as_one() -> None:
+def test_check_release_toolkit_is_one_unit() -> None:
     old = [tool("K.a@1.0.0"), tool("K.b@1.0.0")]
     assert verdict(old, [tool("K.a@1.1.0"), tool("K.b@1.1.0"), tool("K.c@1.1.0")]) == ("minor", "minor", True)
     found = check_release(old, [tool("K.a@1.1.0")])
@@ -67,7 +67,7 @@ def test_a_toolkit_is_versioned_as_one() -> None:
     assert verdict(old, [tool("K.a@2.0.0")]) == ("major", "major", True)
 
 
-def test_tools_with_versions_of_their_own_are_judged_one_by_one() -> None:
+def test_check_release_separate_versions_are_separate_units() -> None:
     old = [tool("K.a@1.0.0"), tool("K.b@3.0.0")]
     assert verdict(old, [tool("K.a@1.0.0"), tool("K.b@4.0.0", "x")]) == ("major", "major", True)
     assert verdict(old, [tool("K.a@1.1.0", "x"), tool("K.b@4.0.0", "x")]) == ("major", "minor", False)
@@ -75,7 +75,7 @@ def test_tools_with_versions_of_their_own_are_judged_one_by_one() -> None:
     assert verdict(old, old[:1]) == ("major", "none", False)
 
 
-def test_tools_without_versions_are_judged_one_by_one() -> None:
+def test_check_release_unversioned_tools_are_separate_units() -> None:
     old = [tool("a"), tool("b")]
     found = check_release(old, [tool("a", "x"), tool("b", description="E."), tool("c")])
     assert [change.path for change in found.changes] == [
@@ -91,10 +91,10 @@ def found_features(changes: list[Any]) -> list[str]:
     return [change.path for change in changes if change.kind != "breaking"]
 
 
-def test_of_several_versions_the_newest_is_compared() -> None:
+def test_check_release_several_versions_compares_newest() -> None:
     old = [tool("K.a@1.10.0", "x"), tool("K.a@1.9.0")]
     assert verdict(old, [tool("K.a@1.10.0", "x")]) == ("none", "none", True)
 
 
-def test_nothing_against_nothing() -> None:
+def test_check_release_empty_is_ok() -> None:
     assert verdict([], []) == ("none", "none", True)

@@ -1,4 +1,4 @@
-"""How much a version must rise, and how much it does."""
+"""Required and declared version bumps."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from toolhall.contracts.semver import (
     ("kinds", "bump"),
     [([], "none"), (["fix"], "patch"), (["fix", "feature"], "minor"), (["breaking", "fix"], "major")],
 )
-def test_the_largest_change_counts(kinds: list[ChangeKind], bump: Bump) -> None:
+def test_required_bump_is_that_of_largest_change(kinds: list[ChangeKind], bump: Bump) -> None:
     assert required_bump([DefinitionChange(kind, "", "") for kind in kinds]) == bump
 
 
@@ -47,7 +47,7 @@ def test_the_largest_change_counts(kinds: list[ChangeKind], bump: Bump) -> None:
         ("next", "newer", "none"),
     ],
 )
-def test_what_two_versions_declare(old: str, new: str, bump: Bump) -> None:
+def test_declared_bump_between_versions(old: str, new: str, bump: Bump) -> None:
     assert declared_bump(old, new) == bump
 
 
@@ -74,7 +74,7 @@ def test_what_two_versions_declare(old: str, new: str, bump: Bump) -> None:
         ("patch", "next", "newer", False),
     ],
 )
-def test_whether_that_is_enough(demanded: Bump, old: str, new: str, ok: bool) -> None:
+def test_is_sufficient_compares_required_and_declared(demanded: Bump, old: str, new: str, ok: bool) -> None:
     assert is_sufficient(demanded, old, new) is ok
 
 
@@ -91,6 +91,6 @@ def test_whether_that_is_enough(demanded: Bump, old: str, new: str, ok: bool) ->
         ("major", "7", "8.0.0"),
     ],
 )
-def test_the_next_version_is_enough(demanded: Bump, old: str, new: str) -> None:
+def test_next_version_is_sufficient(demanded: Bump, old: str, new: str) -> None:
     assert next_version(demanded, old) == new
     assert is_sufficient(demanded, old, new)

@@ -1,4 +1,4 @@
-"""What a tool that failed advises, in every dialect: whether to try again, when, and what the model should read."""
+"""Retry advice of a failed tool in every dialect: whether, when, and what the model should read."""
 
 import json
 from typing import Any
@@ -24,7 +24,7 @@ def said(way: str, error: ToolhallError) -> Any:
     return json.loads(body)
 
 
-def test_oxp_has_a_member_for_each() -> None:
+def test_retry_advice_in_oxp_members() -> None:
     assert said("oxp", LATER)["result"]["error"] == {
         "message": "the shop is closed",
         "can_retry": True,
@@ -35,7 +35,7 @@ def test_oxp_has_a_member_for_each() -> None:
     assert said("oxp", PLAIN)["result"]["error"] == {"message": "no", "can_retry": False}
 
 
-def test_machine_has_them_in_its_details() -> None:
+def test_retry_advice_in_machine_details() -> None:
     found = [said("machine", each)["payload"]["execution"]["error"]["details"] for each in (LATER, SOME_TIME, NEVER)]
     assert found == [
         {"retry_after_ms": 1500, "can_retry": True, "prompt": "It opens at nine."},
@@ -44,7 +44,7 @@ def test_machine_has_them_in_its_details() -> None:
     ]
 
 
-def test_so_has_the_hub() -> None:
+def test_retry_advice_in_hub_details() -> None:
     named = {"tool": "Kit", "method": "tool"}
     assert [said("hub", each)["error"]["details"] for each in (LATER, SOME_TIME, PLAIN)] == [
         {**named, "can_retry": True, "prompt": "It opens at nine.", "retry_after": 1.5},
@@ -54,7 +54,7 @@ def test_so_has_the_hub() -> None:
     assert WAYS["hub"](LATER).headers == ((b"retry-after", b"2"),)
 
 
-def test_so_has_rest_with_a_header() -> None:
+def test_retry_advice_in_rest_details_and_header() -> None:
     wire = WAYS["rest"](LATER)
     assert (wire.status, wire.headers) == (409, ((b"retry-after", b"2"),))
     details = said("rest", LATER)["error"]["details"]
@@ -64,7 +64,7 @@ def test_so_has_rest_with_a_header() -> None:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_mcp_says_it_to_the_model_and_in_meta(revision: str) -> None:
+def test_retry_advice_in_mcp_text_and_meta(revision: str) -> None:
     later, some_time, never, plain = (
         said(f"mcp@{revision}", each)["result"] for each in (LATER, SOME_TIME, NEVER, PLAIN)
     )
@@ -78,17 +78,17 @@ def test_mcp_says_it_to_the_model_and_in_meta(revision: str) -> None:
 
 
 @pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), 1e12])
-def test_a_wait_is_a_number_of_seconds(seconds: float) -> None:
+def test_retry_after_must_be_seconds(seconds: float) -> None:
     with pytest.raises(ValueError, match="retry_after"):
         ToolFailed("no", retry_after=seconds)
 
 
-def test_a_wait_says_that_trying_again_helps() -> None:
+def test_retry_after_implies_can_retry() -> None:
     assert ToolFailed("no", retry_after=0).can_retry
     assert not ToolFailed("no").can_retry
 
 
-async def test_what_a_tool_advises_is_cleaned_like_all_its_words() -> None:
+async def test_retry_prompt_is_sanitized() -> None:
     @tool
     async def closed() -> None:
         raise ToolFailed("\x1b[31mclosed", prompt="\x1b[2Jcome back" + "!" * 100_000)

@@ -1,4 +1,4 @@
-"""Every error of the tree in every dialect, as the reference of the dialects has it, and nothing of its inside."""
+"""Every error of the tree in every dialect, as in the reference, without internal details."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -98,7 +98,7 @@ def classes(kind: type[ToolhallError] = ToolhallError) -> set[type[ToolhallError
 
 
 @pytest.mark.parametrize("dialect", TABLES)
-def test_every_class_has_a_row_in_every_table(dialect: str) -> None:
+def test_error_tables_list_every_class(dialect: str) -> None:
     endings = classes() - {errors.Refused, errors.Failed}
     assert endings == set(EXPECTED), "say here what the reference says of it"
     assert set(TABLES[dialect]) == endings
@@ -109,7 +109,7 @@ def said(way: str, error: ToolhallError) -> Any:
 
 
 @by_kind
-def test_machine_says_it_as_the_reference_does(kind: type[ToolhallError]) -> None:
+def test_machine_errors_match_reference(kind: type[ToolhallError]) -> None:
     expected, reply = EXPECTED[kind], said("machine", made(kind))
     if expected.status is None:
         assert reply["header"]["messageType"] == "error"
@@ -120,14 +120,14 @@ def test_machine_says_it_as_the_reference_does(kind: type[ToolhallError]) -> Non
 
 
 @by_kind
-def test_hub_says_it_as_the_reference_does(kind: type[ToolhallError]) -> None:
+def test_hub_errors_match_reference(kind: type[ToolhallError]) -> None:
     error = said("hub", made(kind))["error"]
     assert error["code"] == EXPECTED[kind].hub
     assert error["details"].items() >= {"tool": "Kit", "method": "tool"}.items()
 
 
 @by_kind
-def test_oxp_says_it_as_the_reference_does(kind: type[ToolhallError]) -> None:
+def test_oxp_errors_match_reference(kind: type[ToolhallError]) -> None:
     wire = WAYS["oxp"](made(kind))
     assert wire.status == EXPECTED[kind].oxp
     if wire.status == 200:
@@ -135,13 +135,13 @@ def test_oxp_says_it_as_the_reference_does(kind: type[ToolhallError]) -> None:
 
 
 @by_kind
-def test_rest_says_it_by_its_status(kind: type[ToolhallError]) -> None:
+def test_rest_errors_match_reference(kind: type[ToolhallError]) -> None:
     assert WAYS["rest"](made(kind)).status == EXPECTED[kind].rest
 
 
 @in_every_way
 @by_kind
-def test_nothing_of_the_inside_leaves(way: str, kind: type[ToolhallError]) -> None:
+def test_errors_never_leak_detail(way: str, kind: type[ToolhallError]) -> None:
     error = made(kind)
     error.__cause__ = RuntimeError(CANARY)
     error.add_note(CANARY)
@@ -152,7 +152,7 @@ def test_nothing_of_the_inside_leaves(way: str, kind: type[ToolhallError]) -> No
 
 
 @in_every_way
-def test_a_fault_of_ours_has_always_the_same_words(way: str) -> None:
+def test_errors_broken_has_fixed_message(way: str) -> None:
     class Odd(ToolhallError):
         """Off the tree."""
 
@@ -163,7 +163,7 @@ def test_a_fault_of_ours_has_always_the_same_words(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if not way.startswith("mcp@")])
-def test_a_kind_that_nobody_listed_is_said_like_its_parent(way: str) -> None:
+def test_errors_unlisted_class_is_written_like_base(way: str) -> None:
     class HotelFull(errors.ToolFailed):
         """A tool author's own."""
 
@@ -179,7 +179,7 @@ REASONS: dict[type[ToolhallError], str] = {
 
 
 @pytest.mark.parametrize("kind", REASONS, ids=lambda kind: kind.__name__)
-def test_machine_tells_security_errors_apart_by_their_reason(kind: type[ToolhallError]) -> None:
+def test_machine_security_errors_have_reasons(kind: type[ToolhallError]) -> None:
     assert said("machine", made(kind))["error"]["details"] == {"reason": REASONS[kind]}
 
 
@@ -187,7 +187,7 @@ WAITS = [(errors.Limited(1.5), 1500, b"2"), (errors.Unavailable(), 5000, b"5"), 
 
 
 @pytest.mark.parametrize(("error", "wait_ms", "header"), WAITS)
-def test_whoever_may_come_back_is_told_when(error: ToolhallError, wait_ms: int, header: bytes) -> None:
+def test_errors_retryable_have_retry_after(error: ToolhallError, wait_ms: int, header: bytes) -> None:
     assert said("machine", error)["error"]["details"] == {"retry_after_ms": wait_ms}
     assert said("hub", error)["error"]["details"]["retry_after"] == pytest.approx(wait_ms / 1000, abs=0.001)
     body = said("oxp", error)
@@ -197,12 +197,12 @@ def test_whoever_may_come_back_is_told_when(error: ToolhallError, wait_ms: int, 
 
 
 @pytest.mark.parametrize("way", ["machine", "hub", "oxp", "rest"])
-def test_whoever_must_prove_who_they_are_is_told_how(way: str) -> None:
+def test_errors_unauthenticated_have_challenge(way: str) -> None:
     wire = WAYS[way](errors.Unauthenticated())
     assert (wire.status, wire.headers) == (401, ((b"www-authenticate", b"Bearer"),))
 
 
-def test_oxp_names_the_parameter_that_is_wrong() -> None:
+def test_oxp_bad_arguments_name_parameter() -> None:
     problems = [
         errors.Problem("/a~1b~0c", "is wrong"),
         errors.Problem("/list/0/name", "is missing"),
@@ -216,7 +216,7 @@ def test_oxp_names_the_parameter_that_is_wrong() -> None:
     }
 
 
-def test_machine_names_the_parameter_that_is_wrong() -> None:
+def test_machine_bad_arguments_name_parameter() -> None:
     details = said("machine", errors.BadArguments([errors.Problem("/a~1b/0", "is wrong")]))["error"]["details"]
     assert (details["parameter"], details["reason"]) == ("a/b", "is wrong")
     assert "'a/b'" in details["suggestion"]
@@ -229,7 +229,7 @@ def test_machine_names_the_parameter_that_is_wrong() -> None:
         ("", "Unevaluated properties are not allowed ('c', 'd' were unexpected)", "leave out what"),
     ],
 )
-def test_machine_says_to_leave_out_what_is_unexpected(path: str, reason: str, suggestion: str) -> None:
+def test_machine_unexpected_parameter_has_suggestion(path: str, reason: str, suggestion: str) -> None:
     details = said("machine", errors.BadArguments([errors.Problem(path, reason)]))["error"]["details"]
     assert details["suggestion"].startswith(suggestion)
 
@@ -238,14 +238,14 @@ FINDINGS = [Finding(f"/{number}", "kit/rule", "mend it") for number in range(30)
 
 
 @pytest.mark.parametrize("way", ["machine", "hub", "rest"])
-def test_every_problem_of_a_document_is_listed(way: str) -> None:
+def test_errors_bad_document_lists_problems(way: str) -> None:
     """The message names the first ones only."""
     listed = [{"path": each.path, "rule": each.rule, "fix": each.fix} for each in FINDINGS]
     assert said(way, BadDocument(FINDINGS))["error"]["details"]["problems"] == listed
     assert len(said(way, BadDocument(FINDINGS * 1000))["error"]["details"]["problems"]) == MAX_PROBLEMS
 
 
-def test_the_hub_itself_has_codes_of_its_own() -> None:
+def test_hub_management_errors_have_own_codes() -> None:
     """C-8: TOOL_NOT_FOUND is a code for calls of tools."""
     request = hub.HubRequest("r-1", "get_tool", {})
     for error in (errors.NotFound(), errors.Malformed(), BadDocument(FINDINGS)):
@@ -253,7 +253,7 @@ def test_the_hub_itself_has_codes_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("read", [machine.read_message, hub.read_message], ids=["machine", "hub"])
-def test_empty_and_too_large_are_two_faults(read: Callable[[bytes | None], object]) -> None:
+def test_read_message_empty_and_too_large_differ(read: Callable[[bytes | None], object]) -> None:
     with pytest.raises((machine.MachineDecodeError, hub.HubDecodeError), match="is empty"):
         read(b"")
     with pytest.raises((machine.MachineDecodeError, hub.HubDecodeError), match="larger than is read"):
@@ -264,7 +264,7 @@ def test_empty_and_too_large_are_two_faults(read: Callable[[bytes | None], objec
     ("error", "code"),
     [(MethodNotFound("no"), "METHOD_NOT_FOUND"), (BadParams("no"), "INVALID_PARAMS")],
 )
-def test_the_hub_tells_apart_what_only_it_knows(error: ToolhallError, code: str) -> None:
+def test_hub_specific_errors_have_own_codes(error: ToolhallError, code: str) -> None:
     wire = WAYS["hub"](error)
     assert json.loads(wire.body)["error"]["code"] == code
     assert (wire.status, wire.headers) == (400, ())

@@ -1,4 +1,4 @@
-"""Bad documents: every problem at once, each with the path to what is wrong, a rule and a fix."""
+"""Findings of bad documents: all problems at once, each with path, rule and fix."""
 
 import copy
 from typing import Any, NamedTuple
@@ -202,12 +202,12 @@ def findings(document: Any, dialect: str) -> tuple[Finding, ...]:
 
 
 @pytest.mark.parametrize("dialect", GOOD)
-def test_a_good_document_has_none(dialect: str) -> None:
+def test_catalog_good_document_has_no_findings(dialect: str) -> None:
     assert CATALOGS[dialect].read(GOOD[dialect])
 
 
 @pytest.mark.parametrize(("dialect", "path", "value", "expected"), CASES)
-def test_a_bad_part_is_named_by_path_and_rule(dialect: str, path: str, value: Any, expected: tuple[str, str]) -> None:
+def test_catalog_bad_member_has_path_and_rule(dialect: str, path: str, value: Any, expected: tuple[str, str]) -> None:
     found = findings(with_part(GOOD[dialect], path, value), dialect)
     at, rule = expected
     assert (at, f"{dialect.partition('@')[0]}/{rule}") in [(finding.path, finding.rule) for finding in found]
@@ -225,14 +225,14 @@ def test_a_bad_part_is_named_by_path_and_rule(dialect: str, path: str, value: An
     ],
     ids=str,
 )
-def test_a_bad_argument_of_a_function(arguments: Any, path: str, rule: str) -> None:
+def test_catalog_function_bad_argument_has_path(arguments: Any, path: str, rule: str) -> None:
     found = findings({"name": "f", "arguments": arguments}, "function")
     assert (f"/arguments{path}", f"function/{rule}") in [(finding.path, finding.rule) for finding in found]
 
 
 @pytest.mark.parametrize("dialect", GOOD)
 @pytest.mark.parametrize("document", [None, True, 7, 1.5, "x", []], ids=str)
-def test_what_is_no_object_is_refused(dialect: str, document: Any) -> None:
+def test_catalog_non_object_is_refused(dialect: str, document: Any) -> None:
     assert findings(document, dialect)[0] == Finding(
         "", f"{dialect.partition('@')[0]}/not-object", "write an object here"
     )
@@ -247,14 +247,14 @@ def test_what_is_no_object_is_refused(dialect: str, document: Any) -> None:
         ("mcp@2026-07-28", ["/title", "/inputSchema", "/annotations/readOnlyHint", "/icons/0/src", "/_meta"]),
     ],
 )
-def test_every_problem_is_told_at_once(dialect: str, paths: list[str]) -> None:
+def test_catalog_reports_all_problems_at_once(dialect: str, paths: list[str]) -> None:
     document = GOOD[dialect]
     for path in paths:
         document = with_part(document, path, 3.5)
     assert {finding.path for finding in findings(document, dialect)} >= set(paths)
 
 
-def test_every_reference_is_named() -> None:
+def test_catalog_oxp_reports_every_reference() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -271,14 +271,14 @@ def test_every_reference_is_named() -> None:
     ]
 
 
-def test_names_that_mcp_clients_refuse_are_published_as_others() -> None:
+def test_catalog_mcp_unsafe_name_is_changed() -> None:
     (tool, _) = CATALOGS["hub"].read(with_part(GOOD["hub"], "/tool/name", "my clock/天"))
     assert tool.id.toolkit == "my clock/天"
     assert tool.name.startswith("my_clock")
     assert tool.name.isascii()
 
 
-def test_an_id_that_would_be_read_as_another_is_not_stated() -> None:
+def test_catalog_mcp_ambiguous_id_is_not_written() -> None:
     document = with_part(GOOD["hub"], "/tool/name", "a@b")
     mcp = CATALOGS["mcp@2026-07-28"]
     written = mcp.write((CATALOGS["hub"].read(document)[0],))
@@ -286,6 +286,6 @@ def test_an_id_that_would_be_read_as_another_is_not_stated() -> None:
     assert mcp.read(written)
 
 
-def test_an_oxp_id_may_state_a_count() -> None:
+def test_catalog_oxp_id_may_have_bare_version() -> None:
     (tool,) = CATALOGS["oxp"].read(with_part(GOOD["oxp"], "/id", "Clock.Now@1"))
     assert tool.id.version == "1.0.0"

@@ -1,4 +1,4 @@
-"""The vectors of each dialect's messages: sent as bytes to a hall with the example tools, in the order they have."""
+"""Vectors of each dialect's messages, sent in order to a hall with the example tools."""
 
 import json
 import logging
@@ -54,7 +54,7 @@ def where(dialect: str, vector: dict[str, Any]) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_every_vector_is_answered_as_it_says(hall: Toolhall, dialect: str) -> None:
+async def test_vectors_have_expected_responses(hall: Toolhall, dialect: str) -> None:
     wrong: list[Any] = []
     for vector in judge.vectors(dialect):
         status, reply = await sent(hall, *where(dialect, vector), vector["request"])
@@ -64,7 +64,7 @@ async def test_every_vector_is_answered_as_it_says(hall: Toolhall, dialect: str)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_every_reply_has_a_shape_that_its_dialect_knows(hall: Toolhall, dialect: str) -> None:
+async def test_vectors_responses_match_dialect_schemas(hall: Toolhall, dialect: str) -> None:
     for vector in judge.vectors(dialect):
         method, path = where(dialect, vector)
         status, reply = await sent(hall, method, path, vector["request"])
@@ -77,7 +77,7 @@ async def test_every_reply_has_a_shape_that_its_dialect_knows(hall: Toolhall, di
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_every_vector_has_a_name_of_its_own_and_a_rule(dialect: str) -> None:
+def test_vectors_have_unique_names_and_rules(dialect: str) -> None:
     names = [vector["name"] for vector in judge.vectors(dialect)]
     assert len(set(names)) == len(names)
     assert all(vector["rule"] for vector in judge.vectors(dialect))
@@ -87,5 +87,5 @@ def test_every_vector_has_a_name_of_its_own_and_a_rule(dialect: str) -> None:
     ("expected", "found"),
     [(1, True), ({"a": 1}, {}), ({}, {"a": 1}), ([1], [1, 2]), ({"a": "*"}, {"a": 1, "b": 2}), (None, 0), ("a", "b")],
 )
-def test_the_comparison_tells_apart_what_differs(expected: Any, found: Any) -> None:
+def test_vectors_comparison_detects_differences(expected: Any, found: Any) -> None:
     assert not judge.like(expected, found)

@@ -1,4 +1,4 @@
-"""What a call needs and has not, in every dialect: an account with its page, a secret by its name, a user id."""
+"""Missing requirements in every dialect: accounts with their pages, secrets by name, user ids."""
 
 import json
 from typing import Any
@@ -37,7 +37,7 @@ def details(way: str, *missing: MissingRequirement) -> Any:
     return said(way, *missing)["error"]["details"]
 
 
-def test_oxp_has_a_member_for_each_kind_and_no_other() -> None:
+def test_missing_requirements_in_oxp_by_kind() -> None:
     challenges = [
         {"id": "l-1", "url": URL, "check_url": f"{URL}/status"},
         {"id": "l-2", "url": CODE.url, "check_url": f"{CODE.url}/status"},
@@ -62,14 +62,14 @@ def test_oxp_has_a_member_for_each_kind_and_no_other() -> None:
         ((KEY,), "INTERNAL_ERROR", 500),  # nothing that the caller could do
     ],
 )
-def test_the_hub_tells_apart_what_the_caller_can_do(
+def test_missing_requirements_in_hub_have_code_by_remedy(
     missing: tuple[MissingRequirement, ...], code: str, status: int
 ) -> None:
     assert said("hub", *missing)["error"]["code"] == code
     assert WAYS["hub"](NeedsRequirement(missing=missing)).status == status
 
 
-def test_details_begin_with_the_first_page_and_list_everything() -> None:
+def test_missing_requirements_details_repeat_first_page() -> None:
     page = {key: value for key, value in MAIL_SAID.items() if key != "kind"}
     listed = [{"kind": "secret", "id": "SMS_KEY"}, MAIL_SAID, {"kind": "user_id"}]
     expected = {**page, "missing": listed}
@@ -78,7 +78,7 @@ def test_details_begin_with_the_first_page_and_list_everything() -> None:
     assert details("machine", KEY, MAIL, USER) == {"reason": "requirement_missing", **expected}
 
 
-def test_without_a_page_there_is_only_the_list() -> None:
+def test_missing_requirements_without_page_are_only_listed() -> None:
     assert details("rest", KEY, NOWHERE) == {
         "missing": [
             {"kind": "secret", "id": "SMS_KEY"},
@@ -88,7 +88,7 @@ def test_without_a_page_there_is_only_the_list() -> None:
     assert "details" not in said("rest")["error"]
 
 
-def test_rest_says_that_something_has_to_be_done_first() -> None:
+def test_missing_requirements_in_rest_are_403() -> None:
     assert (WAYS["rest"](NeedsRequirement(missing=[KEY])).status, said("rest", KEY)["error"]["code"]) == (
         403,
         "needs_requirement",
@@ -96,7 +96,7 @@ def test_rest_says_that_something_has_to_be_done_first() -> None:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_mcp_has_every_link_in_the_text_once(revision: str) -> None:
+def test_missing_requirements_in_mcp_have_links_once(revision: str) -> None:
     told = said(f"mcp@{revision}", *EVERYTHING, message=f"open {URL}")["result"]
     assert told["isError"] is True
     assert told["content"][0]["text"] == f"open {URL}\nLet the user open {CODE.url}"

@@ -1,4 +1,4 @@
-"""What one schema accepts and another does not, keyword by keyword."""
+"""Incompatibilities between two schemas, keyword by keyword."""
 
 from typing import Any
 
@@ -124,7 +124,7 @@ WIDER = [
 
 
 @pytest.mark.parametrize(("wide", "narrow", "said"), NARROWER)
-def test_what_is_narrower_has_a_gap_there(wide: Any, narrow: Any, said: str) -> None:
+def test_comparison_narrower_schema_is_incompatible_at_path(wide: Any, narrow: Any, said: str) -> None:
     found = whats(inside(wide), inside(narrow))
     place = said if said.startswith("/$defs") else f"/properties/it{said}"
     assert any(each.startswith(place) for each in found), found
@@ -140,42 +140,42 @@ def names(schema: Any) -> Schema:
 
 
 @pytest.mark.parametrize(("wide", "narrow", "said"), NARROWER)
-def test_a_gap_is_seen_from_the_other_side_too(wide: Any, narrow: Any, said: str) -> None:
+def test_comparison_narrowing_reversed_is_widening(wide: Any, narrow: Any, said: str) -> None:
     assert find_widenings(inside(narrow), inside(wide))
 
 
 @pytest.mark.parametrize(("one", "other"), SAME)
-def test_the_same_in_other_words(one: Any, other: Any) -> None:
+def test_comparison_equivalent_schemas_are_compatible(one: Any, other: Any) -> None:
     assert not find_narrowings(inside(one), inside(other))
     assert not find_narrowings(inside(other), inside(one))
 
 
 @pytest.mark.parametrize(("narrow", "wide"), WIDER)
-def test_what_is_wider_has_none(narrow: Any, wide: Any) -> None:
+def test_comparison_wider_schema_is_compatible(narrow: Any, wide: Any) -> None:
     assert whats(inside(narrow), inside(wide)) == []
     assert find_widenings(inside(narrow), inside(wide))
 
 
-def test_a_new_member_was_never_promised() -> None:
+def test_comparison_new_member_is_compatible() -> None:
     for closing in ({}, {"additionalProperties": True}, {"additionalProperties": False}):
         old, new = {**of(a=text()), **closing}, {**of(a=text(), b=whole()), **closing}
         assert whats(old, new) == []
         assert [gap.what for gap in find_widenings(old, new)] == ["the member 'b'"]
 
 
-def test_a_member_is_promised_by_a_pattern_and_by_a_map() -> None:
+def test_comparison_pattern_or_map_declares_members() -> None:
     for promise in ({"patternProperties": {"^b": text()}}, {"additionalProperties": text()}):
         old = {"type": "object", **promise}
         assert whats(old, {**old, "properties": {"b": whole()}}) == ["/properties/b/type: texts"]
 
 
-def test_a_member_is_gone_even_where_it_is_still_accepted() -> None:
+def test_comparison_undeclared_member_is_incompatible_even_if_accepted() -> None:
     (gap,) = find_narrowings(of(a=text(), b=text()), of(a=text()))
     assert (gap.path, gap.about) == ("/properties/b", "member")
     assert not find_narrowings(of(a=of(b=text())), of(a={"type": "object"})), "a free-form object takes it"
 
 
-def test_a_member_of_one_alternative_is_gone_from_it() -> None:
+def test_comparison_member_dropped_from_alternative_is_incompatible() -> None:
     def either(*rest: str) -> Schema:
         first = of(kind={"const": 1}, **{name: text() for name in rest})
         return of(
@@ -186,23 +186,23 @@ def test_a_member_of_one_alternative_is_gone_from_it() -> None:
     assert whats(either("a", "b"), either("a")) == ["/properties/x/anyOf/0/properties/b: the member 'b'"]
 
 
-def test_members_that_only_an_alternative_speaks_of_are_promised_all_the_way_down() -> None:
+def test_comparison_members_of_alternatives_are_declared_at_all_depths() -> None:
     old = {"anyOf": [of(x=of(p=text())), of(y=text())]}
     assert whats(old, of(x=of(p=whole()), y=text()))
 
 
-def test_closing_an_object_takes_back_no_promise() -> None:
+def test_comparison_closed_object_is_undeclared_only() -> None:
     (gap,) = find_narrowings(of(a=text()), {**of(a=text()), "additionalProperties": False})
     assert gap.about == "undeclared"
 
 
-def test_a_schema_that_asks_for_too_much_is_not_proven() -> None:
+def test_comparison_over_budget_is_unproven() -> None:
     many = {"allOf": [{"anyOf": [{"maxLength": n}, {"minimum": n}, {"maxItems": n}]} for n in range(20)]}
     (gap,) = find_narrowings(of(a=many), of(a={**many, "pattern": "^a"}))
     assert (gap.proven, gap.what) == (False, "there is too much to compare")
 
 
-def test_twice_as_deep_is_not_twice_as_long() -> None:
+def test_comparison_cost_does_not_double_with_depth() -> None:
     levels: Schema = {f"d{n}": of(a={"$ref": f"#/$defs/d{n + 1}"}, b={"$ref": f"#/$defs/d{n + 1}"}) for n in range(25)}
     old = {"$ref": "#/$defs/d0", "$defs": {**levels, "d25": text()}}
     new = {"$ref": "#/$defs/d0", "$defs": {**levels, "d25": text(maxLength=3)}}
@@ -221,6 +221,6 @@ def test_twice_as_deep_is_not_twice_as_long() -> None:
         None,
     ],
 )
-def test_what_is_no_schema_is_compared_all_the_same(junk: Any) -> None:
+def test_comparison_invalid_schema_does_not_raise(junk: Any) -> None:
     assert find_narrowings(text(), junk) is not None
     assert find_narrowings(junk, text()) is not None

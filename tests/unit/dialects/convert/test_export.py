@@ -1,4 +1,4 @@
-"""Tools written in any dialect: documents, and what the dialect cannot say of the tool."""
+"""Tools of the model written in every dialect, with losses."""
 
 import pytest
 
@@ -18,24 +18,24 @@ def paths(dialect: str, tool: Tool) -> list[str]:
 
 
 @pytest.mark.parametrize("dialect", [name for name in DIALECTS if "strict" not in name])
-def test_every_dialect_writes_every_tool(dialect: str) -> None:
+def test_write_tools_every_dialect_writes_every_tool(dialect: str) -> None:
     written = write_tools(dialect, SAMPLES)
     assert written.documents
     assert {number for number, _ in losses_by_tool(written.losses, len(SAMPLES))} <= set(range(len(SAMPLES)))
 
 
 @pytest.mark.parametrize("dialect", ["mcp", "function"])
-def test_a_plain_tool_loses_nothing(dialect: str) -> None:
+def test_write_tools_plain_tool_has_no_losses(dialect: str) -> None:
     assert paths(dialect, PLAIN) == []
 
 
-def test_a_dialect_that_can_say_something_does_not_list_it() -> None:
+def test_write_tools_expressible_member_is_no_loss() -> None:
     assert paths("mcp", FORECAST) == ["/toolkit/description", "/requirements"]
     assert "/requirements" not in paths("oxp", FORECAST)
     assert "/level" not in paths("machine", FORECAST)
 
 
-def test_what_is_said_differently_is_told_apart_from_what_is_left_out() -> None:
+def test_write_tools_changed_and_missing_members_have_different_reasons() -> None:
     listed = Tool(
         id=ToolId("T", "t", "2.0.0"), name="T_t", input={"type": "object"}, output=Output("schema", {"type": "array"})
     )
@@ -46,13 +46,13 @@ def test_what_is_said_differently_is_told_apart_from_what_is_left_out() -> None:
     assert loss.reason == "hub does not describe what a method returns"
 
 
-def test_what_is_said_of_a_toolkit_counts() -> None:
+def test_write_tools_toolkit_members_are_losses() -> None:
     of = Tool(id=ToolId("T", "t", "2.0.0"), name="T_t", input={"type": "object"}, about=ToolkitInfo(metadata={"a": 1}))
     assert "/toolkit/metadata" in paths("hub", of)
     assert "/toolkit/metadata" not in paths("machine", of)
 
 
-def test_a_toolkit_has_the_level_of_its_highest_tool_and_says_what_is_lost() -> None:
+def test_write_tools_machine_level_is_the_highest() -> None:
     low, high, unsaid = (
         Tool(id=ToolId("T", name, "1.0.0"), name=f"T_{name}", description=name, input={"type": "object"}, level=level)
         for name, level in (("low", 0), ("high", 9), ("unsaid", None))
@@ -62,12 +62,12 @@ def test_a_toolkit_has_the_level_of_its_highest_tool_and_says_what_is_lost() -> 
     assert [number for number, loss in losses_by_tool(written.losses, 3) if loss.path == "/level"] == [0]
 
 
-def test_losses_of_several_tools_start_with_their_number() -> None:
+def test_write_tools_several_tools_prefix_losses_with_index() -> None:
     numbers = [number for number, _ in losses_by_tool(write_tools("hub", [MOVE, FORECAST]).losses, 2)]
     assert 1 in numbers
 
 
-def test_an_unknown_dialect_is_refused() -> None:
+def test_write_tools_unknown_dialect_is_refused() -> None:
     with pytest.raises(Malformed, match="use one of"):
         write_tools("esperanto", [PLAIN])
     assert "function" in CATALOGS

@@ -1,4 +1,4 @@
-"""Why something is lost, in words that are true of the member and the target."""
+"""Reasons of losses, by member and target."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ def referring(schema: Any) -> Any:
     return {"name": "n", "inputSchema": {"type": "object", "properties": properties, "$defs": {"a": schema}}}
 
 
-def test_text_is_text() -> None:
+def test_loss_reasons_plain_text_output_is_explained() -> None:
     tool = Tool(
         id=ToolId("T", "t", "2.0.0"), name="T_t", input={"type": "object"}, output=Output("schema", {"type": "string"})
     )
@@ -46,11 +46,11 @@ ROWS: list[tuple[str, str, str]] = [
 
 
 @pytest.mark.parametrize(("target", "path", "reason"), ROWS)
-def test_each_member_has_its_own_reason(target: str, path: str, reason: str) -> None:
+def test_loss_reasons_by_member_and_target(target: str, path: str, reason: str) -> None:
     assert reasons(CALCULATOR, target)[path] == reason
 
 
-def test_a_recursion_that_is_cut_accepts_more() -> None:
+def test_loss_reasons_cut_recursion_widens() -> None:
     tree = {"type": "object", "properties": {"inside": {"$ref": "#/$defs/a"}}}
     lost = [loss for part in converted([referring(tree)], "oxp") for loss in part.losses]
     assert lost
@@ -58,14 +58,14 @@ def test_a_recursion_that_is_cut_accepts_more() -> None:
     assert "more is accepted" not in str(converted([referring({"type": "string"})], "oxp")[0].losses)
 
 
-def test_a_flat_parameter_accepts_more() -> None:
+def test_loss_reasons_flat_parameter_widens() -> None:
     limited = {"type": "object", "properties": {"a": {"type": "string", "minLength": 3, "title": "A"}}}
     found = {loss.path: loss.reason for loss in converted([{"name": "n", "inputSchema": limited}], "machine")[0].losses}
     assert "more is accepted there" in found["/inputSchema/properties/a/minLength"]
     assert "more" not in found["/inputSchema/properties/a/title"]
 
 
-def test_what_all_tools_of_a_toolkit_lose_is_said_once() -> None:
+def test_loss_reasons_toolkit_losses_are_listed_once() -> None:
     for target in ("openai", "anthropic", "gemini", "openapi"):
         listed = [loss for part in converted([CALCULATOR], target) for loss in part.losses]
         assert len(listed) == len(set(listed))

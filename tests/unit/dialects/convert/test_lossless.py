@@ -1,4 +1,4 @@
-"""Exact reading: what a dialect says beyond the model stays with the tool, and a changed tool wins over it."""
+"""Lossless reading: unknown members stay with the tool, and a changed tool wins over them."""
 
 import copy
 import json
@@ -46,38 +46,38 @@ def find(path: str) -> Any:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
-def test_what_was_read_is_written(file: Path) -> None:
+def test_lossless_read_and_write_is_exact(file: Path) -> None:
     document = json.loads(file.read_text())
     catalog = detect_dialect(document)
     assert lossless.write(lossless.read(copy.deepcopy(document), catalog), catalog) == document
 
 
-def test_a_tool_of_which_the_model_knows_all_has_no_remainder() -> None:
+def test_lossless_fully_modelled_tool_has_no_remainder() -> None:
     (tool,) = lossless.read(find("mcp/get_weather.json"), MODERN)
     assert tool.remainder is None
     assert (tool,) == MODERN.read(find("mcp/get_weather.json"))
 
 
-def test_what_was_kept_is_for_its_own_dialect_only() -> None:
+def test_lossless_remainder_is_ignored_by_other_dialects() -> None:
     (tool,) = lossless.read(SEARCH, MODERN)
     assert "x-unknown" not in json.dumps(lossless.write((tool,), OXP))
     assert lossless.write((tool,), OXP) == OXP.write((tool,))
 
 
-def test_revisions_of_a_dialect_share_what_was_kept() -> None:
+def test_lossless_remainder_is_shared_by_revisions() -> None:
     (tool,) = lossless.read(SEARCH, MODERN)
     written = lossless.write((tool,), JUNE)
     assert written["x-unknown"] == SEARCH["x-unknown"]
     assert "icons" not in written, "this revision has none"
 
 
-def test_an_icon_that_was_removed_leaves_nothing_to_the_next_one() -> None:
+def test_lossless_removed_icon_leaves_no_members() -> None:
     (tool,) = lossless.read(SEARCH, MODERN)
     changed = msgspec.structs.replace(tool, icons=tool.icons[1:])
     assert lossless.write((changed,), MODERN)["icons"] == [{"src": "data:,b"}]
 
 
-def test_a_parameter_is_known_by_its_name() -> None:
+def test_lossless_parameter_is_matched_by_name() -> None:
     now, _ = lossless.read(CLOCK, MACHINE)
     properties = {"day": {"type": "number", "description": "Day."}, **now.input["properties"]}
     changed = msgspec.structs.replace(now, input={"type": "object", "properties": properties})
@@ -86,12 +86,12 @@ def test_a_parameter_is_known_by_its_name() -> None:
     assert (zone["name"], zone["x-hint"]) == ("zone", "UTC")
 
 
-def test_a_toolkit_without_one_of_its_tools() -> None:
+def test_lossless_toolkit_without_a_tool_is_written() -> None:
     _, then = lossless.read(CLOCK, MACHINE)
     assert lossless.write((then,), MACHINE) == {**CLOCK, "capabilities": [CLOCK["capabilities"][1]]}
 
 
-def test_a_tool_that_was_never_read_joins_those_that_were() -> None:
+def test_lossless_new_tool_joins_read_ones() -> None:
     now, then = lossless.read(CLOCK, MACHINE)
     fresh = msgspec.structs.replace(now, id=msgspec.structs.replace(now.id, tool="later"), remainder=None)
     written = lossless.write((fresh, then), MACHINE)
@@ -99,20 +99,20 @@ def test_a_tool_that_was_never_read_joins_those_that_were() -> None:
     assert written["capabilities"][1] == CLOCK["capabilities"][1]
 
 
-def test_a_new_version_wins_and_unknown_members_stay() -> None:
+def test_lossless_new_version_keeps_unknown_members() -> None:
     tools = lossless.read(CLOCK, MACHINE)
     newer = tuple(msgspec.structs.replace(tool, id=msgspec.structs.replace(tool.id, version="2.0.0")) for tool in tools)
     assert lossless.write(newer, MACHINE) == {**CLOCK, "version": "2.0.0"}
 
 
-def test_params_of_a_registration_stay_without_a_wrapper_when_the_version_changes() -> None:
+def test_lossless_unwrapped_declaration_stays_unwrapped() -> None:
     document = find("hub/names_only.json") | {"x-owner": "files team"}
     tools = lossless.read(document, HUB)
     newer = tuple(msgspec.structs.replace(tool, id=msgspec.structs.replace(tool.id, version="8")) for tool in tools)
     assert lossless.write(newer, HUB) == document | {"version": "8"}
 
 
-def test_a_changed_schema_wins_over_the_form_that_it_had() -> None:
+def test_lossless_changed_schema_wins() -> None:
     document = find("oxp/calculator_add.json")
     direct = {**document, "input_schema": document["input_schema"]["parameters"]}
     (tool,) = lossless.read(direct, OXP)
@@ -122,7 +122,7 @@ def test_a_changed_schema_wins_over_the_form_that_it_had() -> None:
     assert OXP.read(written)[0].input == other
 
 
-def test_a_toolkit_that_was_described_anew_says_so() -> None:
+def test_lossless_changed_toolkit_description_wins() -> None:
     tools = lossless.read(CLOCK, MACHINE)
     about = ToolkitInfo(title="Watch", description="Shows the time.")
     written = lossless.write(tuple(msgspec.structs.replace(tool, about=about) for tool in tools), MACHINE)
@@ -149,7 +149,7 @@ UNUSABLE = [
 
 
 @pytest.mark.parametrize(("name", "document", "path"), UNUSABLE, ids=[path for *_, path in UNUSABLE])
-def test_a_schema_that_cannot_be_used_is_refused_by_its_path(name: str, document: Any, path: str) -> None:
+def test_lossless_invalid_schema_is_refused_with_path(name: str, document: Any, path: str) -> None:
     with pytest.raises(BadDocument) as refused:
         lossless.read(document, CATALOGS[name])
     (finding,) = refused.value.findings
@@ -157,7 +157,7 @@ def test_a_schema_that_cannot_be_used_is_refused_by_its_path(name: str, document
     assert finding.rule == f"{name.partition('@')[0]}/schema"
 
 
-def test_a_schema_that_is_too_deep_or_loops_is_refused() -> None:
+def test_lossless_deep_or_cyclic_schema_is_refused() -> None:
     deep: Any = {"type": "string"}
     for _ in range(20):
         deep = {"type": "array", "items": {"anyOf": [deep]}}
@@ -167,7 +167,7 @@ def test_a_schema_that_is_too_deep_or_loops_is_refused() -> None:
             lossless.read({"name": "n", "inputSchema": schema}, MODERN)
 
 
-def test_what_is_no_json_is_refused() -> None:
+def test_lossless_non_json_is_refused() -> None:
     deep: Any = []
     for _ in range(5000):
         deep = [deep]

@@ -1,4 +1,4 @@
-"""Documents that were made from others: what was edited since wins, and what finds no place is listed."""
+"""Restoring originals from edited documents: edits win, and inexpressible ones are listed."""
 
 import copy
 import json
@@ -26,7 +26,7 @@ def named(document: Any) -> list[str]:
     return [each["name"] for each in document["capabilities"]]
 
 
-def test_a_tool_that_was_renamed_in_its_toolkit_stays_there() -> None:
+def test_restore_renamed_tool_stays_in_toolkit() -> None:
     add, subtract = documents(converted([CALCULATOR], MCP))
     add["name"] = "calculator_plus"
     parts = converted([add, subtract], "machine")
@@ -37,7 +37,7 @@ def test_a_tool_that_was_renamed_in_its_toolkit_stays_there() -> None:
     assert losses(parts) == []
 
 
-def test_any_other_name_is_taken_and_what_becomes_of_it_is_listed() -> None:
+def test_restore_arbitrary_name_is_listed_as_loss() -> None:
     add, subtract = documents(converted([CALCULATOR], MCP))
     add["name"] = "renamed_tool"
     parts = converted([add, subtract], "machine")
@@ -47,7 +47,7 @@ def test_any_other_name_is_taken_and_what_becomes_of_it_is_listed() -> None:
     assert (loss.path, loss.reason) == ("/name", "machine, which this was made from, expresses this differently")
 
 
-def test_a_renamed_method_of_a_hub() -> None:
+def test_restore_renamed_hub_method_is_kept() -> None:
     read, write = documents(converted([FILES], MCP))
     read["name"] = f"{FILES['name']}_look"
     (back,) = documents(converted([read, write], "hub"))
@@ -56,7 +56,7 @@ def test_a_renamed_method_of_a_hub() -> None:
 
 
 @pytest.mark.parametrize("original", [CALCULATOR, FILES], ids=["machine", "hub"])
-def test_where_only_the_name_in_oxp_was_edited(original: Any) -> None:
+def test_restore_edited_oxp_name_is_kept(original: Any) -> None:
     first, second = documents(converted([original], "oxp"))
     toolkit = first["id"].partition(".")[0]
     first["name"] = f"{toolkit}_other"
@@ -69,7 +69,7 @@ def test_where_only_the_name_in_oxp_was_edited(original: Any) -> None:
     assert losses(parts) == []
 
 
-def test_a_tool_that_is_its_own_toolkit_is_renamed_with_it() -> None:
+def test_restore_single_tool_toolkit_is_renamed_with_tool() -> None:
     original = {"tool": {"name": "echo", "version": "3", "capabilities": {"methods": ["echo"]}}}
     (mcp,) = documents(converted([original], MCP))
     mcp["name"] = "parrot"
@@ -78,7 +78,7 @@ def test_a_tool_that_is_its_own_toolkit_is_renamed_with_it() -> None:
     assert back["tool"]["capabilities"]["methods"][0]["name"] == "parrot"
 
 
-def test_an_oxp_tool_keeps_a_name_of_its_own() -> None:
+def test_restore_oxp_name_is_independent_of_id() -> None:
     original = json.loads((VECTORS / "oxp/calculator_add.json").read_text()) | {"name": "my_add"}
     parts = converted([original], MCP)
     assert "/id" not in [loss.path for loss in losses(parts)]
@@ -91,7 +91,7 @@ def test_an_oxp_tool_keeps_a_name_of_its_own() -> None:
     assert (back["id"], back["name"]) == ("Calculator.your_add@1.0.0", "your_add")
 
 
-def test_a_member_that_was_added_and_has_no_place_is_listed() -> None:
+def test_restore_inexpressible_added_member_is_listed() -> None:
     add, subtract = documents(converted([CALCULATOR], MCP))
     add["title"] = "Add"
     add["x-note"] = 1
@@ -100,7 +100,7 @@ def test_a_member_that_was_added_and_has_no_place_is_listed() -> None:
     assert [(part.index, loss.path) for part in parts for loss in part.losses] == [(0, "/title"), (0, "/x-note")]
 
 
-def test_what_was_not_edited_loses_nothing() -> None:
+def test_restore_unedited_document_has_no_losses() -> None:
     for original in (CALCULATOR, FILES):
         for target in ("oxp", MCP, "function"):
             there = documents(converted([original], target))
@@ -114,7 +114,7 @@ def whole(given: list[Any], target: str) -> list[ConversionResult]:
     return [*(part for index, each in enumerate(given) for part in converter.feed(each, index)), *converter.finish()]
 
 
-def test_in_a_list_parts_find_each_other_wherever_they_stand() -> None:
+def test_converter_whole_joins_scattered_parts() -> None:
     add, subtract = documents(converted([CALCULATOR], MCP))
     weather = json.loads((VECTORS / "mcp/get_weather.json").read_text())
     toolkits = documents(whole([subtract, weather, add], "machine"))
@@ -122,7 +122,7 @@ def test_in_a_list_parts_find_each_other_wherever_they_stand() -> None:
     assert toolkits[0] == CALCULATOR
 
 
-def test_of_lines_only_parts_that_come_one_after_the_other() -> None:
+def test_converter_streaming_joins_consecutive_parts_only() -> None:
     add, subtract = documents(converted([CALCULATOR], MCP))
     weather = json.loads((VECTORS / "mcp/get_weather.json").read_text())
     parts = converted([subtract, weather, add], "machine")
@@ -132,7 +132,7 @@ def test_of_lines_only_parts_that_come_one_after_the_other() -> None:
     assert "calculator 1.0.0 is document 0 already" in str(bad.refused)
 
 
-def test_the_same_part_twice_is_two_originals() -> None:
+def test_converter_duplicate_part_makes_two_originals() -> None:
     add, subtract = documents(converted([CALCULATOR], MCP))
     parts = whole([add, copy.deepcopy(add), subtract], "machine")
     assert documents(parts) == [CALCULATOR]

@@ -1,4 +1,4 @@
-"""Documents on their way to dialects that are only written: every tool arrives, every loss points into the source."""
+"""Conversion to write-only dialects: every tool arrives, and losses point into the source."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,7 @@ def resolve(document: Any, pointer: str) -> Any:
 
 
 @pytest.mark.parametrize("target", [name for name in WRITE_ONLY_CATALOGS if "strict" not in name])
-def test_every_tool_of_a_toolkit_arrives(target: str) -> None:
+def test_target_toolkit_writes_every_tool(target: str) -> None:
     documents = [document for part in converted([CALCULATOR], target) for document in part.documents]
     assert documents == write_tools(target, detect_dialect(CALCULATOR).read(CALCULATOR)).documents
 
@@ -45,7 +45,7 @@ def test_every_tool_of_a_toolkit_arrives(target: str) -> None:
 @pytest.mark.parametrize(
     "file", sorted(VECTORS.glob("*/[!m]*.json")), ids=lambda file: f"{file.parent.name}-{file.stem}"
 )
-def test_every_loss_points_to_something_in_the_source(file: Path, target: str) -> None:
+def test_target_loss_pointers_resolve_in_source(file: Path, target: str) -> None:
     document = json.loads(file.read_text())
     try:
         parts = converted([document], target)
@@ -59,7 +59,7 @@ def test_every_loss_points_to_something_in_the_source(file: Path, target: str) -
             resolve(document, loss.path)
 
 
-def test_losses_are_spelled_as_the_source_spells_them() -> None:
+def test_target_loss_pointers_use_source_members() -> None:
     (part,) = converted([CALCULATOR], "anthropic")
     assert {loss.path for loss in part.losses} == {
         "/name",
@@ -72,7 +72,7 @@ def test_losses_are_spelled_as_the_source_spells_them() -> None:
     }
 
 
-def test_openapi_gathers_all_documents_into_one() -> None:
+def test_target_openapi_is_one_document() -> None:
     other = {**FREE_FORM, "icons": [{"src": "https://example.com/i.png"}]}
     parts = converted([CALCULATOR, FREE_FORM, other | {"name": "other"}], "openapi")
     assert [len(part.documents) for part in parts] == [1, 0, 0]
@@ -80,24 +80,24 @@ def test_openapi_gathers_all_documents_into_one() -> None:
     assert [[loss.path for loss in part.losses] for part in parts[1:]] == [[], ["/icons"]]
 
 
-def test_nothing_gathered_is_nothing_written() -> None:
+def test_target_openapi_without_tools_writes_nothing() -> None:
     assert converted([], "openapi") == []
 
 
-def test_strict_refuses_with_pointers_into_the_source() -> None:
+def test_target_strict_refusal_points_into_source() -> None:
     with pytest.raises(BadDocument) as refused:
         converted([FREE_FORM], "openai@strict")
     assert [finding.path for finding in refused.value.findings] == ["/inputSchema/properties/labels"]
 
 
-def test_a_carrier_is_honoured_on_the_way_to_a_dialect_without_one() -> None:
+def test_target_write_only_uses_loss_record() -> None:
     there = [document for part in converted([CALCULATOR], "oxp") for document in part.documents]
     assert len(there) == 2
     direct, around = converted([CALCULATOR], "openai"), converted(there, "openai")
     assert [part.documents for part in around] == [part.documents for part in direct]
 
 
-def test_an_unknown_dialect_is_refused_with_those_there_are() -> None:
+def test_target_unknown_dialect_lists_dialects() -> None:
     with pytest.raises(Malformed, match="use one of"):
         Converter("esperanto")
     assert set(WRITE_ONLY_CATALOGS) < set(DIALECTS)

@@ -1,4 +1,4 @@
-"""Documents that are a tool each become toolkits where the target has such: no two documents have one id."""
+"""Conversion of single tools to toolkit dialects: unique ids, exact round trips."""
 
 import json
 from pathlib import Path
@@ -44,14 +44,14 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("given", "streamed", "at_once"), ROWS)
-def test_tools_of_one_toolkit_are_one_document(given: Any, streamed: Any, at_once: Any) -> None:
+def test_toolkit_target_joins_tools_of_one_toolkit(given: Any, streamed: Any, at_once: Any) -> None:
     tools = [tool(*each, title="T.") for each in given]
     assert shapes(converted(tools, "hub")) == streamed
     assert shapes(whole(tools, "hub")) == at_once
 
 
 @pytest.mark.parametrize("target", ["machine", "hub"])
-def test_the_way_back_is_exact(target: str) -> None:
+def test_toolkit_target_round_trip_is_exact(target: str) -> None:
     tools = [tool("A", name, title=name.upper(), icons=[{"src": "data:,"}]) for name in "xyz"]
     (there,) = documents(converted(tools, target))
     assert exactly(documents(converted([there], MCP, target))) == exactly(tools)
@@ -59,18 +59,18 @@ def test_the_way_back_is_exact(target: str) -> None:
     assert exactly(documents(converted(documents(converted(oxp, target)), MCP, target))) == exactly(tools)
 
 
-def test_losses_belong_to_the_document_that_they_are_of() -> None:
+def test_toolkit_target_losses_belong_to_their_input() -> None:
     parts = converted([tool("A", "x"), tool("A", "y", icons=[{"src": "data:,"}])], "machine")
     assert [(part.index, [loss.path for loss in part.losses]) for part in parts] == [(0, []), (1, ["/icons"])]
 
 
-def test_a_second_tool_of_the_same_name_says_so() -> None:
+def test_toolkit_target_duplicate_name_is_a_loss() -> None:
     parts = converted([tool("A", "x"), tool("A", "x")], "machine")
     assert len(documents(parts)) == 2
     assert ["the same id" in loss.reason for loss in parts[1].losses if not loss.path] == [True]
 
 
-def test_one_that_cannot_be_read_does_not_part_the_others() -> None:
+def test_toolkit_target_unreadable_document_does_not_split_group() -> None:
     converter = Converter("hub")
     parts = [*converter.feed(tool("A", "x"), 0)]
     with pytest.raises(BadDocument):
@@ -79,7 +79,7 @@ def test_one_that_cannot_be_read_does_not_part_the_others() -> None:
     assert shapes(parts) == [["x", "y"]]
 
 
-def test_a_toolkit_that_comes_whole_is_answered_at_once() -> None:
+def test_toolkit_target_whole_toolkit_is_converted_at_once() -> None:
     converter = Converter("hub")
     assert documents(list(converter.feed(CALCULATOR, 0)))
     assert not converter.has_pending
@@ -89,7 +89,7 @@ def test_a_toolkit_that_comes_whole_is_answered_at_once() -> None:
 
 @pytest.mark.parametrize("target", [MCP, "openai", "openapi", "hub", "machine"])
 @pytest.mark.parametrize("original", [CALCULATOR, FILES], ids=["machine", "hub"])
-def test_two_documents_with_one_id_are_refused(original: Any, target: str) -> None:
+def test_toolkit_target_duplicate_toolkit_is_refused(original: Any, target: str) -> None:
     key = "id" if original is CALCULATOR else "name"
     twin = {**original, key: original[key].upper()}
     with pytest.raises(BadDocument, match=r"is document 0 already; remove one, or raise its version"):
@@ -99,7 +99,7 @@ def test_two_documents_with_one_id_are_refused(original: Any, target: str) -> No
     assert not [part for part in converted([original, later], target) if part.refused]
 
 
-def test_a_hub_fault_is_said_once_and_names_what_is_taken() -> None:
+def test_toolkit_target_hub_conflict_is_reported_once() -> None:
     for wrong in ({"methods": [3]}, {"methods": ["m"], "resources": [1]}):
         with pytest.raises(BadDocument) as refused:
             converted([{"name": "n", "version": "1", "capabilities": wrong}], MCP, "hub")

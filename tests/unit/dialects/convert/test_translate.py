@@ -1,4 +1,4 @@
-"""Documents of every dialect go to every other dialect and come back exactly; what is lost on the way is listed."""
+"""Translation between all dialects: exact round trips, and every loss listed."""
 
 import copy
 import json
@@ -39,7 +39,7 @@ def losses(parts: list[ConversionResult]) -> list[Loss]:
     [(file, target) for file, target in product(FILES, CATALOGS) if target.partition("@")[0] != file.parent.name],
     ids=lambda part: f"{part.parent.name}-{part.stem}" if isinstance(part, Path) else str(part),
 )
-def test_there_and_back(file: Path, target: str) -> None:
+def test_translate_round_trip_is_exact(file: Path, target: str) -> None:
     original = json.loads(file.read_text())
     source = detect_dialect(original).name
     there = documents(converted([original], target, source))
@@ -52,7 +52,7 @@ def test_there_and_back(file: Path, target: str) -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
-def test_a_document_of_the_target_dialect_comes_back_untouched(file: Path) -> None:
+def test_translate_same_dialect_is_unchanged(file: Path) -> None:
     original = json.loads(file.read_text())
     source = detect_dialect(original).name
     parts = converted([original], source, source)
@@ -60,7 +60,7 @@ def test_a_document_of_the_target_dialect_comes_back_untouched(file: Path) -> No
     assert losses(parts) == []
 
 
-def test_the_long_way_round() -> None:
+def test_translate_through_all_dialects_is_exact() -> None:
     original = json.loads((VECTORS / "machine/calculator.json").read_text())
     there = [original]
     for target in ("hub", "oxp", "mcp@2025-06-18", "mcp@2026-07-28", "machine"):
@@ -68,7 +68,7 @@ def test_the_long_way_round() -> None:
     assert there == [original]
 
 
-def test_losses_have_paths_in_the_source() -> None:
+def test_translate_losses_point_into_source() -> None:
     original = json.loads((VECTORS / "machine/calculator.json").read_text())
     paths = [loss.path for loss in losses(converted([original], "mcp@2026-07-28"))]
     assert paths == [
@@ -80,7 +80,7 @@ def test_losses_have_paths_in_the_source() -> None:
     ]
 
 
-def test_an_edited_field_wins_over_the_carrier() -> None:
+def test_translate_edited_field_wins_over_record() -> None:
     original = json.loads((VECTORS / "mcp/everything.json").read_text())
     (machine,) = documents(converted([original], "machine"))
     machine["capabilities"][0]["description"] = "edited"
@@ -92,7 +92,7 @@ def test_an_edited_field_wins_over_the_carrier() -> None:
     assert back["annotations"] == original["annotations"]
 
 
-def test_a_split_toolkit_becomes_whole_again_only_with_all_its_parts() -> None:
+def test_translate_split_toolkit_is_joined_when_complete() -> None:
     original = json.loads((VECTORS / "machine/calculator.json").read_text())
     add, subtract = documents(converted([original], "oxp"))
     (half,) = documents(converted([subtract], "machine"))
@@ -101,7 +101,7 @@ def test_a_split_toolkit_becomes_whole_again_only_with_all_its_parts() -> None:
     assert documents(converted([subtract, add], "machine")) == [original], "in any order"
 
 
-def test_a_foreign_carrier_is_only_data() -> None:
+def test_translate_foreign_record_is_data() -> None:
     document = json.loads((VECTORS / "mcp/get_weather.json").read_text())
     carriers: list[Any] = [{"from": "nowhere"}, {"v": 99, "from": "machine"}, {"from": "machine", "group": 3}, [], "x"]
     for carrier in carriers:
@@ -109,14 +109,14 @@ def test_a_foreign_carrier_is_only_data() -> None:
         assert documents(converted([strange], "oxp"))[0]["id"] == "get_weather.get_weather@0.1.0"
 
 
-def test_a_carrier_of_another_version_is_only_data() -> None:
+def test_translate_record_of_other_version_is_data() -> None:
     (oxp,) = documents(converted([json.loads((VECTORS / "mcp/everything.json").read_text())], "oxp"))
     oxp["requirements"]["x-toolhall"]["v"] = LOSS_RECORD_VERSION + 1
     (back,) = documents(converted([oxp], "mcp@2026-07-28", "oxp"))
     assert "annotations" not in back
 
 
-def test_a_removed_tool_takes_what_was_kept_of_it_along() -> None:
+def test_translate_removed_tool_drops_its_record() -> None:
     original = json.loads((VECTORS / "machine/calculator.json").read_text())
     (hub,) = documents(converted([original], "hub"))
     del hub["tool"]["capabilities"]["methods"][0]
@@ -124,7 +124,7 @@ def test_a_removed_tool_takes_what_was_kept_of_it_along() -> None:
     assert back == {**original, "capabilities": original["capabilities"][1:]}
 
 
-def test_an_added_tool_comes_along() -> None:
+def test_translate_added_tool_is_kept() -> None:
     original = json.loads((VECTORS / "mcp/get_weather.json").read_text()) | {"x-note": 1}
     (machine,) = documents(converted([original], "machine"))
     machine["capabilities"].insert(0, {"name": "more", "description": "More."})
@@ -132,7 +132,7 @@ def test_an_added_tool_comes_along() -> None:
     assert (more["description"], back) == ("More.", original)
 
 
-def test_a_renamed_tool_keeps_the_rest() -> None:
+def test_translate_renamed_tool_keeps_its_record() -> None:
     original = json.loads((VECTORS / "mcp/get_weather.json").read_text()) | {"x-note": 1}
     (machine,) = documents(converted([original], "machine"))
     machine["capabilities"][0]["name"] = "renamed"
@@ -141,7 +141,7 @@ def test_a_renamed_tool_keeps_the_rest() -> None:
     assert back["name"] == "get_weather_renamed"
 
 
-def test_a_reference_is_restored_whole_or_not_at_all() -> None:
+def test_translate_reference_is_restored_completely_or_not() -> None:
     original = json.loads((VECTORS / "mcp/everything.json").read_text())
     (oxp,) = documents(converted([original], "oxp"))
     oxp["input_schema"]["parameters"]["properties"]["where"] = {"type": "string", "description": "A city."}
@@ -150,7 +150,7 @@ def test_a_reference_is_restored_whole_or_not_at_all() -> None:
     assert back["inputSchema"]["properties"]["query"] == original["inputSchema"]["properties"]["query"]
 
 
-def test_params_of_a_registration_come_back_without_a_wrapper() -> None:
+def test_translate_unwrapped_declaration_is_restored() -> None:
     original = json.loads((VECTORS / "hub/names_only.json").read_text())
     there = converted([original], "oxp")
     assert {loss.path for loss in losses(there)} == {
@@ -166,21 +166,21 @@ def test_params_of_a_registration_come_back_without_a_wrapper() -> None:
     assert back == original | {"version": "8.0.0"}
 
 
-def test_an_empty_holder_is_not_taken_for_the_carriers_own() -> None:
+def test_translate_empty_parent_of_record_is_kept() -> None:
     for meta in ({}, {"dev.toolhall/carrier": {"from": "nowhere"}}):
         original = {"name": "n", "inputSchema": {"type": "object"}, "icons": [{"src": "data:,"}], "_meta": meta}
         there = documents(converted([original], "mcp@2025-06-18", "mcp@2026-07-28"))
         assert documents(converted(there, "mcp@2026-07-28", "mcp@2025-06-18")) == [original]
 
 
-def test_what_looks_like_nothing_is_refused() -> None:
+def test_detect_dialect_unknown_document_is_refused() -> None:
     strange: list[Any] = [{}, [], "x", None, {"title": "x"}]
     for document in strange:
         with pytest.raises(BadDocument, match="no known definition"):
             detect_dialect(document)
 
 
-def test_names_and_aliases() -> None:
+def test_catalogs_names_and_aliases_resolve() -> None:
     assert readable_catalog("mcp") is CATALOGS["mcp@2026-07-28"]
     with pytest.raises(Malformed, match="use one of mcp, mcp@"):
         readable_catalog("nothing")

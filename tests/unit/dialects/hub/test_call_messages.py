@@ -1,4 +1,4 @@
-"""The vectors of hall and tool server, which the TypeScript SDK reads too: what is read, and what is written."""
+"""Vectors of the messages between hall and tool server, shared with the TypeScript SDK, in both directions."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -81,7 +81,7 @@ EVERY = [*vectors("calls", "answers", "core", "reports", "responses", "errors", 
 
 
 @pytest.mark.parametrize(("file", "vector"), EVERY)
-def test_is_read_as_it_is_meant(file: str, vector: JsonObject) -> None:
+def test_vector_is_read_as_expected(file: str, vector: JsonObject) -> None:
     wire = json.dumps(vector["wire"]).encode()
     if vector.get("refused"):
         with pytest.raises(REFUSALS):
@@ -91,18 +91,18 @@ def test_is_read_as_it_is_meant(file: str, vector: JsonObject) -> None:
 
 
 @pytest.mark.parametrize(("file", "vector"), [each for each in EVERY if is_written(each)])
-def test_is_written_as_it_is_meant(file: str, vector: JsonObject) -> None:
+def test_vector_is_written_as_expected(file: str, vector: JsonObject) -> None:
     written = WRITERS[file](vector["meaning"])
     assert exact(READERS[file](written)) == exact(vector["meaning"])
     assert exact(brief(json.loads(written))) == exact(brief(vector["wire"]))
 
 
-def test_every_file_is_read() -> None:
+def test_vectors_all_files_are_used() -> None:
     assert {file.stem for file in VECTORS.glob("*.json")} == READERS.keys() | {"redacting"}  # a test of the redactor's
 
 
 @pytest.mark.parametrize(("file", "vector"), [each for each in vectors("errors") if "meaning" in each.values[1]])
-def test_a_code_is_the_error_that_it_counts_as(file: str, vector: JsonObject) -> None:
+def test_vector_code_maps_to_error(file: str, vector: JsonObject) -> None:
     """Whatever the code, the words for the model and what it may do next survive."""
     meant = vector["meaning"]
     details = meant["details"]

@@ -1,4 +1,4 @@
-"""What a tool server declares is the whole tool: nothing is lost on the way to the hall."""
+"""Declarations of tool servers: the whole tool arrives at the hall."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def alone(city: str) -> int:
 
 
 @pytest.mark.parametrize("target", [Calendar, alone])
-def test_nothing_is_lost(target: object) -> None:
+def test_declaration_round_trip_is_exact(target: object) -> None:
     tools = tuple(each.tool for each in definitions_of(target))
     document = write_declaration(tools)
     read = lossless.read(document, catalog)
@@ -49,7 +49,7 @@ def test_nothing_is_lost(target: object) -> None:
     assert lossless.write(read, catalog) == document
 
 
-def test_a_plain_declaration_of_the_hub_stays_plain() -> None:
+def test_declaration_plain_has_no_extension() -> None:
     (found,) = lossless.read({"tool": {"name": "a", "version": "1.0.0", "capabilities": {"methods": ["b"]}}}, catalog)
     assert TOOL_KEY not in write_declaration((found,))["tool"]["capabilities"]["methods"][0]
 
@@ -68,7 +68,7 @@ def test_a_plain_declaration_of_the_hub_stays_plain() -> None:
         ("text", "write an object"),
     ],
 )
-def test_what_cannot_be_is_refused_with_its_place(said: Any, fault: str) -> None:
+def test_declaration_invalid_extension_is_refused_with_path(said: Any, fault: str) -> None:
     methods: list[JsonObject] = [{"name": "b", "params": {}, TOOL_KEY: said}]
     document = {"tool": {"name": "a", "version": "1.0.0", "capabilities": {"methods": methods}}}
     with pytest.raises(BadDocument, match=fault) as refused:

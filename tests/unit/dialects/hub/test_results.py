@@ -1,4 +1,4 @@
-"""A tool server speaks for its tools, not for the hall."""
+"""Errors that a tool server may report, and those that only the hall may."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def raised(code: str, message: str = "words of its own", **details: object) -> e
 
 
 @pytest.mark.parametrize("code", ["UNAUTHENTICATED", "FORBIDDEN"])
-def test_who_the_caller_is_and_what_they_may_is_not_its_to_say(code: str) -> None:
+def test_tool_server_error_about_caller_is_tool_failure(code: str) -> None:
     """A client would ask its person to sign in again, or give up a key that is good."""
     error = raised(code)
     wire = write_tool_error(ASKED, error)
@@ -25,15 +25,15 @@ def test_who_the_caller_is_and_what_they_may_is_not_its_to_say(code: str) -> Non
     assert (error.message, wire.status, wire.headers) == ("words of its own", 400, ())
 
 
-def test_a_tool_that_it_has_lost_is_still_known_to_the_hall() -> None:
+def test_tool_server_not_found_is_not_started() -> None:
     error = raised("TOOL_NOT_FOUND")
     assert type(error) is type(raised("METHOD_NOT_FOUND")) is results.NotStarted
     assert "words of its own" not in error.message
 
 
 @pytest.mark.parametrize("code", ["TOOL_NOT_FOUND", "METHOD_NOT_FOUND"])
-def test_what_a_tool_itself_does_not_find_has_begun(code: str) -> None:
-    """It may have done something before: nobody else runs it then."""
+def test_tool_server_not_found_by_tool_is_unavailable(code: str) -> None:
+    """The tool may have had side effects, so no other replica may run the call."""
     own = errors.ToolError("no such room", code, {"started": False})
     end = read_tool_server_message(results.write_failure("17", own, "Calendar", "create").body)
     assert isinstance(end, ToolResponseMessage)
@@ -43,11 +43,11 @@ def test_what_a_tool_itself_does_not_find_has_begun(code: str) -> None:
 
 
 @pytest.mark.parametrize(("said", "wait"), [(2.5, 2.5), (3_600, 3_600), (86_400, 3_600), (-1, 0), ("soon", 0)])
-def test_it_sends_nobody_away_for_longer_than_an_hour(said: object, wait: float) -> None:
+def test_tool_server_retry_after_is_at_most_an_hour(said: object, wait: float) -> None:
     error = raised("RATE_LIMITED", retry_after=said)
     assert isinstance(error, errors.Limited)
     assert error.retry_after == wait
 
 
-def test_what_the_hall_says_to_a_question_is_its_own_word() -> None:
+def test_hub_error_about_caller_is_kept() -> None:
     assert type(results.read_hub_error(ErrorPayload("FORBIDDEN", "no"))) is errors.Denied

@@ -1,4 +1,4 @@
-"""Every lint rule finds what it is for, and lets pass what only looks like it."""
+"""Every lint rule finds its violation and passes similar but harmless definitions."""
 
 import copy
 import json
@@ -116,12 +116,12 @@ NOTHING: list[tuple[str, Any]] = [
 @pytest.mark.parametrize(
     ("rule", "path", "document"), CASES, ids=[f"{rule}-{number}" for number, (rule, *_) in enumerate(CASES)]
 )
-def test_a_rule_finds_what_it_is_for(rule: str, path: str, document: Any) -> None:
+def test_lint_rule_finds_its_violation(rule: str, path: str, document: Any) -> None:
     assert (rule, path) in broken(document)
 
 
 @pytest.mark.parametrize(("path", "schema"), NOTHING)
-def test_a_schema_that_accepts_nothing(path: str, schema: Any) -> None:
+def test_lint_unsatisfiable_schema_is_found(path: str, schema: Any) -> None:
     found = [each for each in lint(mcp(inputSchema=schema)) if each.rule == "schema/accepts-nothing"]
     assert [each.path.startswith(f"/inputSchema{path}") for each in found] == [True]
 
@@ -145,14 +145,14 @@ def test_a_schema_that_accepts_nothing(path: str, schema: Any) -> None:
         takes({"never": {"not": {}, "description": "Not to be given"}}),
     ],
 )  # fmt: skip
-def test_a_good_definition_breaks_no_rule(document: Any) -> None:
+def test_lint_good_definition_has_no_findings(document: Any) -> None:
     assert [each for each in broken(document) if each[0] != "schema/not-for-openai-strict"] in ([], GEMINI_ONLY)
 
 
 GEMINI_ONLY = [("schema/not-for-gemini", "/inputSchema/properties/never/not")]
 
 
-def test_what_gemini_cannot_take_is_one_warning() -> None:
+def test_lint_gemini_keywords_are_one_warning() -> None:
     found = lint(
         takes({"a": {"type": "array", "items": {"type": "string"}, "uniqueItems": True, "description": "Names"}})
     )
@@ -161,7 +161,7 @@ def test_what_gemini_cannot_take_is_one_warning() -> None:
     ]
 
 
-def test_every_rule_is_tested_and_well_formed() -> None:
+def test_lint_rules_are_all_tested() -> None:
     ids = [rule.id for rule in ALL_RULES]
     assert len(set(ids)) == len(ids)
     elsewhere = {"tool/id-twice", "toolkit/twice", "tool/name-taken", "poison/other-tool", "tool/level-missing"}
@@ -209,11 +209,11 @@ def test_A8_a_description_that_speaks_of_another_tool() -> None:  # noqa: N802
     assert broken(mcp(description="Call get_weather to find the weather."), mcp(name="weather")) == []
 
 
-def test_tools_that_cannot_be_told_apart() -> None:
+def test_lint_duplicate_ids_are_found() -> None:
     assert broken(mcp(), mcp(name="Get_Weather")) == [("tool/id-twice", "")]
 
 
-def test_two_documents_that_are_one_toolkit() -> None:
+def test_lint_duplicate_toolkit_is_found() -> None:
     machine = json.loads((VECTORS / "machine/calculator.json").read_text())
     hub = json.loads((VECTORS / "hub/names_only.json").read_text())
     other = {**machine, "id": "CALCULATOR", "capabilities": [{"name": "new", "description": "Something else."}]}
@@ -224,13 +224,13 @@ def test_two_documents_that_are_one_toolkit() -> None:
     assert not [each for each in lint(machine, {**machine, "version": "1.0.1"}) if each.severity == "error"]
 
 
-def test_two_tools_under_one_name() -> None:
+def test_lint_duplicate_names_are_found() -> None:
     one = mcp(_meta={"dev.toolhall/id": "A.weather@1.0.0"})
     assert broken(one, mcp(_meta={"dev.toolhall/id": "B.weather@1.0.0"})) == [("tool/name-taken", "")]
     assert broken(one, mcp(_meta={"dev.toolhall/id": "A.weather@1.1.0"})) == [], "a new version keeps the name"
 
 
-def test_machine_context_has_paths_of_its_own() -> None:
+def test_lint_machine_findings_have_document_paths() -> None:
     tool = json.loads((VECTORS / "machine/calculator.json").read_text())
     tool.pop("securityLevel", None)
     tool["id"] = "my calculator"
@@ -242,7 +242,7 @@ def test_machine_context_has_paths_of_its_own() -> None:
     assert ("name/refused-by-models", "/capabilities/0/name") in found
 
 
-def test_what_a_catalog_refuses_is_an_error_and_its_texts_are_looked_at() -> None:
+def test_lint_unreadable_document_has_errors_and_text_findings() -> None:
     found = lint({"name": "", "inputSchema": 1, "description": POISON})
     assert {(each.rule, each.severity) for each in found} >= {("mcp/missing", "error"), ("poison/secrecy", "warning")}
     assert [each.rule for each in lint([])] == ["convert/unknown"]
@@ -254,6 +254,6 @@ def test_what_a_catalog_refuses_is_an_error_and_its_texts_are_looked_at() -> Non
     "part",
     [" ", "\n", "\n ", "a", "do not ", "a://", "ignore ", "aB1", "<important ", ".env", "\u200d", "a_b ", "?token="],
 )
-def test_no_text_takes_long(part: str, length: int) -> None:
+def test_lint_hostile_text_is_fast(part: str, length: int) -> None:
     """A rule that looked back and forth would not end within the time limit of a test."""
     lint(mcp(description=part * (length // len(part))))

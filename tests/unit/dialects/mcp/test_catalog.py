@@ -1,4 +1,4 @@
-"""Tool definitions as each revision spells them."""
+"""Tool definitions in each revision."""
 
 import pytest
 
@@ -60,18 +60,18 @@ GOLDEN: list[tuple[Revision, JsonObject]] = [
 
 
 @pytest.mark.parametrize(("revision", "document"), GOLDEN, ids=[revision.name for revision, _ in GOLDEN])
-def test_a_full_definition(revision: Revision, document: JsonObject) -> None:
+def test_write_tool_full_definition(revision: Revision, document: JsonObject) -> None:
     assert write_tool(FULL, revision) == document
 
 
 @pytest.mark.parametrize("revision", REVISIONS.values(), ids=lambda revision: revision.name)
-def test_what_is_not_said_is_not_written(revision: Revision) -> None:
+def test_write_tool_absent_members_are_left_out(revision: Revision) -> None:
     document = write_tool(tool_named("pick"), revision)
     document.pop("_meta", None)
     assert document == {"name": "pick", "inputSchema": {"type": "object"}}
 
 
 @pytest.mark.parametrize("revision", REVISIONS.values(), ids=lambda revision: revision.name)
-def test_level_and_timeout_are_nobodys_business(revision: Revision) -> None:
+def test_write_tool_has_no_plain_level_or_timeout(revision: Revision) -> None:
     document = write_tool(FULL, revision)
     assert not {"level", "timeout"} & (document.keys() | document["_meta"].keys())

@@ -1,4 +1,4 @@
-"""Blocks of content as MCP writes them."""
+"""Content blocks in MCP's form."""
 
 import pytest
 
@@ -45,6 +45,6 @@ BLOCKS: list[tuple[Content, JsonObject]] = [
 
 
 @pytest.mark.parametrize(("block", "written"), BLOCKS, ids=[repr(block) for block, _ in BLOCKS])
-def test_a_block_is_written_without_members_that_say_nothing(block: Content, written: JsonObject) -> None:
+def test_write_block_absent_members_are_left_out(block: Content, written: JsonObject) -> None:
     assert write_block(block) == written
     encode(write_block(block))

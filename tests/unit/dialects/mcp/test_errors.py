@@ -1,4 +1,4 @@
-"""How each error is said in MCP."""
+"""The MCP form of each error."""
 
 import pytest
 
@@ -73,22 +73,22 @@ CASES: list[tuple[errors.ToolhallError, McpError]] = [
 
 
 @pytest.mark.parametrize(("error", "said"), CASES, ids=range(len(CASES)))
-def test_an_error_has_its_form(error: errors.ToolhallError, said: McpError) -> None:
+def test_translate_error_each_error_has_its_form(error: errors.ToolhallError, said: McpError) -> None:
     assert translate_error(error) == said
 
 
 @pytest.mark.parametrize("error", [case for case, _ in CASES], ids=range(len(CASES)))
-def test_details_are_never_said(error: errors.ToolhallError) -> None:
+def test_translate_error_never_leaks_detail(error: errors.ToolhallError) -> None:
     error.detail = "hunter2"
     assert "hunter2" not in str(translate_error(error))
 
 
-def test_no_code_is_used_that_mcp_keeps_to_itself() -> None:
+def test_error_codes_are_outside_reserved_range() -> None:
     """M-8: never -32002 or -32042, nothing undefined in -32000..-32099."""
     codes = {said.code for error, _ in CASES if isinstance(said := translate_error(error), ProtocolError)}
     assert {code for code in codes if -32099 <= code <= -32000} == {-32020, -32021, -32022}
 
 
-def test_long_names_are_cut() -> None:
+def test_error_messages_truncate_long_names() -> None:
     assert len(method_not_found("x" * 1_000).message) < 100
     assert len(unsupported_version("x" * 1_000).message) < 150

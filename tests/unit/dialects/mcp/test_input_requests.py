@@ -1,4 +1,4 @@
-"""Questions to the client, and what it replies."""
+"""Requests to the client, and its responses."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ SAMPLE = Sample(messages=({"role": "user", "content": {"type": "text", "text": "
     [(FORM, "elicitation"), (VISIT, "elicitation.url"), (SAMPLE, "sampling"), (ROOTS, "roots")],
     ids=repr,
 )
-def test_each_question_needs_a_feature(question: Question, feature: str) -> None:
+def test_required_capability_by_question(question: Question, feature: str) -> None:
     assert required_capability(question) == feature
 
 
@@ -67,7 +67,7 @@ WRITTEN: list[tuple[Question, Revision, JsonObject]] = [
 
 
 @pytest.mark.parametrize(("question", "revision", "written"), WRITTEN, ids=range(len(WRITTEN)))
-def test_a_question_is_written(question: Question, revision: Revision, written: JsonObject) -> None:
+def test_write_input_request_by_revision(question: Question, revision: Revision, written: JsonObject) -> None:
     assert write_input_request(question, revision) == written
 
 
@@ -93,7 +93,7 @@ READ: list[tuple[Question, Json, Answered]] = [
 
 
 @pytest.mark.parametrize(("question", "reply", "answered"), READ, ids=range(len(READ)))
-def test_a_reply_is_read(question: Question, reply: Json, answered: Answered) -> None:
+def test_read_input_response_valid_is_read(question: Question, reply: Json, answered: Answered) -> None:
     assert read_input_response(question, reply, "q1") == answered
 
 
@@ -116,7 +116,7 @@ BAD: list[tuple[Question, Json]] = [
 
 
 @pytest.mark.parametrize(("question", "reply"), BAD, ids=range(len(BAD)))
-def test_a_bad_reply_is_refused_by_its_key(question: Question, reply: Json) -> None:
+def test_read_input_response_invalid_names_key(question: Question, reply: Json) -> None:
     with pytest.raises(McpRefusal, match="the reply to 'q1'") as caught:
         read_input_response(question, reply, "q1")
     assert caught.value.code == -32602

@@ -1,4 +1,4 @@
-"""Definitions in a list: as their own documents said it, as far as the hall can stand by that."""
+"""Definitions in a list: members of the original document that the hall can repeat."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def read(document: dict[str, Any], revision: Revision = REVISION_2026_07_28) -> 
 
 
 @pytest.mark.parametrize("revision", REVISIONS.values(), ids=lambda revision: revision.name)
-def test_what_was_read_is_listed(revision: Revision) -> None:
+def test_listed_tool_keeps_unknown_members(revision: Revision) -> None:
     document = {**RICH, "icons": [{"src": "data:,a", "x-note": 1}]}
     assert write_listed_tool(read(document, revision), revision) == document
     page = ToolPage((read(document, revision),), None, shared=True)
@@ -46,11 +46,11 @@ def test_what_was_read_is_listed(revision: Revision) -> None:
     )
 
 
-def test_a_tool_of_which_the_model_knows_all_is_listed_as_it_is_written() -> None:
+def test_listed_tool_without_remainder_is_plain() -> None:
     assert write_listed_tool(read(PLAIN), REVISION_2026_07_28) == PLAIN == write_tool(read(PLAIN), REVISION_2026_07_28)
 
 
-def test_what_another_dialect_kept_is_not_listed() -> None:
+def test_listed_tool_ignores_remainder_of_other_dialect() -> None:
     document = {"id": "clock", "name": "Clock", "version": "1.0.0", "description": "Time.", "x-owner": "team"}
     capability = {"name": "now", "description": "Now.", "x-cost": 1}
     (tool,) = lossless.read({**document, "capabilities": [capability]}, CATALOGS["machine"])
@@ -74,7 +74,7 @@ def test_what_another_dialect_kept_is_not_listed() -> None:
     ids=str,
 )
 @pytest.mark.parametrize("revision", REVISIONS.values(), ids=lambda revision: revision.name)
-def test_a_null_that_clients_would_refuse_is_left_out(more: dict[str, Any], revision: Revision) -> None:
+def test_listed_tool_null_members_are_left_out(more: dict[str, Any], revision: Revision) -> None:
     listed = write_listed_tool(read({**PLAIN, **more, "x-unknown": 1}, revision), revision)
     assert listed["x-unknown"] == 1
     for part in (listed, listed.get("annotations", {}), *listed.get("icons", [])):
@@ -83,31 +83,31 @@ def test_a_null_that_clients_would_refuse_is_left_out(more: dict[str, Any], revi
 
 @pytest.mark.parametrize("revision", REVISIONS.values(), ids=lambda revision: revision.name)
 @pytest.mark.parametrize("schema", [{"type": "string"}, {"type": "array"}, {"type": "object"}], ids=str)
-def test_the_output_schema_is_the_one_that_results_are_written_by(schema: Any, revision: Revision) -> None:
+def test_listed_tool_output_schema_matches_results(schema: Any, revision: Revision) -> None:
     """A client refuses a result without structured content, or one that does not fit, where a schema promised it."""
     for came in REVISIONS.values():
         tool = read({**PLAIN, "outputSchema": schema, "x-unknown": 1}, came)
         assert write_listed_tool(tool, revision).get("outputSchema") == write_tool(tool, revision).get("outputSchema")
 
 
-def test_a_tool_is_listed_under_the_name_that_reaches_it() -> None:
+def test_listed_tool_has_published_name() -> None:
     tool = read({**PLAIN, "name": "look it up"})
     assert write_listed_tool(tool, REVISION_2026_07_28)["name"] == tool.name != "look it up"
 
 
 @pytest.mark.parametrize("execution", [{"taskSupport": "required"}, "odd", None])
-def test_how_a_call_runs_is_for_the_hall_to_say(execution: Any) -> None:
+def test_listed_tool_execution_is_left_out(execution: Any) -> None:
     assert "execution" not in write_listed_tool(
         read({**PLAIN, "execution": execution}, REVISION_2025_11_25), REVISION_2025_11_25
     )
 
 
-def test_a_document_that_would_be_replaced_whole_is_listed_as_the_model_says_it() -> None:
+def test_listed_tool_whole_replacement_is_ignored() -> None:
     tool = read({**PLAIN, "$ref": "#/x", "name": "look it up"})
     assert tool.remainder is not None
     assert [change.path for change in tool.remainder.item] == [""], "else this test shows nothing"
     assert write_listed_tool(tool, REVISION_2026_07_28) == write_tool(tool, REVISION_2026_07_28)
 
 
-def test_what_one_revision_has_no_word_for_is_not_said_there() -> None:
+def test_listed_tool_revision_without_member_omits_it() -> None:
     assert "icons" not in write_listed_tool(read(RICH), REVISION_2025_06_18)

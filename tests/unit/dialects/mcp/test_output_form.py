@@ -1,4 +1,4 @@
-"""Which output schema a revision is shown."""
+"""The output schema that each revision publishes."""
 
 import pytest
 
@@ -28,28 +28,28 @@ def shown(output: Output, revision: Revision) -> OutputForm:
 
 
 @all_revisions
-def test_nothing_is_shown_of_nothing_and_of_plain_text(revision: Revision) -> None:
+def test_output_form_none_and_plain_text_have_no_schema(revision: Revision) -> None:
     for output in (Output("none"), Output("schema", {"type": "string"})):
         assert shown(output, revision) == OutputForm(None, structured=False)
 
 
 @all_revisions
-def test_an_unstated_output_has_no_schema_but_may_be_structured(revision: Revision) -> None:
+def test_output_form_unstated_is_structured_without_schema(revision: Revision) -> None:
     assert shown(Output(), revision) == OutputForm(None, structured=True)
 
 
 @all_revisions
-def test_an_object_is_shown_as_it_is(revision: Revision) -> None:
+def test_output_form_object_is_unchanged(revision: Revision) -> None:
     assert shown(Output("schema", OBJECT), revision) == OutputForm(OBJECT, structured=True)
 
 
 @pytest.mark.parametrize("schema", [ARRAY, {"type": "integer"}, {}, {"anyOf": [OBJECT, {"type": "null"}]}], ids=str)
-def test_the_newest_revision_takes_any_schema(schema: JsonObject) -> None:
+def test_output_form_newest_revision_allows_any_schema(schema: JsonObject) -> None:
     assert shown(Output("schema", schema), REVISION_2026_07_28) == OutputForm(schema, structured=True)
 
 
 @older
-def test_older_revisions_are_shown_a_wrapper(revision: Revision) -> None:
+def test_output_form_older_revisions_wrap(revision: Revision) -> None:
     found = shown(Output("schema", ARRAY), revision)
     assert found == OutputForm(ARRAY, structured=True, wrapped=True)
     assert found.published == {
@@ -61,7 +61,7 @@ def test_older_revisions_are_shown_a_wrapper(revision: Revision) -> None:
 
 
 @older
-def test_the_dialect_of_the_schema_stays_on_top(revision: Revision) -> None:
+def test_output_form_wrapper_keeps_root_keywords(revision: Revision) -> None:
     draft7 = "http://json-schema.org/draft-07/schema#"
     found = shown(Output("schema", {"$schema": draft7, "type": "integer"}), revision).published
     assert found == {
@@ -73,7 +73,7 @@ def test_the_dialect_of_the_schema_stays_on_top(revision: Revision) -> None:
 
 
 @older
-def test_a_union_is_wrapped_even_if_it_may_be_an_object(revision: Revision) -> None:
+def test_output_form_union_is_wrapped(revision: Revision) -> None:
     assert shown(Output("schema", {"anyOf": [OBJECT, {"type": "null"}]}), revision).wrapped
 
 
@@ -98,7 +98,7 @@ LISTS: list[JsonObject] = [
 
 @older
 @pytest.mark.parametrize("schema", LISTS, ids=str)
-def test_references_still_lead_to_what_they_meant(revision: Revision, schema: JsonObject) -> None:
+def test_output_form_wrapper_rebases_references(revision: Revision, schema: JsonObject) -> None:
     plain, published = Validator(schema), shown(Output("schema", schema), revision).published
     assert published is not None
     wrapped = Validator(published)
@@ -108,6 +108,6 @@ def test_references_still_lead_to_what_they_meant(revision: Revision, schema: Js
 
 
 @all_revisions
-def test_what_is_published_unwrapped_is_the_schema_itself(revision: Revision) -> None:
+def test_output_form_unwrapped_schema_is_same_object(revision: Revision) -> None:
     assert shown(Output("schema", OBJECT), revision).published is OBJECT
     assert shown(Output(), revision).published is None

@@ -1,4 +1,4 @@
-"""JSON-RPC messages: what each body is taken for."""
+"""Decoding of JSON-RPC messages."""
 
 import json
 from typing import Any
@@ -37,7 +37,7 @@ READABLE: list[tuple[bytes, Any]] = [
 
 
 @pytest.mark.parametrize(("message", "read"), READABLE, ids=[message.decode() for message, _ in READABLE])
-def test_a_message_is_read(message: bytes, read: Any) -> None:
+def test_read_message_valid_is_read(message: bytes, read: Any) -> None:
     found = read_message(message)
     assert found == read
     assert type(found) is type(read)
@@ -82,9 +82,7 @@ UNREADABLE: list[tuple[bytes, int, str | int | None]] = [
 @pytest.mark.parametrize(
     ("message", "code", "known"), UNREADABLE, ids=[message.decode()[:60] for message, *_ in UNREADABLE]
 )
-def test_anything_else_is_refused_with_its_code_and_the_id_where_it_could_be_read(
-    message: bytes, code: int, known: str | int | None
-) -> None:
+def test_read_message_invalid_has_code_and_id(message: bytes, code: int, known: str | int | None) -> None:
     with pytest.raises(McpDecodeError) as caught:
         read_message(message)
     assert (caught.value.refusal.code, caught.value.id) == (code, known)
@@ -92,7 +90,7 @@ def test_anything_else_is_refused_with_its_code_and_the_id_where_it_could_be_rea
     assert str(caught.value) == caught.value.refusal.message
 
 
-def test_an_unknown_member_is_named_but_not_whole() -> None:
+def test_read_message_unknown_member_is_truncated() -> None:
     with pytest.raises(McpDecodeError) as caught:
         read_message(body(id=1, method="ping", **{"x" * 200: 1}))
     assert "x" * 64 in str(caught.value)

@@ -1,4 +1,4 @@
-"""Headers must say what the body says (MCP 2026-07-28)."""
+"""Headers that must repeat the body (MCP 2026-07-28)."""
 
 import base64
 from typing import Any
@@ -36,12 +36,12 @@ def refuse(sent: dict[bytes, bytes], request: JsonRpcRequest) -> str:
     return caught.value.message
 
 
-def test_headers_that_say_the_same_pass() -> None:
+def test_headers_equal_to_body_pass() -> None:
     check(headers(), call())
 
 
 @pytest.mark.parametrize("name", [b"mcp-protocol-version", b"mcp-method", b"mcp-name"])
-def test_none_may_be_missing(name: bytes) -> None:
+def test_headers_missing_is_refused(name: bytes) -> None:
     sent = headers()
     del sent[name]
     assert refuse(sent, call()) == f"the header {name.decode()} is missing"
@@ -58,60 +58,60 @@ def test_none_may_be_missing(name: bytes) -> None:
     ],
     ids=str,
 )
-def test_none_may_say_something_else(changed: Any) -> None:
+def test_headers_different_is_refused(changed: Any) -> None:
     assert "differs from the body" in refuse(headers(**changed), call())
 
 
 @pytest.mark.parametrize("name", [b" pick ", b"\tpick", wrapped("pick")])
-def test_white_space_around_and_base64_are_understood(name: bytes) -> None:
+def test_headers_whitespace_and_base64_are_decoded(name: bytes) -> None:
     check(headers(name=name), call())
 
 
-def test_a_name_beyond_ascii_comes_as_base64() -> None:
+def test_headers_non_ascii_name_needs_base64() -> None:
     check(headers(name=wrapped("wétter")), call("wétter"))
     assert "must be sent as =?base64?" in refuse(headers(name="wétter".encode()), call("wétter"))
 
 
 @pytest.mark.parametrize("name", [b"=?base64?!!?=", b"=?base64?/w==?=", b"=?base64?cGljaw?=", b"=?base64?cGljax==?="])
-def test_bad_base64_is_refused(name: bytes) -> None:
+def test_headers_invalid_base64_is_refused(name: bytes) -> None:
     assert refuse(headers(name=name), call()) == "the header mcp-name is not valid base64 of UTF-8"
 
 
 @pytest.mark.parametrize("name", [b"=?BASE64?cGljaw==?=", b"=?base64?cGljaw==?= ", b"x=?base64?cGljaw==?="])
-def test_the_marker_is_exact(name: bytes) -> None:
+def test_headers_base64_marker_is_exact(name: bytes) -> None:
     if name.endswith(b" "):
         check(headers(name=name), call())
     else:
         assert "differs from" in refuse(headers(name=name), call())
 
 
-def test_base64_is_not_understood_in_other_headers() -> None:
+def test_headers_base64_only_in_name() -> None:
     assert "differs from" in refuse(headers(method=wrapped("tools/call")), call())
 
 
 @pytest.mark.parametrize("name", [b"pi\x00ck", b"pi\nck", b"pi\x7fck"])
-def test_control_characters_are_refused(name: bytes) -> None:
+def test_headers_control_characters_are_refused(name: bytes) -> None:
     assert "characters that must be sent as =?base64?" in refuse(headers(name=name), call())
 
 
-def test_a_method_without_a_name_needs_no_name_header() -> None:
+def test_headers_method_without_name_needs_none() -> None:
     sent = {b"mcp-protocol-version": b"2026-07-28", b"mcp-method": b"tools/list"}
     check(sent, JsonRpcRequest(1, "tools/list", {"_meta": {VERSION: "2026-07-28"}}))
 
 
-def test_a_name_that_is_none_is_left_to_the_reader_of_params() -> None:
+def test_headers_non_string_name_is_ignored() -> None:
     check(headers(), call(name=3))
 
 
 @pytest.mark.parametrize("version", ["2026-07-28", "1999-01-01"])
-def test_header_and_body_agree_about_the_version_even_if_it_is_none_of_ours(version: str) -> None:
+def test_version_header_different_is_refused_for_any_version(version: str) -> None:
     check_version_header(headers(version=version.encode()), call(version=version))
     with pytest.raises(McpRefusal, match="differs from the body"):
         check_version_header(headers(version=b"2024-11-05"), call(version=version))
 
 
 @pytest.mark.parametrize("params", [{}, {"_meta": {}}, {"_meta": "x"}, {"_meta": {VERSION: 3}}], ids=str)
-def test_a_body_without_a_version_has_nothing_to_disagree_with(params: JsonObject) -> None:
+def test_version_header_without_body_version_passes(params: JsonObject) -> None:
     check_version_header({}, JsonRpcRequest(1, "tools/call", params))
 
 
@@ -143,7 +143,7 @@ EQUAL: list[tuple[Any, bytes]] = [
 
 
 @pytest.mark.parametrize(("value", "sent"), EQUAL, ids=repr)
-def test_an_argument_is_repeated(value: Any, sent: bytes) -> None:
+def test_parameter_header_equal_passes(value: Any, sent: bytes) -> None:
     check_region(value, region=sent)
 
 
@@ -171,13 +171,13 @@ DIFFERENT: list[tuple[Any, bytes]] = [
 
 
 @pytest.mark.parametrize(("value", "sent"), DIFFERENT, ids=lambda each: repr(each)[:20])
-def test_a_different_value_is_refused(value: Any, sent: bytes) -> None:
+def test_parameter_header_different_is_refused(value: Any, sent: bytes) -> None:
     with pytest.raises(McpRefusal, match="the header mcp-param-region differs from the argument") as caught:
         check_region(value, region=sent)
     assert (caught.value.code, caught.value.status) == (-32020, 400)
 
 
-def test_a_missing_header_is_refused() -> None:
+def test_parameter_header_missing_is_refused() -> None:
     with pytest.raises(McpRefusal, match="the header mcp-param-region is missing"):
         check_region("eu")
 
@@ -185,5 +185,5 @@ def test_a_missing_header_is_refused() -> None:
 @pytest.mark.parametrize(
     "arguments", [{}, {"place": {}}, {"place": {"region": None}}, {"place": None}, {"place": "x"}], ids=str
 )
-def test_a_null_or_absent_argument_has_no_header(arguments: JsonObject) -> None:
+def test_parameter_header_not_needed_for_null(arguments: JsonObject) -> None:
     check_parameter_headers({}, REGION, arguments)

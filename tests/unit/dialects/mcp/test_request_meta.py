@@ -1,4 +1,4 @@
-"""On what terms a request is made."""
+"""Revision, capabilities, log level and progress token of a request."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def refusal(meta: Any) -> McpRefusal:
     return caught.value
 
 
-def test_three_revisions_are_served() -> None:
+def test_revisions_are_three() -> None:
     assert SUPPORTED_VERSIONS == ("2026-07-28", "2025-11-25", "2025-06-18")
     assert REVISIONS == {
         "2025-06-18": REVISION_2025_06_18,
@@ -58,11 +58,11 @@ def test_three_revisions_are_served() -> None:
         ("", REVISION_2025_11_25),
     ],
 )
-def test_a_handshake_ends_in_a_revision_that_has_one(requested: str, answered: Any) -> None:
+def test_negotiate_revision_is_stateful(requested: str, answered: Any) -> None:
     assert negotiate_revision(requested) is answered
 
 
-def test_the_newest_revision_brings_its_version_along() -> None:
+def test_stateless_request_has_version() -> None:
     assert is_stateless_request(request(META))
     assert is_stateless_request(request({f"{PREFIX}protocolVersion": None}))
     assert not is_stateless_request(request({"progressToken": 1}))
@@ -70,7 +70,7 @@ def test_the_newest_revision_brings_its_version_along() -> None:
     assert not is_stateless_request(request())
 
 
-def test_terms_come_with_the_request() -> None:
+def test_request_meta_full_is_read() -> None:
     meta = {
         **META,
         f"{PREFIX}clientCapabilities": {"sampling": {}},
@@ -81,7 +81,7 @@ def test_terms_come_with_the_request() -> None:
     assert read_request_meta(request(meta)) == RequestMeta(REVISION_2026_07_28, {"sampling": {}}, "warning", "p1")
 
 
-def test_only_version_and_capabilities_are_needed() -> None:
+def test_request_meta_minimal_is_read() -> None:
     assert read_request_meta(request(META)) == RequestMeta(REVISION_2026_07_28, {}, None, None)
 
 
@@ -100,41 +100,41 @@ def test_only_version_and_capabilities_are_needed() -> None:
     ],
     ids=str,
 )
-def test_missing_terms_are_refused(meta: Any) -> None:
+def test_request_meta_missing_is_refused(meta: Any) -> None:
     error = refusal(meta)
     assert (error.code, error.status) == (-32602, 400)
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2024-11-05", "", "x" * 100])
-def test_another_version_is_refused_and_ours_are_named(version: str) -> None:
+def test_request_meta_unsupported_version_lists_supported(version: str) -> None:
     error = refusal({**META, f"{PREFIX}protocolVersion": version})
     assert (error.code, error.status) == (-32022, 400)
     assert error.data == {"supported": list(SUPPORTED_VERSIONS), "requested": version[:32]}
 
 
 @pytest.mark.parametrize("level", LOG_LEVELS)
-def test_the_eight_levels(level: str) -> None:
+def test_log_level_valid_is_read(level: str) -> None:
     assert read_log_level(level) == level
 
 
 @pytest.mark.parametrize("level", ["", "WARNING", "trace", 3, None, ["info"]])
-def test_any_other_level_is_refused(level: Any) -> None:
+def test_log_level_invalid_is_refused(level: Any) -> None:
     with pytest.raises(McpRefusal, match="the log level must be one of debug, info"):
         read_log_level(level)
 
 
 @pytest.mark.parametrize("token", [0, 7, "", "p1", 2**60])
-def test_a_progress_token_is_a_string_or_an_integer(token: Any) -> None:
+def test_progress_token_valid_is_read(token: Any) -> None:
     assert read_progress_token(request({"progressToken": token})) == token
 
 
 @pytest.mark.parametrize("meta", [None, {}, {"progressToken": None}, "text"])
-def test_there_may_be_no_token(meta: Any) -> None:
+def test_progress_token_may_be_absent(meta: Any) -> None:
     assert read_progress_token(request(meta)) is None
 
 
 @pytest.mark.parametrize("token", [1.5, True, [], {}])
-def test_any_other_token_is_refused(token: Any) -> None:
+def test_progress_token_invalid_is_refused(token: Any) -> None:
     with pytest.raises(McpRefusal, match="progressToken must be a string or a whole number"):
         read_progress_token(request({"progressToken": token}))
 
@@ -159,5 +159,5 @@ def test_any_other_token_is_refused(token: Any) -> None:
     ],
     ids=str,
 )
-def test_what_a_client_can_do_is_what_it_declared(capabilities: Any, feature: str, able: bool) -> None:
+def test_supports_declared_capabilities_only(capabilities: Any, feature: str, able: bool) -> None:
     assert RequestMeta(REVISION_2026_07_28, capabilities).supports(feature) is able

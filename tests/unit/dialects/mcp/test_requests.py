@@ -1,4 +1,4 @@
-"""From a request to the ask it stands for."""
+"""Params of MCP requests."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def request(**params: Any) -> JsonRpcRequest:
     return JsonRpcRequest(1, "any", params)
 
 
-def test_initialize() -> None:
+def test_read_initialize_valid_is_read() -> None:
     assert read_initialize(request(protocolVersion="2025-06-18", capabilities={"roots": {}})) == InitializeParams(
         REVISION_2025_06_18, {"roots": {}}
     )
@@ -39,7 +39,7 @@ def test_initialize() -> None:
     ],
     ids=str,
 )
-def test_a_bad_initialize(params: dict[str, Any]) -> None:
+def test_read_initialize_invalid_is_refused(params: dict[str, Any]) -> None:
     with pytest.raises(McpRefusal) as caught:
         read_initialize(request(**params))
     assert caught.value.code == -32602
@@ -59,18 +59,18 @@ def test_a_bad_initialize(params: dict[str, Any]) -> None:
     ],
     ids=str,
 )
-def test_list(params: dict[str, Any], ask: ListToolsParams) -> None:
+def test_read_list_valid_is_read(params: dict[str, Any], ask: ListToolsParams) -> None:
     assert read_list(request(**params)) == ask
 
 
 @pytest.mark.parametrize("cursor", [1, [], {}, True])
-def test_a_bad_cursor(cursor: Any) -> None:
+def test_read_list_invalid_cursor_is_refused(cursor: Any) -> None:
     with pytest.raises(McpRefusal, match="cursor must be a string"):
         read_list(request(cursor=cursor))
 
 
 @pytest.mark.parametrize("wish", [None, "", "ALL", "newest", True, 1, ["all"], {"all": True}])
-def test_a_wish_for_versions_that_nobody_knows(wish: Any) -> None:
+def test_read_list_unknown_versions_value_is_refused(wish: Any) -> None:
     told = r'params\._meta\["dev\.toolhall/versions"\] must be "all"; leave it out'
     with pytest.raises(McpRefusal, match=told) as caught:
         read_list(request(_meta={VERSIONS_KEY: wish}))
@@ -87,7 +87,7 @@ def test_a_wish_for_versions_that_nobody_knows(wish: Any) -> None:
     ],
     ids=str,
 )
-def test_call(params: dict[str, Any], arguments: dict[str, Any]) -> None:
+def test_read_call_valid_is_read(params: dict[str, Any], arguments: dict[str, Any]) -> None:
     assert read_call(request(**params), "mcp@2026-07-28", 99) == CallTool("pick", arguments, "mcp@2026-07-28", 99)
 
 
@@ -103,7 +103,7 @@ def test_call(params: dict[str, Any], arguments: dict[str, Any]) -> None:
     ],
     ids=str,
 )
-def test_a_bad_call(params: dict[str, Any], told: str) -> None:
+def test_read_call_invalid_is_refused(params: dict[str, Any], told: str) -> None:
     with pytest.raises(McpRefusal, match=told) as caught:
         read_call(request(**params), "mcp", 1)
     assert (caught.value.code, caught.value.status) == (-32602, 200)

@@ -1,4 +1,4 @@
-"""Answers as MCP bytes: golden documents for every revision."""
+"""MCP responses as bytes: expected documents for every revision."""
 
 import json
 from typing import Any
@@ -45,7 +45,7 @@ def result_of(wire: WireResponse, request_id: str | int = 1) -> Any:
 
 
 @older
-def test_initialized(revision: Revision) -> None:
+def test_initialize_result_by_revision(revision: Revision) -> None:
     assert result_of(McpEncoder(SERVER, revision).initialize_result("a"), "a") == {
         "protocolVersion": revision.name,
         "capabilities": {"tools": {"listChanged": True}, "logging": {}},
@@ -54,13 +54,13 @@ def test_initialized(revision: Revision) -> None:
     }
 
 
-def test_a_hall_may_say_little_of_itself() -> None:
+def test_initialize_result_without_instructions() -> None:
     found = result_of(McpEncoder(ServerInfo(name="hall", version="1"), REVISION_2025_11_25).initialize_result(1))
     assert found["serverInfo"] == {"name": "hall", "version": "1"}
     assert "instructions" not in found
 
 
-def test_discovered() -> None:
+def test_discover_result_lists_versions() -> None:
     assert result_of(McpEncoder(SERVER, REVISION_2026_07_28).discover_result(1)) == {
         "supportedVersions": ["2026-07-28", "2025-11-25", "2025-06-18"],
         "capabilities": {"tools": {"listChanged": True}, "logging": {}},
@@ -72,7 +72,7 @@ def test_discovered() -> None:
 
 
 @every_revision
-def test_a_page(revision: Revision) -> None:
+def test_list_result_with_cursor(revision: Revision) -> None:
     page = ToolPage((tool_named("a"), tool_named("b")), "more", shared=True)
     found = result_of(McpEncoder(SERVER, revision).list_result(7, page), 7)
     assert [tool["name"] for tool in found.pop("tools")] == ["a", "b"]
@@ -80,12 +80,12 @@ def test_a_page(revision: Revision) -> None:
     assert found == {"nextCursor": "more", **caching, **usual(revision)}
 
 
-def test_the_last_page_has_no_cursor_and_a_private_page_says_so() -> None:
+def test_list_result_last_and_private_page() -> None:
     found = result_of(McpEncoder(SERVER, REVISION_2026_07_28).list_result(1, ToolPage((), None, shared=False)))
     assert found == {"tools": [], "ttlMs": 2_000, "cacheScope": "private", **COMPLETE}
 
 
-def test_a_page_is_encoded_once_for_each_revision() -> None:
+def test_list_result_is_encoded_once_per_revision() -> None:
     page = ToolPage((tool_named("a"),), None, shared=True)
     for revision in REVISIONS.values():
         McpEncoder(SERVER, revision).list_result(1, page)
@@ -105,7 +105,7 @@ ARRAY = Output("schema", {"type": "array"})
 
 
 @every_revision
-def test_an_object_is_structured_and_repeated_as_text(revision: Revision) -> None:
+def test_call_result_object_is_structured_and_text(revision: Revision) -> None:
     assert finished(Result(b'{"a":"\\u00e9"}'), revision, OBJECT) == {
         "content": [{"type": "text", "text": '{"a":"\\u00e9"}'}],
         "structuredContent": {"a": "é"},
@@ -113,14 +113,14 @@ def test_an_object_is_structured_and_repeated_as_text(revision: Revision) -> Non
     }
 
 
-def test_any_value_is_structured_in_the_newest_revision() -> None:
+def test_call_result_any_value_is_structured_in_newest_revision() -> None:
     for encoded in (b"[1]", b"3", b"null", b'"text"'):
         found = finished(Result(encoded), REVISION_2026_07_28, ARRAY)
         assert found["structuredContent"] == json.loads(encoded)
 
 
 @older
-def test_older_revisions_get_it_wrapped_where_the_schema_is(revision: Revision) -> None:
+def test_call_result_older_revisions_wrap_with_schema(revision: Revision) -> None:
     assert finished(Result(b"[1]"), revision, ARRAY) == {
         "content": [{"type": "text", "text": "[1]"}],
         "structuredContent": {"result": [1]},
@@ -129,24 +129,24 @@ def test_older_revisions_get_it_wrapped_where_the_schema_is(revision: Revision) 
 
 
 @older
-def test_older_revisions_get_no_structure_that_is_no_object(revision: Revision) -> None:
+def test_call_result_older_revisions_omit_non_objects(revision: Revision) -> None:
     assert finished(Result(b"[1]"), revision) == {"content": [{"type": "text", "text": "[1]"}]}
     assert finished(Result(b'{"a":1}'), revision)["structuredContent"] == {"a": 1}
 
 
 @every_revision
-def test_plain_text_is_said_once(revision: Revision) -> None:
+def test_call_result_plain_text_is_one_block(revision: Revision) -> None:
     found = finished(Result(b'"hi \\"you\\""', text='hi "you"'), revision, Output("schema", {"type": "string"}))
     assert found == {"content": [{"type": "text", "text": 'hi "you"'}], **usual(revision)}
 
 
 @every_revision
-def test_nothing_is_an_empty_list(revision: Revision) -> None:
+def test_call_result_nothing_is_empty_content(revision: Revision) -> None:
     assert finished(Result(None), revision, Output("none")) == {"content": [], **usual(revision)}
 
 
 @every_revision
-def test_blocks_value_meta_and_error_together(revision: Revision) -> None:
+def test_call_result_content_value_meta_and_error(revision: Revision) -> None:
     result = Result(b'{"a":1}', (Text("one"), Image(b"x")), meta={"k": "v"}, is_error=True)
     meta = {"k": "v", **MODERN_META} if revision.stateless else {"k": "v"}
     assert finished(result, revision, OBJECT) == {
@@ -160,7 +160,7 @@ def test_blocks_value_meta_and_error_together(revision: Revision) -> None:
 
 @every_revision
 @pytest.mark.parametrize("request_id", [0, -1, 2**53 + 1, "", 'qu"ote\\', "ü"])
-def test_the_id_is_echoed_exactly(revision: Revision, request_id: str | int) -> None:
+def test_call_result_id_is_unchanged(revision: Revision, request_id: str | int) -> None:
     writer = McpEncoder(SERVER, revision)
     answer = CompletedCall(tool_named("pick"), Result(b'{"a":1}'))
     for wire in (
@@ -174,7 +174,7 @@ def test_the_id_is_echoed_exactly(revision: Revision, request_id: str | int) -> 
         assert type(message["id"]) is type(request_id)
 
 
-def test_the_quick_way_and_the_long_way_write_the_same() -> None:
+def test_call_result_fast_path_equals_slow_path() -> None:
     """A plain value is put together from bytes; with meta it is encoded as a whole."""
     for revision in REVISIONS.values():
         quick = finished(Result(b'{"a":[1,"x"]}'), revision, OBJECT)
@@ -183,7 +183,7 @@ def test_the_quick_way_and_the_long_way_write_the_same() -> None:
         assert quick == (long if revision.stateless else {key: part for key, part in long.items() if key != "_meta"})
 
 
-def test_questions() -> None:
+def test_input_required_has_requests_and_state() -> None:
     found = result_of(
         McpEncoder(SERVER, REVISION_2026_07_28).input_required(1, InputRequired({"where": Roots()}), "sealed")
     )
@@ -196,7 +196,7 @@ def test_questions() -> None:
 
 
 @every_revision
-def test_an_error_that_the_model_reads(revision: Revision) -> None:
+def test_error_for_the_model_is_a_result(revision: Revision) -> None:
     found = result_of(McpEncoder(SERVER, revision).error(1, Denied("not yours")))
     meta = {"dev.toolhall/refused": "Denied", **(MODERN_META if revision.stateless else {})}
     assert found == {
@@ -214,7 +214,7 @@ def error_of(wire: WireResponse) -> Any:
 
 
 @every_revision
-def test_an_error_of_the_protocol(revision: Revision) -> None:
+def test_error_of_the_protocol_is_json_rpc(revision: Revision) -> None:
     wire = McpEncoder(SERVER, revision).error(1, Limited(2.5))
     assert error_of(wire) == {
         "code": 42900,
@@ -225,7 +225,7 @@ def test_an_error_of_the_protocol(revision: Revision) -> None:
 
 
 @every_revision
-def test_a_missing_capability_has_a_code_only_in_the_newest_revision(revision: Revision) -> None:
+def test_error_missing_capability_code_only_in_newest_revision(revision: Revision) -> None:
     wire = McpEncoder(SERVER, revision).error(1, Unsupported("roots"))
     if revision.stateless:
         assert error_of(wire)["code"] == -32021
@@ -235,13 +235,13 @@ def test_a_missing_capability_has_a_code_only_in_the_newest_revision(revision: R
 
 
 @pytest.mark.parametrize("error", [invalid_params("no"), method_not_found("x"), Broken(), ToolFailed("no")], ids=repr)
-def test_an_error_without_a_known_id_has_none(error: ToolhallError) -> None:
+def test_error_without_id_omits_it(error: ToolhallError) -> None:
     message = json.loads(write_error(None, error).body)
     assert set(message) == {"jsonrpc", "error"}
     assert set(message["error"]) == {"code", "message"}
 
 
-def test_a_notice() -> None:
+def test_notification_is_json_rpc() -> None:
     assert json.loads(McpEncoder(SERVER, REVISION_2025_06_18).notification("x/y", {"a": 1})) == {
         "jsonrpc": "2.0",
         "method": "x/y",
@@ -249,7 +249,7 @@ def test_a_notice() -> None:
     }
 
 
-def test_a_changed_list() -> None:
+def test_tools_list_changed_with_subscription() -> None:
     assert json.loads(McpEncoder(SERVER, REVISION_2025_06_18).tools_list_changed()) == {
         "jsonrpc": "2.0",
         "method": "notifications/tools/list_changed",
@@ -261,7 +261,7 @@ def test_a_changed_list() -> None:
 
 
 @every_revision
-def test_no_message_holds_a_newline(revision: Revision) -> None:
+def test_messages_never_contain_newlines(revision: Revision) -> None:
     """L-6: over stdio a message is one line."""
     result = Result(b'{"a":"x\\ny"}', (Text("line\nline\r\n\u2028"),), meta={"k": "a\nb"})
     assert b"\n" not in McpEncoder(SERVER, revision).call_result(1, CompletedCall(tool_named("pick"), result)).body

@@ -1,4 +1,4 @@
-"""What each model API accepts, written down apart from what writes for it."""
+"""Independent checks of what each model API accepts."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Tools that show what model APIs cannot say, and real definitions where there are some."""
+"""Sample tools with features that model APIs cannot express, and corpora if they are available."""
 
 import json
 from functools import cache

@@ -9,7 +9,7 @@ from toolhall.dialects.model_apis import anthropic
 from toolhall.model.tool import Tool
 
 
-def test_a_definition() -> None:
+def test_anthropic_definition() -> None:
     written = anthropic.write((FORECAST, MOVE))
     assert written.documents == [
         {
@@ -25,7 +25,7 @@ def test_a_definition() -> None:
     }  # fmt: skip
 
 
-def test_a_tool_without_parameters() -> None:
+def test_anthropic_tool_without_parameters() -> None:
     (document,) = anthropic.write((NOTHING,)).documents
     assert document == {
         "name": "System_get_timestamp",
@@ -33,7 +33,7 @@ def test_a_tool_without_parameters() -> None:
     }
 
 
-def test_recursion_is_cut() -> None:
+def test_anthropic_recursion_is_cut() -> None:
     written = anthropic.write((TREE,))
     tree = written.documents[0]["input_schema"]["properties"]["tree"]
     assert tree["properties"]["branches"] == {"type": "array", "items": {"type": "object"}}
@@ -41,13 +41,13 @@ def test_recursion_is_cut() -> None:
     assert written.losses == [Loss(place, "anthropic gets no references; this one is not followed")]
 
 
-def test_alternatives_at_the_top_level_become_one_object() -> None:
+def test_anthropic_root_alternatives_become_one_object() -> None:
     (document,) = anthropic.write((FIND,)).documents
     assert document["input_schema"]["required"] == ["by"]
     assert document["description"].endswith("Give exactly one of these: by and id, or by and mail.")
 
 
-def test_members_with_names_that_are_refused_are_told() -> None:
+def test_anthropic_refused_member_names_are_described() -> None:
     members = {"filter[id]": {"type": "string"}, "ok.name": {"type": "object", "properties": {"$in": {}}}}
     schema = {"type": "object", "properties": members, "required": ["filter[id]"], "additionalProperties": False}
     written = anthropic.write((tool(schema),))
@@ -62,13 +62,13 @@ def test_members_with_names_that_are_refused_are_told() -> None:
 
 
 @pytest.mark.parametrize("of", SAMPLES, ids=lambda of: of.name)
-def test_samples_are_accepted(of: Tool) -> None:
+def test_anthropic_accepts_samples(of: Tool) -> None:
     written = anthropic.write((of,))
     check_anthropic(written.documents[0]["input_schema"])
     check_losses(of, written.losses)
 
 
-def test_real_definitions_are_accepted() -> None:
+def test_anthropic_accepts_corpora() -> None:
     for of in corpora() or pytest.skip("no corpora here"):
         (document,) = (written := anthropic.write((of,))).documents
         assert NAME.fullmatch(document["name"])

@@ -1,4 +1,4 @@
-"""Names for model APIs: changed once, listed with the original, and found again."""
+"""Function names for model APIs: changed deterministically, listed as losses, and mapped back."""
 
 from typing import Any
 
@@ -23,7 +23,9 @@ def definition(name: str, dialect: str) -> dict[str, Any]:
 @pytest.mark.parametrize("target", [name for name in WRITE_ONLY_CATALOGS if name != "openapi"])
 @pytest.mark.parametrize("dialect", ["mcp", "function"])
 @pytest.mark.parametrize(("name", "expected"), NAMES)
-def test_a_changed_name_is_listed_with_the_original(target: str, dialect: str, name: str, expected: str | None) -> None:
+def test_function_name_changed_is_a_loss_with_original(
+    target: str, dialect: str, name: str, expected: str | None
+) -> None:
     parts = converted([definition(name, dialect)], target)
     (document,) = documents(parts)
     written = document.get("function", document)["name"]
@@ -32,7 +34,7 @@ def test_a_changed_name_is_listed_with_the_original(target: str, dialect: str, n
     assert loss.reason.endswith(f"written as {written} for {name!r}")
 
 
-def test_a_capability_whose_published_name_had_to_change() -> None:
+def test_function_name_of_renamed_capability() -> None:
     document = {
         "id": "天気",
         "name": "Weather",
@@ -47,13 +49,13 @@ def test_a_capability_whose_published_name_had_to_change() -> None:
     assert [reason.rpartition(" for ")[2] for reason in named] == ["'天気_now'", "'天気_plain'"]
 
 
-def test_names_are_hashed_once() -> None:
+def test_function_name_is_hashed_once() -> None:
     whole = "天" * 40 + "_" + "気" * 40
     assert published_name("天" * 40, "気" * 40).count("_") == 55 + 1
     assert published_name("天" * 40, "気" * 40) == published_name(whole, whole)
 
 
-def test_a_written_name_leads_back_to_its_tool() -> None:
+def test_tools_by_name_finds_tool() -> None:
     mcp = readable_catalog("mcp")
     tools = tuple(mcp.read(definition(name, "mcp"))[0] for name, _ in (*NAMES, ("plain", None), ("plain", None)))
     found = tools_by_name(tools)

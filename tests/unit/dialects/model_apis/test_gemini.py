@@ -29,7 +29,7 @@ def made(part: Json) -> JsonObject:
     return result
 
 
-def test_a_declaration() -> None:
+def test_gemini_declaration() -> None:
     (document,) = gemini.write((FORECAST,)).documents
     assert document == {
         "name": "Weather_forecast",
@@ -46,7 +46,7 @@ def test_a_declaration() -> None:
     }
 
 
-def test_everything_that_differs() -> None:
+def test_gemini_losses_are_complete() -> None:
     written = gemini.write((MOVE,))
     assert written.documents[0]["parameters"]["properties"] == {
         "to": {"type": "string", "nullable": True, "title": "To", "description": "Format: uri."},
@@ -71,24 +71,24 @@ def test_everything_that_differs() -> None:
     ]
 
 
-def test_a_tool_without_parameters_has_none() -> None:
+def test_gemini_tool_without_parameters() -> None:
     written = gemini.write((NOTHING,))
     assert written.documents == [{"name": "System_get_timestamp", "description": "System_get_timestamp"}]
     assert [loss.path for loss in written.losses] == ["/outputSchema"]
 
 
-def test_a_tool_that_takes_anything_says_so() -> None:
+def test_gemini_open_object_has_parameters() -> None:
     (document,) = gemini.write((tool({"type": "object", "additionalProperties": True}),)).documents
     assert document["parameters"] == {"type": "object"}
 
 
-def test_recursion_is_cut() -> None:
+def test_gemini_recursion_is_cut() -> None:
     (document,) = gemini.write((TREE,)).documents
     tree = document["parameters"]["properties"]["tree"]
     assert tree["properties"]["branches"] == {"type": "array", "items": {"type": "object"}}
 
 
-def test_alternatives_at_the_top_level_become_one_object() -> None:
+def test_gemini_root_alternatives_become_one_object() -> None:
     (document,) = gemini.write((FIND,)).documents
     assert document["parameters"]["properties"]["by"] == {"type": "string", "enum": ["id", "mail"]}
     assert document["description"].endswith("Give exactly one of these: by and id, or by and mail.")
@@ -129,13 +129,13 @@ def test_alternatives_at_the_top_level_become_one_object() -> None:
          {"type": "string", "description": 'Examples: "a", "b". Deprecated.'}),
     ],
 )  # fmt: skip
-def test_what_gemini_gets(part: JsonObject, expected: JsonObject) -> None:
+def test_gemini_schema_by_keyword(part: JsonObject, expected: JsonObject) -> None:
     found = made(part)
     check_gemini(found)
     assert found == expected
 
 
-def test_names_start_with_a_letter() -> None:
+def test_gemini_names_start_with_a_letter() -> None:
     written = gemini.write((tool({}, "1st"), tool({}, "-x"), tool({}, "a.b"), tool({}, "ok-1")))
     names = [document["name"] for document in written.documents]
     assert all(GEMINI_NAME.fullmatch(name) and "." not in name for name in names)
@@ -148,7 +148,7 @@ many = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, H
 
 @many
 @given(st.data(), roots() | closed_choices())
-def test_accepts_what_was_accepted(data: st.DataObject, schema: JsonObject) -> None:
+def test_gemini_schema_accepts_what_the_original_does(data: st.DataObject, schema: JsonObject) -> None:
     """But for lists right inside lists that may hold anything: Gemini cannot say that."""
     written = gemini.write((tool(schema),))
     parameters = written.documents[0].get("parameters", {"type": "object"})
@@ -166,13 +166,13 @@ def lists_in_lists(value: Json) -> bool:
 
 
 @pytest.mark.parametrize("of", SAMPLES, ids=lambda of: of.name)
-def test_samples_are_accepted(of: Tool) -> None:
+def test_gemini_accepts_samples(of: Tool) -> None:
     written = gemini.write((of,))
     check_gemini(written.documents[0].get("parameters", {"type": "object"}))
     check_losses(of, written.losses)
 
 
-def test_real_definitions_are_accepted() -> None:
+def test_gemini_accepts_corpora() -> None:
     for of in corpora() or pytest.skip("no corpora here"):
         (document,) = (written := gemini.write((of,))).documents
         assert GEMINI_NAME.fullmatch(document["name"])

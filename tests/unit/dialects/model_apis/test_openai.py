@@ -19,7 +19,7 @@ def function(of: Tool) -> JsonObject:
     return result
 
 
-def test_chat_completions() -> None:
+def test_openai_chat_definition() -> None:
     assert CHAT.write((FORECAST,)).documents == [
         {
             "type": "function",
@@ -32,7 +32,7 @@ def test_chat_completions() -> None:
     ]
 
 
-def test_responses_say_that_they_are_not_strict() -> None:
+def test_openai_responses_definition_is_not_strict() -> None:
     (document,) = RESPONSES.write((FORECAST,)).documents
     assert document == {
         "type": "function",
@@ -43,7 +43,7 @@ def test_responses_say_that_they_are_not_strict() -> None:
     }
 
 
-def test_what_a_function_cannot_say_is_listed() -> None:
+def test_openai_inexpressible_members_are_losses() -> None:
     assert [loss.path for loss in CHAT.write((FORECAST,)).losses] == [
         "/title", "/outputSchema", "/annotations", "/icons", "/level", "/requirements", "/_meta", "/tags",
         "/toolkit/description", "/version",
@@ -51,17 +51,17 @@ def test_what_a_function_cannot_say_is_listed() -> None:
     assert CHAT.write((MOVE,)).losses == []
 
 
-def test_losses_of_several_tools_point_into_the_list() -> None:
+def test_openai_several_tools_prefix_losses() -> None:
     assert CHAT.write((MOVE, NOTHING)).losses == [
         Loss("/1/outputSchema", "openai does not describe what a tool returns")
     ]
 
 
-def test_lists_say_what_their_items_are() -> None:
+def test_openai_arrays_have_items() -> None:
     assert function(MOVE)["parameters"]["properties"]["parts"] == {"type": "array", "items": {}}
 
 
-def test_recursion_stays_a_reference() -> None:
+def test_openai_recursion_is_kept() -> None:
     parameters = function(TREE)["parameters"]
     tree = parameters["$defs"]["Tree"]
     assert tree["properties"] == {
@@ -71,7 +71,7 @@ def test_recursion_stays_a_reference() -> None:
     assert parameters["properties"]["tree"] == {**tree, "description": "The whole tree."}
 
 
-def test_alternatives_at_the_top_level_become_one_object() -> None:
+def test_openai_root_alternatives_become_one_object() -> None:
     written = CHAT.write((FIND,))
     found = written.documents[0]["function"]
     assert found["description"] == "Find a person.\n\nGive exactly one of these: by and id, or by and mail."
@@ -103,11 +103,11 @@ def test_alternatives_at_the_top_level_become_one_object() -> None:
          {"type": "object", "properties": {"a": {}}, "additionalProperties": False}),
     ],
 )  # fmt: skip
-def test_the_root_is_one_plain_object(root: JsonObject, expected: JsonObject) -> None:
+def test_openai_root_is_one_object(root: JsonObject, expected: JsonObject) -> None:
     assert function(tool(root))["parameters"] == expected
 
 
-def test_old_drafts_are_renewed() -> None:
+def test_openai_older_drafts_are_upgraded() -> None:
     written = CHAT.write((OLD,))
     assert written.documents[0]["function"]["parameters"] == {
         "type": "object",
@@ -124,7 +124,7 @@ def test_old_drafts_are_renewed() -> None:
     assert written.losses == [Loss("/inputSchema/$schema", "written in JSON Schema 2020-12")]
 
 
-def test_a_tool_without_description_shows_its_title() -> None:
+def test_openai_title_replaces_missing_description() -> None:
     titled = msgspec.structs.replace(NOTHING, title="The time")
     assert function(titled)["description"] == "The time"
     assert "description" not in function(NOTHING)
@@ -135,7 +135,7 @@ def named(*names: str) -> list[str]:
     return [document["function"]["name"] for document in written.documents]
 
 
-def test_names_are_shortened_always_in_the_same_way() -> None:
+def test_openai_long_names_are_shortened_deterministically() -> None:
     long, dotted = "x" * 65, "math.sum"
     shortened, plain = named(long, dotted)
     assert shortened.startswith("x" * 55 + "_")
@@ -147,13 +147,13 @@ def test_names_are_shortened_always_in_the_same_way() -> None:
     assert all(NAME.fullmatch(each) for each in named("ü", "", "-", "a" * 64, long, dotted))
 
 
-def test_a_changed_name_is_a_loss() -> None:
+def test_openai_changed_name_is_a_loss() -> None:
     written = CHAT.write((tool({}, "math.sum"),))
     assert [loss.path for loss in written.losses] == ["/name"]
     assert written.documents[0]["function"]["name"] in written.losses[0].reason
 
 
-def test_no_two_functions_share_a_name() -> None:
+def test_openai_names_are_unique() -> None:
     versions = [Tool(id=ToolId("K", "t", version), name="K_t", input={}) for version in ("1.0.0", "2.0.0", "2.0.0")]
     names = [document["function"]["name"] for document in CHAT.write(tuple(versions)).documents]
     assert names[0] == "K_t"
@@ -161,12 +161,12 @@ def test_no_two_functions_share_a_name() -> None:
 
 
 @pytest.mark.parametrize("of", SAMPLES, ids=lambda of: of.name)
-def test_samples_are_accepted(of: Tool) -> None:
+def test_openai_accepts_samples(of: Tool) -> None:
     check_openai(function(of)["parameters"])
     check_losses(of, CHAT.write((of,)).losses)
 
 
-def test_real_definitions_are_accepted() -> None:
+def test_openai_accepts_corpora() -> None:
     for of in corpora() or pytest.skip("no corpora here"):
         (document,) = (written := RESPONSES.write((of,))).documents
         assert NAME.fullmatch(document["name"])

@@ -1,4 +1,4 @@
-"""OpenAI's strict functions: the same arguments as before, or a refusal with every reason."""
+"""OpenAI's strict functions: exactly the same calls, or a refusal with every reason."""
 
 import copy
 
@@ -32,7 +32,7 @@ def refusal(schema: JsonObject) -> list[tuple[str, str]]:
     return [(finding.path.removeprefix("/inputSchema"), finding.rule) for finding in caught.value.findings]
 
 
-def test_both_shapes() -> None:
+def test_strict_definition_for_both_apis() -> None:
     parameters = TREE.input
     function: JsonObject = {"name": "plant", "description": "Plant a tree.", "strict": True}
     tree = {**parameters["$defs"]["Tree"]}
@@ -47,12 +47,12 @@ def test_both_shapes() -> None:
     assert STRICT.write((TREE,)).losses == []
 
 
-def test_a_tool_without_parameters_is_strict() -> None:
+def test_strict_tool_without_parameters() -> None:
     (document,) = STRICT.write((NOTHING,)).documents
     assert document["function"]["parameters"] == closed({})
 
 
-def test_what_the_hall_still_checks_is_a_loss_and_no_refusal() -> None:
+def test_strict_unsupported_keyword_is_a_loss() -> None:
     written = STRICT.write((FORECAST,))
     left_out = "strict mode wants a value for every member: null stands for leaving this one out"
     members = written.documents[0]["function"]["parameters"]["properties"]
@@ -66,7 +66,7 @@ def test_what_the_hall_still_checks_is_a_loss_and_no_refusal() -> None:
     assert any(loss.path == "/inputSchema/properties/city/minLength" for loss in written.losses)
 
 
-def test_all_reasons_are_given_at_once() -> None:
+def test_strict_refusal_has_all_reasons() -> None:
     schema = closed({"a": {}, "b": {"type": "object"}, "c": {"type": "string", "enum": [[]]}}, "a", "d")
     assert refusal(schema) == [
         ("/properties/a", "openai/strict"),
@@ -76,14 +76,14 @@ def test_all_reasons_are_given_at_once() -> None:
     ]
 
 
-def test_a_tuple_is_refused_as_one() -> None:
+def test_strict_tuple_is_refused_once() -> None:
     pair = {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "minItems": 2, "maxItems": 2}
     with pytest.raises(NotStrict, match="strict mode has no tuples; use an object or a list") as caught:
         strict_parameters(closed({"a": pair}, "a"))
     assert "any type" not in str(caught.value)
 
 
-def test_of_several_tools_every_refused_one_is_named() -> None:
+def test_strict_refusal_names_every_tool() -> None:
     with pytest.raises(NotStrict) as caught:
         STRICT.write((NOTHING, tool({"type": "object"}), tool({"anyOf": [{}]})))
     assert {finding.path for finding in caught.value.findings} == {
@@ -93,7 +93,7 @@ def test_of_several_tools_every_refused_one_is_named() -> None:
     }
 
 
-def test_what_may_be_left_out_becomes_null_if_null_was_accepted() -> None:
+def test_strict_optional_nullable_member_keeps_null() -> None:
     schema = closed({"a": {"type": ["string", "null"]}, "b": {"anyOf": [{"type": "integer"}, {"type": "null"}]}})
     result = strict_parameters(schema)
     assert result.schema == {**schema, "required": ["a", "b"]}
@@ -113,7 +113,7 @@ def test_what_may_be_left_out_becomes_null_if_null_was_accepted() -> None:
         ({"type": "integer", "default": 3}, {"type": ["integer", "null"], "description": "Default: 3."}),
     ],
 )  # fmt: skip
-def test_what_may_be_left_out_may_be_null_instead(part: JsonObject, made: JsonObject) -> None:
+def test_strict_optional_member_becomes_nullable(part: JsonObject, made: JsonObject) -> None:
     schema = closed({"a": part})
     assert strict_parameters(schema).schema["properties"]["a"] == made
     assert drop_refused_nulls({"a": None}, Validator(schema), 10) == {}
@@ -134,7 +134,7 @@ def test_what_may_be_left_out_may_be_null_instead(part: JsonObject, made: JsonOb
         (closed({"a": {"type": "string"}}), {"b": None, "a": 3}, {"a": 3}),
     ],
 )  # fmt: skip
-def test_the_arguments_of_a_strict_call(schema: JsonObject, sent: JsonObject, meant: JsonObject) -> None:
+def test_strict_arguments_refused_nulls_are_dropped(schema: JsonObject, sent: JsonObject, meant: JsonObject) -> None:
     before = copy.deepcopy(sent)
     assert drop_refused_nulls(sent, Validator(schema), 100) == meant
     assert sent == before, "what was sent is not changed"
@@ -158,7 +158,7 @@ def test_the_arguments_of_a_strict_call(schema: JsonObject, sent: JsonObject, me
          {"type": "string", "description": "D. Format: uri. Default: x."}),
     ],
 )  # fmt: skip
-def test_the_same_in_other_words(part: JsonObject, made: JsonObject) -> None:
+def test_strict_equivalent_schema_is_written(part: JsonObject, made: JsonObject) -> None:
     assert strict(part) == made
 
 
@@ -178,7 +178,7 @@ def test_the_same_in_other_words(part: JsonObject, made: JsonObject) -> None:
         ({"$ref": "https://example.com"}, "", ""),
     ],
 )  # fmt: skip
-def test_what_strict_mode_cannot_say_is_refused(part: JsonObject, path: str, keyword: str) -> None:
+def test_strict_inexpressible_schema_is_refused(part: JsonObject, path: str, keyword: str) -> None:
     rule = f"openai/strict-{keyword}" if keyword else "openai/strict"
     assert (f"/properties/a{path}", rule) in refusal(closed({"a": part}, "a"))
 
@@ -200,7 +200,7 @@ def test_what_strict_mode_cannot_say_is_refused(part: JsonObject, path: str, key
          closed({"b": {"type": "null"}}, "b"), ""),
     ],
 )  # fmt: skip
-def test_what_strict_mode_cannot_check_is_left_out_and_told(part: JsonObject, made: JsonObject, lost: str) -> None:
+def test_strict_unchecked_keyword_is_described(part: JsonObject, made: JsonObject, lost: str) -> None:
     result = strict_parameters(closed({"a": part}, "a"))
     found = result.schema["properties"]["a"]
     assert {key: found[key] for key in found if key != "description" or key in made} == made
@@ -208,18 +208,18 @@ def test_what_strict_mode_cannot_check_is_left_out_and_told(part: JsonObject, ma
 
 
 @pytest.mark.parametrize("key", ["anyOf", "oneOf"])
-def test_alternatives_at_the_top_level_are_refused(key: str) -> None:
+def test_strict_root_alternatives_are_refused(key: str) -> None:
     assert refusal({**closed({}), key: [{"required": ["a"]}]}) == [(f"/{key}", f"openai/strict-{key}")]
 
 
-def test_recursion_is_kept_and_nothing_stands_beside_a_reference() -> None:
+def test_strict_reference_has_no_siblings() -> None:
     node = closed({"next": {"anyOf": [{"$ref": "#", "description": "The next."}, {"type": "null"}]}}, "next")
     assert strict_parameters(node).schema["properties"]["next"] == {
         "anyOf": [{"anyOf": [{"$ref": "#"}], "description": "The next."}, {"type": "null"}]
     }
 
 
-def test_recursion_may_end_with_null() -> None:
+def test_strict_recursion_may_end_with_null() -> None:
     node = closed({"next": {"oneOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}]}})
     schema = {**closed({"head": {"$ref": "#/$defs/Node"}}, "head"), "$defs": {"Node": node}}
     made = strict_parameters(schema).schema
@@ -227,7 +227,7 @@ def test_recursion_may_end_with_null() -> None:
     check_strict(made)
 
 
-def test_defaults_go_into_the_description() -> None:
+def test_strict_defaults_are_described() -> None:
     part = {"type": ["integer", "null"], "default": 3, "description": "Days."}
     written = STRICT.write((tool(closed({"days": part})),))
     made = written.documents[0]["function"]["parameters"]["properties"]["days"]
@@ -254,11 +254,11 @@ def nested(levels: int) -> JsonObject:
     ],
     ids=["levels", "members", "values", "long-list", "characters"],
 )
-def test_what_is_too_large_is_refused(schema: JsonObject) -> None:
+def test_strict_size_limits_are_enforced(schema: JsonObject) -> None:
     assert refusal(schema) == [("", "openai/strict-size")]
 
 
-def test_ten_levels_are_not_too_many() -> None:
+def test_strict_ten_levels_are_allowed() -> None:
     check_strict(strict_parameters(nested(10)).schema)
 
 
@@ -282,7 +282,7 @@ def _inner(key: str, value: Json) -> Json:
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data(), roots())
-def test_every_call_can_be_made_and_no_other(data: st.DataObject, schema: JsonObject) -> None:
+def test_strict_schema_accepts_exactly_the_calls(data: st.DataObject, schema: JsonObject) -> None:
     """What the schema accepts is accepted in its strict form, and read back as what it was."""
     schema = narrowed(schema)
     try:
@@ -307,7 +307,7 @@ def _is_flat(value: Json) -> bool:
     return not isinstance(value, dict | list)
 
 
-def test_most_of_what_others_make_strict_is_strict_here() -> None:
+def test_strict_covers_most_strict_corpora() -> None:
     """openai-agents 0.24 makes all but a few of these strict, and changes what most of them accept on the way."""
     tools = corpora() or pytest.skip("no corpora here")
     strict_ones = sum(_is_strict(of) for of in tools)
@@ -322,7 +322,7 @@ def _is_strict(of: Tool) -> bool:
     return True
 
 
-def test_real_definitions_are_strict_or_refused() -> None:
+def test_strict_corpora_are_valid_or_refused() -> None:
     strict_ones = 0
     for of in corpora() or pytest.skip("no corpora here"):
         try:

@@ -64,7 +64,7 @@ def check(document: JsonObject) -> None:
             found = found[part.replace("~1", "/").replace("~0", "~")]
 
 
-def test_an_operation() -> None:
+def test_openapi_operation() -> None:
     document = document_of(FORECAST)
     operation = document["paths"]["/tools/Weather/forecast"]["post"]
     assert {key: operation[key] for key in ("operationId", "tags", "summary", "description", "requestBody")} == {
@@ -90,13 +90,13 @@ def test_an_operation() -> None:
         (Output("schema", {}), {"$ref": "#/components/schemas/t.output"}),
     ],
 )
-def test_the_result_is_the_bare_value(output: Output, schema: JsonObject) -> None:
+def test_openapi_response_is_bare_value(output: Output, schema: JsonObject) -> None:
     of = Tool(id=ToolId("K", "t", "0.1.0"), name="t", input={}, output=output)
     answer = document_of(of)["paths"]["/tools/K/t"]["post"]["responses"]["200"]
     assert answer == {"description": "The result.", "content": {"application/json": {"schema": schema}}}
 
 
-def test_every_error_has_a_code_and_a_message() -> None:
+def test_openapi_errors_have_code_and_message() -> None:
     document = document_of(NOTHING)
     error = judge(document, "Error")
     assert error.is_valid({"error": {"code": "not_found", "message": "unknown tool"}})
@@ -109,7 +109,7 @@ def test_every_error_has_a_code_and_a_message() -> None:
             assert named["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Error"}
 
 
-def test_every_error_of_the_tree_is_described() -> None:
+def test_openapi_describes_every_error() -> None:
     before_any_tool = {"200", "413", "415"}
     assert {str(status) for status, _ in TABLE.values()} | before_any_tool == set(STATUSES)
     described = document_of(NOTHING)["components"]["responses"]
@@ -129,12 +129,12 @@ def test_every_error_of_the_tree_is_described() -> None:
         ({"type": "object", "$ref": "https://example.com"}, True),
     ],
 )
-def test_a_body_is_required_where_arguments_are(schema: JsonObject, needed: bool) -> None:
+def test_openapi_body_required_with_required_arguments(schema: JsonObject, needed: bool) -> None:
     operation = document_of(tool(schema))["paths"]["/tools/K/t"]["post"]
     assert operation["requestBody"]["required"] is needed
 
 
-def test_info_and_servers_are_given() -> None:
+def test_openapi_info_and_servers() -> None:
     info = OpenApiInfo(title="Mine", version="2.0.0", description="My tools.", servers=("https://example.com",))
     (document,) = catalog.write((), info).documents
     assert document["info"] == {"title": "Mine", "version": "2.0.0", "description": "My tools."}
@@ -143,7 +143,7 @@ def test_info_and_servers_are_given() -> None:
     check(document)
 
 
-def test_recursion_refers_to_its_own_component() -> None:
+def test_openapi_recursion_refers_to_component() -> None:
     document = document_of(TREE)
     schema = document["components"]["schemas"]["plant.input"]
     branches = schema["properties"]["tree"]["properties"]["branches"]
@@ -153,7 +153,7 @@ def test_recursion_refers_to_its_own_component() -> None:
     assert not judge(document, "plant.input").is_valid({"tree": {"name": "a", "branches": [{"name": "A"}]}})
 
 
-def test_what_openapi_cannot_say_is_listed() -> None:
+def test_openapi_inexpressible_members_are_losses() -> None:
     assert [loss.path for loss in catalog.write((FORECAST,)).losses] == [
         "/annotations", "/icons", "/level", "/requirements", "/_meta", "/tags",
     ]  # fmt: skip
@@ -162,7 +162,7 @@ def test_what_openapi_cannot_say_is_listed() -> None:
     assert [loss.path for loss in catalog.write((of,)).losses] == ["/toolkit/title", "/toolkit/metadata"]
 
 
-def test_of_two_versions_the_first_has_the_path() -> None:
+def test_openapi_first_version_has_the_path() -> None:
     versions = tuple(Tool(id=ToolId("K", "t", v), name="K_t", description=v, input={}) for v in ("2.0.0", "1.0.0"))
     written = catalog.write(versions)
     check(written.documents[0])
@@ -170,7 +170,7 @@ def test_of_two_versions_the_first_has_the_path() -> None:
     assert written.losses == [Loss("/1", "another version of this tool has its path; call this one by its version")]
 
 
-def test_names_of_every_kind_have_a_path_of_their_own() -> None:
+def test_openapi_odd_names_have_unique_paths() -> None:
     odd = ("a/b", "ü", "{x}", "a b", "a?b", "a_b", "Error", "A.input")
     tools = tuple(Tool(id=ToolId(f"K{name}", name, "0.1.0"), name=name, input={}) for name in odd)
     document = document_of(*tools)
@@ -179,7 +179,7 @@ def test_names_of_every_kind_have_a_path_of_their_own() -> None:
     assert len(document["components"]["schemas"]) == len(odd) + 1
 
 
-def test_samples_are_accepted() -> None:
+def test_openapi_accepts_samples() -> None:
     document = document_of(*SAMPLES)
     check(document)
     for of in SAMPLES:
@@ -189,7 +189,7 @@ def test_samples_are_accepted() -> None:
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data(), roots())
-def test_accepts_exactly_what_was_accepted(data: st.DataObject, schema: JsonObject) -> None:
+def test_openapi_schema_accepts_exactly_what_the_original_does(data: st.DataObject, schema: JsonObject) -> None:
     document = document_of(tool(schema))
     before, after = accepts(schema), judge(document, "t.input")
     for _ in range(3):
@@ -197,7 +197,7 @@ def test_accepts_exactly_what_was_accepted(data: st.DataObject, schema: JsonObje
         assert after.is_valid(value) is before.is_valid(value)
 
 
-def test_real_definitions_are_accepted() -> None:
+def test_openapi_accepts_corpora() -> None:
     tools = corpora() or pytest.skip("no corpora here")
     check(document_of(*tools))
     for of in tools:

@@ -12,7 +12,7 @@ from toolhall.cli.errors import UsageError
 
 
 class CommandSpec(msgspec.Struct, frozen=True):
-    """One of them; its example begins with its name."""
+    """A command of a group; the first word of its example is its name."""
 
     function: str  # module and function, below toolhall.cli.commands
     help_text: str
@@ -20,7 +20,7 @@ class CommandSpec(msgspec.Struct, frozen=True):
 
 
 class CommandGroup(msgspec.Struct, frozen=True):
-    """All that follow one word; `example` is shown with the word alone."""
+    """The commands that follow one word, such as `toolhall tool`; `example` is shown with the word alone."""
 
     name: str
     help_text: str
@@ -29,12 +29,12 @@ class CommandGroup(msgspec.Struct, frozen=True):
 
 
 def command_group(name: str, help_text: str, example: str, *rows: tuple[str, str, str]) -> CommandGroup:
-    """The commands of a word, from rows of home, help and example."""
+    """A CommandGroup from rows of function, help text and example."""
     return CommandGroup(name, help_text, example, tuple(CommandSpec(*row) for row in rows))
 
 
 def add_command_groups(app: App, group: Group, exit_codes: str, groups: Iterable[CommandGroup]) -> None:
-    """Make them commands of a program; `codes` is what help says of exit codes."""
+    """Register the groups; `exit_codes` is the text on exit codes below every help page."""
     for each in groups:
         inner = App(
             name=each.name,
@@ -52,8 +52,8 @@ def add_command_groups(app: App, group: Group, exit_codes: str, groups: Iterable
         app.command(inner)
 
 
-def _epilogue(word: str, example: str, exit_codes: str) -> str:
-    return f"Example: toolhall {word} {example}\n\n{exit_codes}"
+def _epilogue(group: str, example: str, exit_codes: str) -> str:
+    return f"Example: toolhall {group} {example}\n\n{exit_codes}"
 
 
 TOOL_COMMANDS = command_group(
@@ -156,7 +156,7 @@ app = App(
     help_format="plaintext",
     version=version_text,
     suppress_keyboard_interrupt=False,
-    # Flags have no `--no-...` twin, and a default that means "off" says nothing.
+    # Flags have no `--no-...` form, and the default "off" is not shown.
     default_parameter=Parameter(negative="", show_default=lambda value: value or None),
 )
 _SERVE_GROUP = Group("Serve tools", help="Example: toolhall serve my_tools.py --reload", sort_key=1)
@@ -166,7 +166,7 @@ _CHECK_GROUP = Group("Check definitions", help="Example: toolhall lint tools.jso
 _CREATE_GROUP = Group("Make tools", help="Example: toolhall new my_tools", sort_key=5)
 _MANAGE_GROUP = Group("Manage a hall", help="Example: toolhall tool add tools.json", sort_key=6)
 app["--help"].group = app["--version"].group = Group("Options", sort_key=9)
-for _home, _group, _help, _example in (
+for _function, _group, _help, _example in (
     ("app:serve", _SERVE_GROUP, "Serve tools over HTTP or stdio.", "serve my_tools.py --port 0 --json"),
     (
         "commands.install:install",
@@ -196,7 +196,7 @@ for _home, _group, _help, _example in (
     ("commands.new:new", _CREATE_GROUP, "Start a toolkit with one tool and one test.", "new my_tools"),
 ):
     app.command(
-        f"toolhall.cli.{_home}",
+        f"toolhall.cli.{_function}",
         name=_example.split()[0],
         group=_group,
         help=_help,
@@ -225,26 +225,26 @@ def run_app(words: Sequence[str]) -> int:
         code = app(list(words), exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
         command = "".join(f"{word} " for word in error.command_chain or ())
-        wrong = UsageError(f"{_error_text(error)} 'toolhall {command}--help'")
+        usage_error = UsageError(f"{_error_text(error)} 'toolhall {command}--help'")
         if _serves_stdio(words):
             from toolhall.cli.serve import reply_startup_error  # lazy: only where an MCP client waits
 
-            reply_startup_error(wrong.message)
-        raise wrong from None
+            reply_startup_error(usage_error.message)
+        raise usage_error from None
     return code if isinstance(code, int) else 0
 
 
 def _serves_stdio(words: Sequence[str]) -> bool:
-    """Whether an MCP client waits for an answer on standard output, as far as a wrong command line can tell."""
+    """Whether an MCP client probably waits for a response on stdout; the command line itself cannot be parsed."""
     other = any(word.partition("=")[0] in ("--dialect", "--join") for word in words)
     return words[:1] == ["serve"] and "--stdio" in words and not other
 
 
 def _error_text(error: CycloptsError) -> str:
-    """What was wrong, up to the word `see`."""
+    """The error in one sentence, up to the word `see`."""
     match error:
         case UnusedCliTokensError(unused_tokens=[*words]):
             return f"too many words: {' '.join(words)}; see"
         case _:
-            said = str(error).replace(", ...", " and more").rstrip(". ")
-            return f"{said} See" if said.endswith("?") else f"{said}; see"
+            text = str(error).replace(", ...", " and more").rstrip(". ")
+            return f"{text} See" if text.endswith("?") else f"{text}; see"

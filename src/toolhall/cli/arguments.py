@@ -27,7 +27,7 @@ _JSON_TYPES = {
 
 
 def read_arguments(words: Sequence[str], given: str | None, schema: JsonObject) -> JsonObject:
-    """The arguments: those of `--args`, then each word's."""
+    """The arguments from `--args` and `key=value` words; raises UsageError for a key that is given twice."""
     arguments = _parse_json_arguments(given) if given is not None else {}
     seen: set[str] = set()
     for word in words:
@@ -40,7 +40,7 @@ def read_arguments(words: Sequence[str], given: str | None, schema: JsonObject) 
 
 
 def check_arguments(arguments: JsonObject, schema: JsonObject, bind: Bind | None = None) -> None:
-    """Refuse what the tool would refuse, before anybody is asked about it; `bind` is how its function takes them."""
+    """Raise CommandError for arguments that the tool would refuse, before the person is asked to confirm the call."""
     size = len(msgspec.json.encode(arguments))
     try:
         problems = with_binding_problems(Validator(schema).problems(arguments, size), arguments, size, bind)
@@ -72,7 +72,7 @@ def _parse_pair(word: str, schema: JsonObject) -> tuple[str, Json]:
 
 
 def _parameter_schema(name: str, schema: JsonObject) -> Json:
-    """The schema of one parameter; a name that the tool does not take is a mistake worth a hint."""
+    """The schema of one parameter; raises UsageError, with the nearest name, for an unknown one."""
     parameters = schema.get("properties", {})
     if name in parameters:
         return parameters[name]
@@ -85,45 +85,45 @@ def _parameter_schema(name: str, schema: JsonObject) -> Json:
 
 
 def coerce_argument(text: str, part: Json, root: JsonObject) -> Json:
-    """The text as a value of the kinds that the schema allows; text where it allows that, and nothing else fits."""
-    kinds, values = _allowed_types(part, root)
+    """The text as a JSON value if the schema allows its type, else as a string."""
+    types, values = _allowed_types(part, root)
     if text in values:
         return text
     try:
         value = msgspec.json.decode(text)
     except msgspec.DecodeError:
         return text
-    if value in values or json_type(value) in kinds - _TEXT or (kinds >= {"number"} and json_type(value) == "integer"):
+    if value in values or json_type(value) in types - _TEXT or (types >= {"number"} and json_type(value) == "integer"):
         return value
     return text
 
 
 def json_type(value: Json) -> str:
-    """JSON Schema's word for the kind of a value."""
+    """The JSON Schema type of a value."""
     if isinstance(value, float) and value.is_integer():
         return "integer"
     return _JSON_TYPES[type(value)]
 
 
 def _allowed_types(part: Json, root: JsonObject) -> tuple[frozenset[str], list[Json]]:
-    """The kinds of value a schema may take, and the exact values it names; any kind where it does not say."""
-    kinds: set[str] = set()
+    """The types that a schema allows, all if it states none, and the exact values that it names."""
+    types: set[str] = set()
     values: list[Json] = []
     for each in _alternatives(part, root):
         named = each["enum"] if isinstance(each.get("enum"), list) else [each["const"]] if "const" in each else []
         values.extend(named)
         stated = each.get("type")
         if isinstance(stated, str):
-            kinds.add(stated)
+            types.add(stated)
         elif isinstance(stated, list):
-            kinds.update(map(str, stated))
+            types.update(map(str, stated))
         elif not named and not {"anyOf", "oneOf", "allOf", "$ref"} & each.keys():
-            kinds |= _ALL_TYPES
-    return frozenset(kinds), values
+            types |= _ALL_TYPES
+    return frozenset(types), values
 
 
 def _alternatives(part: Json, root: JsonObject) -> Iterator[JsonObject]:
-    """A schema and all that it refers to, a bounded number of them."""
+    """A schema and the subschemas of its combinators and references, at most 50."""
     pending = [part]
     for _ in range(_MAX_SCHEMAS):
         if not pending:
@@ -139,7 +139,7 @@ def _alternatives(part: Json, root: JsonObject) -> Iterator[JsonObject]:
 
 
 def _resolve_pointer(pointer: str, root: JsonObject) -> Json:
-    found: Json = root
+    target: Json = root
     for step in pointer.removeprefix("#").split("/")[1:]:
-        found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
-    return found
+        target = target.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
+    return target

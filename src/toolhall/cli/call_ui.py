@@ -23,16 +23,18 @@ from toolhall.schema.cost import BadSchema
 from toolhall.schema.validator import Validator
 from toolhall.stores.approvals import MAX_PENDING_PER_CALLER
 
-FormDialog: TypeAlias = Generator[str, str | None, JsonObject]
+FormDialog: TypeAlias = Generator[str, str | None, JsonObject]  # yields prompts, is sent typed lines
 DECLINED: JsonObject = {"action": "decline"}
+_MAX_CHARACTERS = 20_000  # longer arguments would not be read, and what was not read was not approved
+_RETRY_AFTER_SECONDS = 30.0  # about as long as a decision takes
 
 
 class _FormDeclined(Exception):
-    """The person does not want to answer."""
+    """The person declined to answer."""
 
 
 def prompt_form(params: JsonObject) -> FormDialog:
-    """The reply to `elicitation/create`."""
+    """A dialog whose result is the reply to `elicitation/create`."""
     try:
         return (yield from _url_prompt(params) if params.get("mode") == "url" else _form_prompt(params))
     except _FormDeclined:
@@ -40,7 +42,7 @@ def prompt_form(params: JsonObject) -> FormDialog:
 
 
 def _url_prompt(params: JsonObject) -> FormDialog:
-    """MCP: show the whole address and let the person decide; it is never opened by itself."""
+    """Show the whole URL and let the person decide; it is never opened automatically (as MCP requires)."""
     yield f"\nThe tool wants you to open a page: {visible(str(params.get('message', '')), keep=chr(10))}\n"
     typed = yield f"  {visible(str(params.get('url', '')))}\nOpen it yourself if you trust it. Done? [y/N] "
     return {"action": "accept"} if is_yes(typed) else DECLINED
@@ -54,15 +56,15 @@ def _form_prompt(params: JsonObject) -> FormDialog:
     required = schema.get("required", []) if isinstance(schema, dict) else []
     content: JsonObject = {}
     for name, field in fields.items():
-        stated = field if isinstance(field, dict) else {}
-        value = yield from _prompt_field(name, stated, required=name in required)
+        schema_of_field = field if isinstance(field, dict) else {}
+        value = yield from _prompt_field(name, schema_of_field, required=name in required)
         if value is not msgspec.UNSET:
             content[name] = value
     return {"action": "accept", "content": content}
 
 
 def _prompt_field(name: str, field: JsonObject, *, required: bool) -> Generator[str, str | None, Json]:
-    """One value, or UNSET for a field that is left out; asked again until it fits."""
+    """Ask for one value until it is valid; UNSET for an optional field that is left out."""
     check = _validator(field)
     while True:
         typed = yield _field_prompt(name, field, required=required)
@@ -81,7 +83,7 @@ def _validator(field: JsonObject) -> Validator | None:
     try:
         return Validator(field)
     except BadSchema:
-        return None  # the server judges by itself
+        return None  # the server validates
 
 
 def _field_prompt(name: str, field: JsonObject, *, required: bool) -> str:
@@ -91,18 +93,18 @@ def _field_prompt(name: str, field: JsonObject, *, required: bool) -> str:
     hints += [f"some of {', '.join(choices)}, with commas between" if choices and field.get("type") == "array" else ""]
     hints += [f"default {visible_json(field['default'])}" if "default" in field else ""]
     hints += ["may be left empty" if not required and "default" not in field else ""]
-    told = "; ".join(filter(None, (visible(" - ".join(about)), *hints)))
-    return f"  {visible(name)}{f' ({told})' if told else ''}: "
+    hint = "; ".join(filter(None, (visible(" - ".join(about)), *hints)))
+    return f"  {visible(name)}{f' ({hint})' if hint else ''}: "
 
 
 def _choices(field: JsonObject) -> list[tuple[Json, str]]:
-    """The values to choose from, each with its title, in every notation that MCP has for them."""
+    """The allowed values with their titles, in each of the notations that MCP has for them."""
     source = field.get("items", {}) if field.get("type") == "array" else field
     for word in ("oneOf", "anyOf"):
         if isinstance(source.get(word), list):
             return [(each.get("const"), str(each.get("title", ""))) for each in source[word]]
     values, titles = source.get("enum", []), source.get("enumNames", [])
-    return [(value, str(titles[place]) if place < len(titles) else "") for place, value in enumerate(values)]
+    return [(value, str(titles[index]) if index < len(titles) else "") for index, value in enumerate(values)]
 
 
 def _field_value(typed: str, field: JsonObject) -> Json:
@@ -116,14 +118,14 @@ def _field_value(typed: str, field: JsonObject) -> Json:
 
 
 class TerminalClient:
-    """Shows a bar only where there is a terminal; asks only where there is a person, and declines for nobody."""
+    """CallUI at the terminal: shows progress and log, asks the person; without a terminal it declines questions."""
 
     def __init__(self, spinner: Spinner | None) -> None:
         self._spinner = spinner
         self._bar: ProgressBar | None = None
 
     def progress(self, done: float, total: float | None, message: str | None) -> None:
-        """Move the bar."""
+        """Show progress on a terminal."""
         if not sys.stderr.isatty():
             return
         if self._bar is None:
@@ -132,7 +134,7 @@ class TerminalClient:
         self._bar.update(done, total, visible(message or ""))
 
     def log(self, level: str, data: Json) -> None:
-        """A line above the bar."""
+        """Print a log message, above the bar if there is one."""
         text = visible(data) if isinstance(data, str) else visible_json(data)
         line = f"{visible(level)}: {text}"
         if self._bar is not None:
@@ -142,7 +144,7 @@ class TerminalClient:
             note(styled(line, DIM, sys.stderr))
 
     def answer(self, method: str, params: JsonObject) -> JsonObject:
-        """Ask the person."""
+        """Ask the person and return the reply to an MCP request; declines without a terminal."""
         if method != "elicitation/create":
             raise CommandError(f"the tool asks for {visible(method)}, which a terminal cannot give")
         self.close()
@@ -152,7 +154,7 @@ class TerminalClient:
             return _prompt_elicitation(params)
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the spinner and the bar."""
         self._stop_spinner()
         if self._bar is not None:
             self._bar.stop()
@@ -170,15 +172,15 @@ def _new_bar() -> ProgressBar:
 
 
 def _prompt_elicitation(params: JsonObject) -> JsonObject:
-    steps = prompt_form(params)
+    dialog = prompt_form(params)
     typed: str | None = None
     discard_typed_input()
     try:
-        shown = next(steps)
+        prompt = next(dialog)
         while True:
-            print_prompt(shown)
-            typed = None if shown.endswith("\n") else _read_line()
-            shown = steps.send(typed)
+            print_prompt(prompt)
+            typed = None if prompt.endswith("\n") else _read_line()
+            prompt = dialog.send(typed)
     except StopIteration as finished:
         reply: JsonObject = finished.value
         return reply
@@ -194,7 +196,7 @@ def _read_line() -> str | None:
 
 @contextlib.contextmanager
 def _default_sigint() -> Generator[None, None, None]:
-    """An event loop waits for its turn to hear of Ctrl+C; while we wait for the keyboard it has none."""
+    """Context in which Ctrl+C raises KeyboardInterrupt: asyncio's handler would wait for the blocked event loop."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
@@ -202,27 +204,22 @@ def _default_sigint() -> Generator[None, None, None]:
         signal.signal(signal.SIGINT, before)
 
 
-# Nobody reads more than this before saying yes, and what was not read was not approved.
-_MAX_CHARACTERS = 20_000
-_RETRY_AFTER_SECONDS = 30.0  # about as long as a decision takes
-
-
 def terminal_approver() -> "TerminalApprover | None":
-    """The way to the person at this terminal, if there is one."""
+    """A TerminalApprover, if a person is at this terminal."""
     return TerminalApprover() if sys.platform != "win32" and is_interactive() else None
 
 
 class TerminalApprover:
-    """Shows one exact call at a time and waits for a clear yes; the hall goes on meanwhile."""
+    """Asks the person at the terminal for approval, one call at a time; the hall goes on serving meanwhile."""
 
     def __init__(self) -> None:
         self._prompt_lock = asyncio.Lock()
         self._waiting = 0
 
     async def approve(self, tool: Tool, call: Call, arguments: JsonObject, verdict: RequireVerification) -> bool:
-        """Whether the person typed yes to this call; Limited if too many wait for that already."""
-        shown = [f"    {visible(name)} = {visible_json(value)}" for name, value in arguments.items()]
-        if sum(map(len, shown)) > _MAX_CHARACTERS:
+        """Whether the person typed yes to exactly this call; raises Limited if too many calls wait for that."""
+        lines = [f"    {visible(name)} = {visible_json(value)}" for name, value in arguments.items()]
+        if sum(map(len, lines)) > _MAX_CHARACTERS:
             note(f"Refused {tool.id}: its arguments are too long to be read")
             return False
         if self._waiting >= MAX_PENDING_PER_CALLER:
@@ -231,11 +228,11 @@ class TerminalApprover:
         try:
             async with self._prompt_lock:
                 with pause_spinner("approval"):
-                    return await self._prompt(tool, call, shown, verdict.level)
+                    return await self._prompt(tool, call, lines, verdict.level)
         finally:
             self._waiting -= 1
 
-    async def _prompt(self, tool: Tool, call: Call, shown: list[str], level: int) -> bool:
+    async def _prompt(self, tool: Tool, call: Call, lines: list[str], level: int) -> bool:
         note(styled(f"\nA call of level {level} needs your yes", BOLD, sys.stderr))
         note(f"  tool    {visible(str(tool.id))}\n  caller  {visible(call.caller.id)}")
         if call.caller.acting_for is not None:
@@ -243,7 +240,7 @@ class TerminalApprover:
         if call.caller_credentials:
             note(f"  brings  {visible(', '.join(call.caller_credentials.labels))}")
         note("  arguments")
-        note("\n".join(shown) or "    none")
+        note("\n".join(lines) or "    none")
         discard_typed_input()
         print_prompt(styled("Run it? [y/N] ", YELLOW, sys.stderr))
         try:

@@ -11,13 +11,14 @@ from toolhall.model.errors import LifespanFailed
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
-EXIT_CONFIG = 78  # sysexits.h, EX_CONFIG: it must not be started like this
+EXIT_CONFIG = 78  # sysexits.h, EX_CONFIG: the settings do not allow this
+_EXIT_INTERRUPTED = 130  # as shells count: 128 plus the number of SIGINT
 
 
 class CommandError(Exception):
-    """The command was refused or failed; the message is the one line that is printed."""
+    """The command failed; the message is the one line that is printed, `code` the exit code."""
 
-    outcome = "failed"  # as the log of calls puts it
+    outcome = "failed"  # in the call log
 
     def __init__(self, message: str, code: int = EXIT_FAILED) -> None:
         self.message = message
@@ -33,7 +34,7 @@ class UsageError(CommandError):
 
 
 class CallTimeout(CommandError):
-    """The call was not answered in time."""
+    """The call was not answered within --timeout."""
 
     outcome = "timed_out"
 
@@ -41,17 +42,17 @@ class CallTimeout(CommandError):
         super().__init__(f"no answer within {seconds:g} seconds; allow more with --timeout")
 
 
-_EXIT_INTERRUPTED = 130  # as shells count: 128 and the number of SIGINT
-
-
 def run_command(command: Callable[[], int]) -> int:
-    """Run a command and return its exit code; the process can end then, whatever still runs in it."""
+    """Run a command and return its exit code; errors become one line on stderr.
+
+    If non-daemon threads are left, the process exits here: a tool that hangs in a thread must not delay its end.
+    """
     _escape_unencodable(sys.stdout, sys.stderr)
     before = threading.enumerate()
     code = _exit_code_of(command)
     sys.stderr.flush()
     if any(not thread.daemon for thread in threading.enumerate() if thread not in before):
-        os._exit(code)  # a tool that hangs in a thread cannot be stopped, and must not hold up the end
+        os._exit(code)
     return code
 
 
@@ -68,7 +69,7 @@ def _exit_code_of(command: Callable[[], int]) -> int:
         return EXIT_FAILED
     except KeyboardInterrupt:
         return _EXIT_INTERRUPTED
-    except BrokenPipeError:  # the reader of a pipe has seen enough; Python would complain again at exit
+    except BrokenPipeError:  # stdout was closed by its reader; without this Python would complain again at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return EXIT_FAILED
     return code

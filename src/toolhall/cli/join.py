@@ -38,7 +38,7 @@ _NO_KEY = "it needs a key; set TOOLHALL_KEY or name a file with --key-file ('too
 
 
 def run_tool_server(targets: tuple[str, ...], options: ServeOptions) -> int:
-    """Load, join, run what the hall calls until told to stop, leave."""
+    """Load the tools, join the hall, run its calls until a signal, then leave it."""
     _check_options(targets, options)
     hall = _hall_url(options.join or "")
     advertised = None if options.advertise is None else _advertised_url(options.advertise)
@@ -46,8 +46,8 @@ def run_tool_server(targets: tuple[str, ...], options: ServeOptions) -> int:
     key = _read_key(options)
     clear_secret_env()  # before any tool is imported
     definitions = _load_definitions(targets)
-    terms = JoinOptions(hall, key, _server_name(options.name, definitions), 2 * config.max_body_bytes + 65_536)
-    desk = _new_handler(definitions, config)
+    join_options = JoinOptions(hall, key, _server_name(options.name, definitions), 2 * config.max_body_bytes + 65_536)
+    handler = _new_handler(definitions, config)
     with (
         _duplicate_stdout() as out,
         redacted_output(),
@@ -55,7 +55,7 @@ def run_tool_server(targets: tuple[str, ...], options: ServeOptions) -> int:
         asyncio.Runner(loop_factory=new_event_loop) as runner,
     ):
         try:
-            runner.run(_serve(desk, terms, options, advertised, out))
+            runner.run(_serve(handler, join_options, options, advertised, out))
         except HubRefusal as refused:
             no_key = isinstance(refused, CredentialRefused) and not key
             reason = _NO_KEY if no_key else visible(refused.message)
@@ -64,7 +64,7 @@ def run_tool_server(targets: tuple[str, ...], options: ServeOptions) -> int:
 
 
 def _duplicate_stdout() -> TextIO:
-    """The standard output as it is now: later, what tools print goes elsewhere."""
+    """A copy of stdout: afterwards stdout itself is redirected to stderr."""
     return os.fdopen(os.dup(1), "w", encoding="utf-8", errors="backslashreplace")
 
 
@@ -73,26 +73,26 @@ async def _serve(
 ) -> None:
     if options.socket:
         await ToolServerProcess(
-            handler, join_options, lambda held: _print_joined(out, join_options, None, held, json=options.json)
+            handler, join_options, lambda result: _print_joined(out, join_options, None, result, json=options.json)
         ).serve_websocket()
         return
-    # Others may reach it, as the hall must: whoever calls needs the token, in every profile.
+    # Profile `server`: the hall must reach this address, and every caller needs the token.
     with listen(options.host or _LOOPBACK, options.port or 0, "server") as listening:
         url = advertised or base_url(listening)
-        joined = ToolServerProcess(
-            handler, join_options, lambda held: _print_joined(out, join_options, url, held, json=options.json)
+        process = ToolServerProcess(
+            handler, join_options, lambda result: _print_joined(out, join_options, url, result, json=options.json)
         )
-        await joined.serve_http(listening, url)
+        await process.serve_http(listening, url)
 
 
 def _check_options(targets: Sequence[str], options: ServeOptions) -> None:
-    meant_for_a_hall = {
+    options_of_a_hall = {
         "--stdio": options.stdio,
         "--workers": options.workers != 1,
         "--profile": options.profile,
         "--data": options.data,
     }
-    for option, given in meant_for_a_hall.items():
+    for option, given in options_of_a_hall.items():
         if given:
             raise UsageError(f"{option} is for a hall, and with --join this is a tool server: leave it out")
     if options.reload:
@@ -110,7 +110,7 @@ def _check_options(targets: Sequence[str], options: ServeOptions) -> None:
 
 
 def _hall_url(stated: str) -> str:
-    """The hall's address, up to where its paths begin."""
+    """The base URL of the hall; plain http only on this machine."""
     url = _checked_url(stated, "--join").removesuffix("/hub")
     if urlsplit(url).scheme == "http" and not is_loopback(urlsplit(url).hostname or ""):
         raise UsageError(f"--join {url} would be sent secrets that others can read on the way; use https")
@@ -118,7 +118,7 @@ def _hall_url(stated: str) -> str:
 
 
 def _advertised_url(stated: str) -> str:
-    """Where the hall calls: in plain HTTP only on its own machine."""
+    """The URL at which the hall calls this server; plain http only on this machine."""
     url = _checked_url(stated, "--advertise")
     if urlsplit(url).scheme == "http" and not is_loopback(urlsplit(url).hostname or ""):
         raise UsageError(
@@ -142,7 +142,7 @@ def _checked_url(stated: str, option: str) -> str:
 
 
 def _read_key(options: ServeOptions) -> str:
-    """From a file or from the environment: other programs could read the command line."""
+    """The key from --key-file or the environment; a command line could be read by other programs."""
     if options.key_file is None:
         return read_key(None)
     try:
@@ -159,15 +159,15 @@ def _read_key(options: ServeOptions) -> str:
 
 def _load_definitions(targets: Sequence[str]) -> list[Definition]:
     with stdout_to_stderr(), show_spinner("Loading tools"):
-        found = load_targets(targets)
-        for each in found:
+        loaded = load_targets(targets)
+        for each in loaded:
             if isinstance(each, Toolhall):
                 each.close()
                 raise UsageError("a target has a Toolhall of its own, which serves by itself; name its tools instead")
             if isinstance(each, DefinitionDocument):
                 raise UsageError("definitions alone cannot be run: send them to the hall with 'toolhall tool add'")
         try:
-            return [definition for each in found for definition in definitions_of(each)]
+            return [definition for each in loaded for definition in definitions_of(each)]
         except (BadDeclaration, BadSchema) as error:
             raise CommandError(str(error)) from None
         except TypeError as error:
@@ -188,9 +188,9 @@ def _server_name(stated: str | None, definitions: list[Definition]) -> str:
     return name
 
 
-def _print_joined(out: TextIO, join_options: JoinOptions, url: str | None, held: JoinResult, *, json: bool) -> None:
-    """On the output itself, from which what tools print is kept away."""
-    waiting_ones = [name for name, state in held.tools.items() if state == QUARANTINED]
+def _print_joined(out: TextIO, join_options: JoinOptions, url: str | None, result: JoinResult, *, json: bool) -> None:
+    """Print to the copy of stdout that the server has joined, and to stderr which tools are quarantined."""
+    quarantined = [name for name, state in result.tools.items() if state == QUARANTINED]
     if json:
         out.write(encode({"url": url, "pid": os.getpid(), "hall": join_options.hall}).decode() + "\n")
     else:
@@ -198,9 +198,9 @@ def _print_joined(out: TextIO, join_options: JoinOptions, url: str | None, held:
         out.write(f"{styled('Toolhall runs', BOLD, sys.stderr)} {join_options.name} {at} for {join_options.hall}\n")
         out.write(styled("Ctrl+C leaves the hall and stops.", DIM, sys.stderr) + "\n")
     out.flush()
-    if waiting_ones:
-        first = visible(waiting_ones[0])
+    if quarantined:
+        first = visible(quarantined[0])
         note(
-            f"{pluralize(len(waiting_ones), 'tool')} quarantined, such as {first}: "
+            f"{pluralize(len(quarantined), 'tool')} quarantined, such as {first}: "
             f"'toolhall tool activate {first} --url {join_options.hall}' serves it"
         )

@@ -15,41 +15,6 @@ from toolhall.model.json import JsonObject
 from toolhall.server.process import ServeConfig
 
 _BACKLOG = 2_048
-
-
-def listen(host: str, port: int, profile: str = "local") -> socket.socket:
-    """A socket that listens there; port 0 picks a free one."""
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except OSError as error:
-        raise CommandError(f"--host {host} cannot be found ({error.strerror}); use --host 127.0.0.1") from None
-    family, _, _, _, address = found[0]
-    # A name may lead anywhere; what counts is the address that is really bound.
-    if profile == "local" and not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback:
-        raise CommandError(
-            f"{host} is {address[0]}, which others can reach; use --profile server, or --host 127.0.0.1", EXIT_CONFIG
-        )
-    try:
-        return socket.create_server((str(address[0]), port), family=family, backlog=_BACKLOG)
-    except OSError as error:
-        # Python adds the address to the system's own words.
-        reason = (os.strerror(error.errno) if error.errno else str(error)).lower()
-        raise CommandError(
-            f"cannot listen on {host} port {port} ({reason}); choose another with --port, or --port 0 for a free one"
-        ) from None
-
-
-def listen_as_configured(config: Config) -> socket.socket:
-    """A socket that listens where the settings say."""
-    return listen(config.host, config.port, config.profile)
-
-
-def base_url(listening: socket.socket) -> str:
-    """The base URL of what is served on this socket."""
-    host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
 _ENDPOINTS = {
     "MCP": "/mcp",
     "OXP": "/oxp",
@@ -67,12 +32,48 @@ _STDIO_NOTE = (
     "client's file; 'toolhall install --help' lists the clients):"
 )
 _KEY_NOTE = "TOOLHALL_KEY is a key that 'toolhall key create NAME' made; 'Bearer' may also come with a token."
-# Where to reach from this machine what listens on all of its addresses.
+# The URL on this machine of a server that listens on all addresses.
 _LOCAL_URLS = {"http://0.0.0.0:": "http://127.0.0.1:", "http://[::]:": "http://[::1]:"}
 
 
+def listen(host: str, port: int, profile: str = "local") -> socket.socket:
+    """Bind a listening socket; port 0 picks a free one.
+
+    In the profile `local`, raises CommandError unless the resolved address is a loopback address.
+    """
+    try:
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise CommandError(f"--host {host} cannot be found ({error.strerror}); use --host 127.0.0.1") from None
+    family, _, _, _, address = addresses[0]
+    # A name may resolve to anything; what counts is the address that is bound.
+    if profile == "local" and not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback:
+        raise CommandError(
+            f"{host} is {address[0]}, which others can reach; use --profile server, or --host 127.0.0.1", EXIT_CONFIG
+        )
+    try:
+        return socket.create_server((str(address[0]), port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        # Python adds the address to the message of the system.
+        reason = (os.strerror(error.errno) if error.errno else str(error)).lower()
+        raise CommandError(
+            f"cannot listen on {host} port {port} ({reason}); choose another with --port, or --port 0 for a free one"
+        ) from None
+
+
+def listen_as_configured(config: Config) -> socket.socket:
+    """Bind a listening socket on the host and port of the settings."""
+    return listen(config.host, config.port, config.profile)
+
+
+def base_url(listening: socket.socket) -> str:
+    """The base URL of a server on this socket."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 def print_serve_banner(url: str, config: Config, serve_config: ServeConfig) -> None:
-    """Print the URL, and for a person also what a client needs that starts the server itself."""
+    """Print the start-up banner of `toolhall serve`: the URL, and how MCP clients connect or start the server."""
     if serve_config.json:
         print_banner(url, config, json=True)
         return
@@ -100,18 +101,18 @@ def print_banner(
     stdio: JsonObject | None = None,
     name: str = "toolhall",
 ) -> None:
-    """Print the URL: for a program as one JSON line, for a person with what to do next.
+    """Print the URL: with `json` as one JSON line, else with the endpoints and the entries for MCP clients.
 
-    `name` is what clients call the server, and `stdio` how one that starts it itself does that.
+    `name` is the name of the server in a client's file, `stdio` the entry of a client that starts it itself.
     """
-    for everywhere, here in _LOCAL_URLS.items():
-        url = url.replace(everywhere, here)
+    for any_address, loopback in _LOCAL_URLS.items():
+        url = url.replace(any_address, loopback)
     if json:
         print_json({"url": url, "pid": os.getpid()})
         return
     print(f"{styled('Toolhall serves at', BOLD, sys.stdout)} {styled(url, CYAN, sys.stdout)}\n")
-    for what, path in _ENDPOINTS.items():
-        print(f"  {what:<9}{url}{path}")
+    for dialect, path in _ENDPOINTS.items():
+        print(f"  {dialect:<9}{url}{path}")
     print(f"\nPaste this into your client's configuration:\n\n{_snippet(url, config, name)}\n")
     if stdio is not None:
         print(f"{_STDIO_NOTE}\n\n{_indented({'mcpServers': {name: stdio}})}\n")
@@ -129,7 +130,7 @@ def print_banner(
 
 
 def _snippet(url: str, config: Config, name: str) -> str:
-    """What an MCP client needs to find the hall, and in the profile `server` to be let in."""
+    """The entry of the hall in an MCP client's file; in the profile `server` with its key."""
     base = url if config.public_url is None else config.public_url.rstrip("/")
     server: JsonObject = {"type": "http", "url": f"{base}/mcp"}
     if config.profile == "server":

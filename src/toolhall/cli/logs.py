@@ -19,19 +19,19 @@ ACCESS_LOGGER = "toolhall.access"
 LogFormat: TypeAlias = Literal["auto", "text", "json"]
 _LEVELS = ("debug", "info", "warning", "error", "critical")
 _LOGGERS = ("toolhall", "uvicorn.error")
-_LINE_BREAKS = re.compile("[\x7f-\x9f\u2028\u2029]")  # JSON may hold them, and some readers take them for line breaks
+_LINE_BREAKS = re.compile("[\x7f-\x9f\u2028\u2029]")  # legal in JSON, but some readers take them for line breaks
 MAX_MESSAGE = 8_192
 MAX_TRACEBACK = 64 * 1024
-# Who, and what for, is often in an address: `https://user:password@host/path?token=...`.
+# URLs in messages may hold secrets: `https://user:password@host/path?token=...`.
 _URL = re.compile(
     r"(?i)\b([a-z][a-z0-9+.-]{1,15}://)(?:[^\s/?#\"'<>]{1,256}@)?([^\s?#\"'<>]{0,2048})(?:[?#][^\s\"'<>]*)?"
 )
 
 
 def start_logging(default: str | None) -> None:
-    """Write the log of the hall and of the HTTP server to the error output; without a level, nothing is logged.
+    """Log the hall and the HTTP server to stderr at this level; None logs nothing unless TOOLHALL_LOG_LEVEL is set.
 
-    This is what counts until the settings are read (`apply_log_settings`), and for commands that read none.
+    `apply_log_settings` replaces level and format once the settings are read.
     """
     level = os.environ.get(LEVEL_VARIABLE, "").lower() or default
     if level is None:
@@ -39,17 +39,17 @@ def start_logging(default: str | None) -> None:
         return
     if level not in _LEVELS:
         raise UsageError(f"{LEVEL_VARIABLE} is {level!r}; set it to one of {', '.join(_LEVELS)}")
-    lines = logging.StreamHandler(sys.stderr)
-    lines.setFormatter(_formatter("auto"))
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_formatter("auto"))
     for name in _LOGGERS:
         logger = logging.getLogger(name)
         logger.setLevel(level.upper())
-        logger.addHandler(lines)
+        logger.addHandler(handler)
         logger.propagate = False
 
 
 def apply_log_settings(level: str, form: LogFormat, *, access: bool) -> None:
-    """Let the log that was started have this level and form; the access log is written whatever the level is."""
+    """Set level and format of the log; the access log depends on `access` alone, not on the level."""
     for name in _LOGGERS:
         logger = logging.getLogger(name)
         logger.setLevel(level.upper())
@@ -66,9 +66,9 @@ def _formatter(form: LogFormat) -> logging.Formatter:
 
 @contextlib.contextmanager
 def print_crashes() -> Generator[list[logging.LogRecord], None, None]:
-    """Meanwhile the traceback of a tool that crashes is printed for the person at the terminal; those that were.
+    """Context in which tracebacks of crashed tools are printed to stderr; yields the records that were printed.
 
-    Where a level of the log was chosen, the log has them, and none is printed again.
+    If TOOLHALL_LOG_LEVEL is set, the log shows them and none is printed here.
     """
     handler = _CrashHandler(sys.stderr)
     handler.setFormatter(_TracebackFormatter())
@@ -82,21 +82,21 @@ def print_crashes() -> Generator[list[logging.LogRecord], None, None]:
 
 
 class _LineFormatter(logging.Formatter):
-    """One record is one line that nobody can forge or fill."""
+    """Formats a record so that its text can neither forge further lines nor grow without bound."""
 
     def message(self, record: logging.LogRecord) -> str:
-        """What is said, without what addresses carry."""
+        """The message, without user, password and query of URLs in it."""
         return _sanitized(record.getMessage(), MAX_MESSAGE)
 
     def error(self, record: logging.LogRecord) -> str | None:
-        """The traceback, if there is one; its end tells most."""
+        """The traceback, if there is one."""
         if record.exc_info:
             return _sanitized(self.formatException(record.exc_info), MAX_TRACEBACK)
         return _sanitized(record.exc_text, MAX_TRACEBACK) if record.exc_text else None
 
 
 class _CrashHandler(logging.StreamHandler[TextIO]):
-    """Prints the records of crashes, and remembers them."""
+    """Prints records with a traceback, and remembers them."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
@@ -110,29 +110,29 @@ class _CrashHandler(logging.StreamHandler[TextIO]):
 
 
 class _TracebackFormatter(_LineFormatter):
-    """Of a record, its traceback alone."""
+    """Formats the traceback of a record alone."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The traceback, with nothing hidden in it."""
+        """The traceback with invisible characters made visible."""
         return "\n".join(map(visible, (self.error(record) or "").splitlines()))
 
 
 class _TextFormatter(_LineFormatter):
-    """For a person at a terminal; the lines of a traceback are set apart, so that none looks like a record."""
+    """Text for terminals; traceback lines are indented, so that none looks like a record."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as a line."""
+        """The record as one line, its traceback indented below."""
         stamp = time.strftime("%H:%M:%S", time.localtime(record.created))
-        said = f"{stamp} {record.levelname} {record.name}: {visible(self.message(record))}"
+        line = f"{stamp} {record.levelname} {record.name}: {visible(self.message(record))}"
         error = self.error(record)
-        return "\n    ".join([said, *map(visible, error.splitlines())]) if error else said
+        return "\n    ".join([line, *map(visible, error.splitlines())]) if error else line
 
 
 class _JsonFormatter(_LineFormatter):
-    """For a collector: one JSON object a line, whatever the message holds."""
+    """JSON lines for log collectors."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as JSON."""
+        """The record as one line of JSON."""
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         line = {
             "time": f"{stamp}.{int(record.msecs):03d}Z",
@@ -152,4 +152,4 @@ def _sanitized(text: str, limit: int) -> str:
     if len(text) > limit:
         text = f"{text[: limit // 2]} [{len(text) - limit} letters left out] {text[-limit // 2 :]}"
     bare = _URL.sub(r"\1\2", text) if "://" in text else text
-    return bare.encode(errors="replace").decode()  # a name of a file may be no text
+    return bare.encode(errors="replace").decode()  # file names may hold surrogates

@@ -6,13 +6,13 @@ from typing import Annotated, TypeAlias
 
 from cyclopts import Parameter
 
-# The parser would take `-` for an option.
+# Without this, cyclopts would take `-` for an option.
 File: TypeAlias = Annotated[str, Parameter(allow_leading_hyphen=True)]
 
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """Where the tools are, and how to print.
+    """Options that name the source of tools, and the output format.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class SourceOptions:
 
 @dataclass(frozen=True)
 class HallOptions:
-    """Which hall, and how to print.
+    """Options that name a hall, and the output format.
 
     Parameters
     ----------
@@ -55,13 +55,13 @@ class HallOptions:
 
     @property
     def running(self) -> bool:
-        """Whether a hall is asked that runs."""
+        """Whether the command talks to a running hall, at --url."""
         return self.url is not None
 
 
 @dataclass(frozen=True)
 class UserSecretOptions(HallOptions):
-    """Which hall, and whose secret.
+    """Options that name a hall and the owner of a secret.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class UserSecretOptions(HallOptions):
 
 @dataclass(frozen=True)
 class ConfirmOptions(HallOptions):
-    """What commands take that ask before they do it.
+    """Options of commands that ask for confirmation.
 
     Parameters
     ----------

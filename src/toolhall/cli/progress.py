@@ -11,32 +11,33 @@ from toolhall.cli.output import note, pluralize
 
 
 class ProgressBar(Protocol):
-    """A progress bar, which is drawn by a module of its own that only a call with progress needs."""
+    """A progress bar; RichProgressBar implements it, and is imported only when one is shown."""
 
     def update(self, done: float, total: float | None, message: str) -> None:
-        """Move it."""
+        """Show this progress and message."""
         ...
 
     def print_above(self, line: str) -> None:
-        """Write a line that stays."""
+        """Print a line above the bar."""
         ...
 
     def stop(self) -> None:
-        """Take it away."""
+        """Remove the bar."""
         ...
 
 
 _DELAY_SECONDS = 1.0
 _FRAME_SECONDS = 0.1
+_CHECK_EVERY = 16  # reading the clock for each document would be too slow
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _ERASE = "\r\x1b[K"
 _draw_lock = threading.Lock()
-_pause_reasons: list[str] = []  # why nothing may be drawn now
+_pause_reasons: list[str] = []  # while it is not empty, nothing is drawn
 
 
 @contextlib.contextmanager
 def show_spinner(label: str) -> Generator["Spinner | None", None, None]:
-    """A turning sign with `what` and the seconds so far, gone again at the end."""
+    """Show a spinner with the label and the elapsed seconds on a terminal, after one second; remove it at the end."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -49,7 +50,7 @@ def show_spinner(label: str) -> Generator["Spinner | None", None, None]:
 
 @contextlib.contextmanager
 def pause_spinner(reason: str) -> Generator[None, None, None]:
-    """Meanwhile no sign turns, so that a question on the terminal is not drawn over."""
+    """Context in which no spinner is drawn, so that it does not overwrite a prompt."""
     with _draw_lock:
         if sys.stderr.isatty():
             _write(_ERASE)
@@ -61,7 +62,7 @@ def pause_spinner(reason: str) -> Generator[None, None, None]:
 
 
 class Spinner:
-    """Turns in a thread of its own until it is stopped."""
+    """A spinner on stderr, drawn by its own thread until `stop`."""
 
     def __init__(self, label: str) -> None:
         self._label = label
@@ -70,7 +71,7 @@ class Spinner:
         self._thread.start()
 
     def stop(self) -> None:
-        """Take the line away; a second time does nothing."""
+        """Remove the spinner; may be called twice."""
         self._stop.set()
         self._thread.join()
 
@@ -95,11 +96,8 @@ def _write(text: str) -> None:
     sys.stderr.flush()
 
 
-_CHECK_EVERY = 16  # looking at the clock for each document would cost more than it tells
-
-
 class ProgressDisplay:
-    """Counts documents, or other things, and the bytes they had; draws nothing where nobody looks."""
+    """Counts documents and their bytes and draws a progress bar if it is enabled, after one second."""
 
     def __init__(self, total: int | None, *, enabled: bool, noun: str = "document") -> None:
         self._total = total
@@ -110,21 +108,21 @@ class ProgressDisplay:
         self._next = time.monotonic() + _DELAY_SECONDS
 
     def advance(self, size: int) -> None:
-        """One document more."""
+        """Count one more document of this size."""
         self._count += 1
         self._done += size
         if self._enabled and not self._count % _CHECK_EVERY and time.monotonic() >= self._next:
             self._draw()
 
     def print_line(self, line: str) -> None:
-        """A line that stays, above the bar."""
+        """Print a line, above the bar if there is one."""
         if self._bar is None:
             note(line)
         else:
             self._bar.print_above(line)
 
     def stop(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
@@ -142,9 +140,9 @@ class ProgressDisplay:
 def show_progress(
     total: int | None, *, output_scrolls: bool, noun: str = "document"
 ) -> Generator[ProgressDisplay, None, None]:
-    """Progress on the terminal, unless the output itself scrolls by there."""
-    shown = ProgressDisplay(total, enabled=sys.stderr.isatty() and not output_scrolls, noun=noun)
+    """Show progress on a terminal, unless the output itself goes there."""
+    display = ProgressDisplay(total, enabled=sys.stderr.isatty() and not output_scrolls, noun=noun)
     try:
-        yield shown
+        yield display
     finally:
-        shown.stop()
+        display.stop()

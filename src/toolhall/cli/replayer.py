@@ -24,13 +24,18 @@ from toolhall.pipeline.call_recorder import ANSWER, ARGUMENTS, RedactedCall, Too
 from toolhall.pipeline.dispatcher import Dispatcher
 from toolhall.redaction.secret_patterns import REDACTED
 
-_MAX_DEPTH = 200  # what was recorded has fewer; more could not be compared
+_MAX_DEPTH = 200  # more than any recorded call; deeper values could not be compared
 _HOW_TO_RECORD = "calls are recorded where the setting 'record' names their tools: record = [\"Weather.*\"]"
+MAX_DIFFERENCES = 5
+_DIALECT = "replay"
+_NOBODY_TO_ASK = "and a replay has nobody to ask"
+ReplayOutcome: TypeAlias = Literal["same", "changed", "refused", "failed", "gone", "skipped"]
+REPLAY_OUTCOMES: tuple[ReplayOutcome, ...] = ("same", "changed", "refused", "failed", "gone", "skipped")
 _decode = msgspec.json.Decoder(Recording).decode
 
 
 class RecordedCalls:
-    """The newest recording of each call; kept as text, because values take many times as much memory."""
+    """The newest recording of each distinct call; stored as text, because decoded values take much more memory."""
 
     def __init__(self) -> None:
         self._newest: dict[object, tuple[float, bytes]] = {}
@@ -39,11 +44,11 @@ class RecordedCalls:
 
     @property
     def repeated(self) -> int:
-        """How many were recorded again later, with the same arguments."""
+        """How many recordings were superseded by a later one with the same arguments."""
         return self.calls - len(self._newest)
 
     def add(self, line: bytes, glob: str) -> None:
-        """One line of the file; what a crash cut off is counted."""
+        """Add one line of the file; an unreadable one, cut off by a crash, is counted."""
         try:
             recording = _decode(line)
             key = _call_key(recording)
@@ -57,7 +62,7 @@ class RecordedCalls:
             self._newest[key] = recording.time, line
 
     def __iter__(self) -> Iterator[Recording]:
-        """One by one, in the order they were recorded."""
+        """The recordings, decoded one by one, in the order of the file."""
         for _, line in self._newest.values():
             yield _decode(line)
 
@@ -66,7 +71,7 @@ class RecordedCalls:
 
 
 def read_recordings(path: Path, glob: str) -> RecordedCalls:
-    """The recordings in a file or a data folder of the tools that are meant."""
+    """The recordings in a file or data folder of tools that match the pattern."""
     file = path / RECORDINGS_FILE if path.is_dir() else path
     if not file.exists():
         raise UsageError(f"there is no file {file}; {_HOW_TO_RECORD}")
@@ -84,7 +89,7 @@ def read_recordings(path: Path, glob: str) -> RecordedCalls:
 
 
 def _call_key(recording: Recording) -> object:
-    """The tool without its version, and the arguments; where these are not known, two calls are never the same."""
+    """What makes two calls the same: tool without version, and arguments; redacted arguments are never the same."""
     if sum(1 for _ in walk_levels([recording.arguments, recording.answer])) > _MAX_DEPTH:
         raise ValueError("nested too deeply")
     if any(pointer.startswith("/arguments") for pointer in (*recording.redacted, *recording.omitted)):
@@ -94,12 +99,8 @@ def _call_key(recording: Recording) -> object:
     return recording.tool.partition("@")[0], hashlib.sha256(canonical_json(recording.arguments)).digest()
 
 
-ReplayOutcome: TypeAlias = Literal["same", "changed", "refused", "failed", "gone", "skipped"]
-REPLAY_OUTCOMES: tuple[ReplayOutcome, ...] = ("same", "changed", "refused", "failed", "gone", "skipped")
-
-
 class ReplayedCall(msgspec.Struct, frozen=True, kw_only=True):
-    """How one call went: `tool` is without its version, `recorded` the id that answered then."""
+    """The outcome of one replayed call; `tool` has no version, `recorded` is the id that answered originally."""
 
     kind: ReplayOutcome
     tool: str
@@ -107,11 +108,11 @@ class ReplayedCall(msgspec.Struct, frozen=True, kw_only=True):
     arguments: Json = None
     reason: str = ""
     differences: tuple[JsonDifference, ...] = ()
-    hidden: int = 0  # places that could not be compared
+    hidden: int = 0  # number of redacted values that were not compared
 
 
 class ReplayReport:
-    """Collects."""
+    """Collects the outcomes of replayed calls by tool."""
 
     def __init__(self) -> None:
         self.counts: dict[str, Counter[ReplayOutcome]] = {}
@@ -120,7 +121,7 @@ class ReplayReport:
         self.redacted = 0
 
     def add(self, replayed: ReplayedCall) -> None:
-        """One call more; those that did not run are only counted, with why."""
+        """Add one call; those that did not run are counted by reason only."""
         self.counts.setdefault(replayed.tool, Counter())[replayed.kind] += 1
         self.redacted += replayed.hidden
         if replayed.kind in ("gone", "skipped"):
@@ -129,16 +130,16 @@ class ReplayReport:
             self.notable.setdefault(replayed.tool, []).append(replayed)
 
     def total(self, *kinds: ReplayOutcome) -> int:
-        """How many calls of all tools ended like this."""
+        """How many calls of all tools had one of these outcomes."""
         return sum(counts[kind] for counts in self.counts.values() for kind in kinds)
 
     @property
     def ok(self) -> bool:
-        """Whether everything that could be compared is as it was, and something could."""
+        """Whether at least one call was compared, and none differs, failed or is gone."""
         return self.total("same") > 0 and not self.total("changed", "refused", "failed", "gone")
 
     def document(self) -> JsonObject:
-        """What `replay --json` prints of it."""
+        """The members that `replay --json` prints."""
         return {
             "same": self.total("same"),
             "hidden": self.redacted,
@@ -155,7 +156,7 @@ class ReplayReport:
         }
 
     def did_not_run(self, kind: ReplayOutcome) -> Iterator[tuple[tuple[ReplayOutcome, str, str], int]]:
-        """Tools and reasons, with how many calls."""
+        """The tools and reasons of calls that did not run, with their number."""
         return (item for item in self.grouped.items() if item[0][0] == kind)
 
     def _with_outcome(self, kind: ReplayOutcome) -> Iterator[ReplayedCall]:
@@ -166,13 +167,8 @@ def _call_summary(replayed: ReplayedCall) -> JsonObject:
     return {"tool": replayed.tool, "recorded": replayed.recorded, "arguments": replayed.arguments}
 
 
-MAX_DIFFERENCES = 5
-_DIALECT = "replay"
-_NOBODY_TO_ASK = "and a replay has nobody to ask"
-
-
 class Replayer:
-    """Runs only what reads, unless writes are allowed; a call of a tool names no version, so the newest answers."""
+    """Replays calls against the newest version of each tool; only tools that read, unless `writes`."""
 
     def __init__(self, dispatcher: Dispatcher, *, writes: bool) -> None:
         self._dispatcher = dispatcher
@@ -180,7 +176,7 @@ class Replayer:
         self._tools: dict[str, _ToolPlan] = {}
 
     async def run(self, recording: Recording) -> ReplayedCall:
-        """How it went."""
+        """Replay one recorded call."""
         name = recording.tool.partition("@")[0]
         replayed = ReplayedCall(kind="same", tool=name, recorded=recording.tool)
         tool = self._dispatcher.find(name, LOCAL)
@@ -199,9 +195,9 @@ class Replayer:
 
 
 class _UnansweringLink(NullLink):
-    """Takes every question and answers none: a tool that was told "no" might answer something else than it did."""
+    """Raises InputRequiredSignal for every question: with a refusal the tool might return another result."""
 
-    def can(self, feature: str) -> bool:  # noqa: ARG002 - a tool that could ask shall do so, and be found out
+    def can(self, feature: str) -> bool:  # noqa: ARG002 - so that a tool that can ask does
         return True
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
@@ -209,14 +205,14 @@ class _UnansweringLink(NullLink):
 
 
 class _ToolPlan(msgspec.Struct, frozen=True):
-    """What need not be found out for every call of a tool: its secrets, and why it is not run."""
+    """What is the same for every call of a tool: its secrets, and why it is skipped."""
 
     secrets: ToolSecrecy
     skip_reason: str | None
 
 
 def _skip_reason(tool: Tool, *, writes: bool) -> str | None:
-    """Why this tool is not run, or None."""
+    """Why this tool is skipped; None if it is run."""
     offer = tool_info(tool)
     if effective_level(tool) >= STEP_UP_FROM:
         return f"level {effective_level(tool)} needs a person's yes, {_NOBODY_TO_ASK}"
@@ -227,7 +223,7 @@ def _skip_reason(tool: Tool, *, writes: bool) -> str | None:
 
 
 def _incomparable_reason(recording: Recording) -> str | None:
-    """Why this call cannot be repeated and compared, or None."""
+    """Why this call cannot be replayed and compared; None if it can."""
     if ARGUMENTS in recording.omitted or ANSWER in recording.omitted:
         return f"its {'arguments were' if ARGUMENTS in recording.omitted else 'answer was'} too large to be recorded"
     if any(pointer.startswith(ARGUMENTS) for pointer in recording.redacted):
@@ -254,7 +250,7 @@ def _classify(replayed: ReplayedCall, recording: Recording, answer: Answer, secr
 def _compare(
     replayed: ReplayedCall, recording: Recording, ended: Result | ToolFailed, secrets: ToolSecrecy
 ) -> ReplayedCall:
-    """What is new has its secrets taken out as well, because it is printed."""
+    """Compare the new result with the recorded one; secrets in the new one are redacted, because it is printed."""
     shown = secrets.redact_call(recording.arguments, recorded_answer(ended))
     if _is_fully_redacted(shown.answer):
         return _with_result(replayed, "skipped", "its answer is redacted now")

@@ -23,12 +23,12 @@ from toolhall.config import Config, stated_in
 from toolhall.model.errors import LifespanFailed
 from toolhall.server.process import ServeConfig, protect_process
 
-_ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - only to tell what it means
+_ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - only compared
 ServeMode: TypeAlias = Literal["http", "stdio", "reload", "workers"]
 
 
 def run_serve(targets: tuple[str, ...], options: ServeOptions) -> int:
-    """Check what was asked for, then serve until told to stop."""
+    """Check the options and serve until a signal; a start-up error over stdio is also sent to the MCP client."""
     protect_process()
     try:
         return _run_serve(targets, options)
@@ -60,32 +60,32 @@ def _run_serve(targets: tuple[str, ...], options: ServeOptions) -> int:
         "data": str(options.data) if options.data else None,
         "profile": options.profile,
     }
-    named = read_config(options.config, **given)
-    config = with_default_data(named, targets)
+    stated_config = read_config(options.config, **given)
+    config = with_default_data(stated_config, targets)
     apply_log_settings(config.log_level, config.log_format, access=config.access_log)
     check_not_exposed(config.profile, config.host)
     ensure_data_folder(config)
     stated = {*stated_in(options.config), *(name for name, value in given.items() if value is not None)}
-    with with_example_services(targets, _allow_own_host(config)) as completed:
-        plan = ServeConfig(
+    with with_example_services(targets, _allow_own_host(config)) as full_config:
+        serve_config = ServeConfig(
             targets=targets,
-            config=completed,
+            config=full_config,
             host=options.host,
             port=options.port,
             data=str(options.data) if options.data else None,
             file=str(options.config) if options.config else None,
             stated=tuple(sorted(stated)),
-            unnamed=named.data is None,
+            unnamed=stated_config.data is None,
             workers=options.workers,
             json=options.json,
             stdio=options.stdio,
             dialect=options.dialect or "mcp",
         )
-        return _serve_as(_serve_mode(options), plan)
+        return _serve_as(_serve_mode(options), serve_config)
 
 
 def _serve_as(mode: ServeMode, config: ServeConfig) -> int:
-    """Serve in one of four ways, each imported on its own: uvicorn takes as long to import as the hall."""
+    """Serve in one of four modes, each imported lazily: uvicorn takes as long to import as the hall."""
     match mode:
         case "stdio":
             from toolhall.cli.serve_stdio import serve_stdio  # lazy: the hall without uvicorn
@@ -110,7 +110,7 @@ def _serve_as(mode: ServeMode, config: ServeConfig) -> int:
 
 
 class _TerminalOutput:
-    """What a supervisor of worker processes prints."""
+    """Prints the messages of a supervisor: the banner and notes."""
 
     def __init__(self, config: ServeConfig) -> None:
         self._config = config
@@ -128,12 +128,12 @@ def _check_sockets_can_be_shared() -> None:
 
 
 def _allow_own_host(config: Config) -> Config:
-    """It answers for the address it listens on, as 127.0.0.2; which names an address has nobody can tell."""
+    """Add the host that it listens on, such as 127.0.0.2, to allowed_hosts; warn if links need a public_url."""
     if config.host in _ANY_ADDRESS and config.public_url is None:
-        refused = (
+        consequence = (
             "" if config.allowed_hosts else ", and requests by a name that allowed_hosts does not list are refused"
         )
-        note(f"public_url is not set, so links for people lead to this machine{refused}; set it to what others use")
+        note(f"public_url is not set, so links for people lead to this machine{consequence}; set it to what others use")
     host = f"[{config.host}]" if ":" in config.host else config.host
     if host in config.allowed_hosts:
         return config

@@ -21,7 +21,7 @@ from toolhall.server.supervisor import READY
 
 
 def serve_http(config: ServeConfig) -> int:
-    """Load, bind, say where once every toolkit is entered, serve until told to stop."""
+    """Load the hall, bind the socket, print the banner once every toolkit is entered, serve until a signal."""
     with redacted_output(), load_app(config, terminal_approver()) as hall:
         host = config.host or hall.config.host
         check_not_exposed(hall.config.profile, host)
@@ -37,19 +37,22 @@ def serve_http(config: ServeConfig) -> int:
 
 
 def main() -> int:
-    """Serve the plan that comes by the channel; this process's own arguments are the socket and the channel."""
+    """Main of a worker process; its arguments are the descriptors of the listening socket and the channel.
+
+    The supervisor sends the ServeConfig and the secret environment variables over the channel.
+    """
     protect_process()
     listening, channel = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
-    with channel.makefile("rb") as told:
-        plan, secrets = msgspec.json.decode(told.readline(), type=tuple[ServeConfig, dict[str, str]])
-    os.environ.update(secrets)  # until the targets are loaded, which may make a Toolhall of their own
+    with channel.makefile("rb") as received:
+        config, secrets = msgspec.json.decode(received.readline(), type=tuple[ServeConfig, dict[str, str]])
+    os.environ.update(secrets)  # until the targets are loaded, which may create a Toolhall of their own
     start_logging("warning")
-    apply_log_settings(plan.config.log_level, plan.config.log_format, access=plan.config.access_log)
-    return run_command(lambda: _serve_worker(plan, listening, channel))
+    apply_log_settings(config.config.log_level, config.config.log_format, access=config.config.access_log)
+    return run_command(lambda: _serve_worker(config, listening, channel))
 
 
 def _serve_worker(config: ServeConfig, listening: socket.socket, channel: socket.socket) -> int:
-    """Tell the parent when it accepts, and stop when the parent says so or is gone."""
+    """Serve; report READY over the channel, and stop when the supervisor closes it or exits."""
     # Several processes cannot share one keyboard.
     approver = terminal_approver() if config.workers == 1 else None
 

@@ -13,12 +13,12 @@ from toolhall.dialects.mcp.responses import write_error
 from toolhall.server.process import ServeConfig, new_event_loop
 from toolhall.server.redacted_output import redacted_output
 
-_FIRST_REQUEST_SECONDS = 10.0  # a client that says nothing for so long is not going to
+_FIRST_REQUEST_SECONDS = 10.0  # MCP clients send `initialize` at once
 _MAX_LINE_BYTES = 1024 * 1024
 
 
 def serve_stdio(config: ServeConfig) -> int:
-    """Serve until the input ends or a signal comes."""
+    """Serve one dialect over stdin and stdout until stdin ends or a signal comes."""
     with redacted_output(), load_app(config) as hall, asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_serve(hall, config.dialect))
     return 0
@@ -35,15 +35,15 @@ async def _serve(hall: Toolhall, dialect: str) -> None:
 
 
 def reply_startup_error_to_client(reason: str) -> None:
-    """Answer an MCP client's first request with the reason why nothing is served, then let the process end.
+    """Answer an MCP client's first request with the reason why the server cannot start.
 
-    Without it the client would only see that its server has closed the connection.
+    Otherwise the client would only see that the server closed the connection.
     """
     if sys.stdin is None or os.isatty(0):
         return
-    telling = threading.Thread(target=_reply_to_first_request, args=(reason,), daemon=True)
-    telling.start()
-    telling.join(_FIRST_REQUEST_SECONDS)
+    replying = threading.Thread(target=_reply_to_first_request, args=(reason,), daemon=True)
+    replying.start()
+    replying.join(_FIRST_REQUEST_SECONDS)
 
 
 def _reply_to_first_request(reason: str) -> None:

@@ -1,4 +1,7 @@
-"""Reads the settings of one command and finds its data folder; starts the services of the example toolkit."""
+"""Reads the settings of a command and finds its data folder: `read_config`, `default_data_folder`.
+
+`with_example_services` also starts the fake services of the example toolkits while these are served.
+"""
 
 import contextlib
 import hashlib
@@ -17,17 +20,17 @@ from toolhall.cli.target_names import EXAMPLES_PACKAGE
 from toolhall.config import BadConfig, Config, load_config
 
 _PROJECT_MARKERS = ("toolhall.toml", "pyproject.toml", ".git")
-_LEGACY_FILES = ("toolhall.db", "state.key", "audit")  # what a folder has that a hall was in
+_LEGACY_FILES = ("toolhall.db", "state.key", "audit")  # a folder with one of these holds the data of a hall
 _MAX_NAME = 40
 
 
 def read_config_with_data(file: Path | None = None, targets: Sequence[str] = (), **given: Any) -> Config:
-    """The configuration for what was given; a data folder is always named, else it is the project's own."""
+    """The settings of a command, with the project's data folder if none is named."""
     return with_default_data(read_config(file, **given), targets)
 
 
 def read_config(file: Path | None = None, **given: Any) -> Config:
-    """The configuration for what was given; without a data folder where nobody named one."""
+    """The settings from the file, the environment and `given`; `data` stays None if none is named."""
     if file is not None and not file.is_file():
         raise UsageError(f"there is no file {file}; leave out --config, or create it")
     try:
@@ -37,12 +40,12 @@ def read_config(file: Path | None = None, **given: Any) -> Config:
 
 
 def with_default_data(config: Config, targets: Sequence[str]) -> Config:
-    """The configuration with the data folder of the targets' project, if it has none."""
+    """The settings with the data folder of the targets' project, if they name none."""
     return config if config.data else msgspec.structs.replace(config, data=str(default_data_folder(targets)))
 
 
 def ensure_data_folder(config: Config) -> Path:
-    """The data folder, there and writable."""
+    """Create the data folder if needed and return it; raises CommandError if it is not writable."""
     folder = Path(config.data or default_data_folder())
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -59,8 +62,8 @@ def ensure_data_folder(config: Config) -> Path:
 def default_data_folder(targets: Sequence[str] = ()) -> Path:
     """The data folder of the project that the first target is in, or without a target the working folder.
 
-    Earlier versions had one folder for all projects. Where that is in use it stays everybody's, so that no key, grant,
-    secret or record is lost.
+    Earlier versions had one folder for all projects. Where that is in use, it stays the folder of all projects, so that
+    no key, grant, secret or record is lost.
     """
     base = _base_data_folder()
     if any((base / name).exists() for name in _LEGACY_FILES):
@@ -70,20 +73,20 @@ def default_data_folder(targets: Sequence[str] = ()) -> Path:
     return base / "projects" / f"{name}-{hashlib.sha256(os.fsencode(project)).hexdigest()[:12]}"
 
 
-def project_root(place: Path) -> Path:
-    """The nearest folder above that a project begins with, or the folder itself; a home folder is no project."""
-    place = place.resolve()
+def project_root(start: Path) -> Path:
+    """The nearest parent folder with a project marker, or the folder itself; a home folder is no project."""
+    start = start.resolve()
     home = Path.home().resolve()
-    for folder in (place, *place.parents):
+    for folder in (start, *start.parents):
         if folder == home or folder in home.parents:
             break
         if any((folder / marker).exists() for marker in _PROJECT_MARKERS):
             return folder
-    return place
+    return start
 
 
 def _target_folder(target: str) -> Path:
-    """The folder that a target is in; a module is looked for from the working folder."""
+    """The folder that a target is in; for a module, the working folder."""
     file, colon, _ = target.partition(".py:")
     path = Path(f"{file}.py" if colon else target)
     if path.is_dir():
@@ -92,13 +95,13 @@ def _target_folder(target: str) -> Path:
 
 
 def _base_data_folder() -> Path:
-    # freedesktop.org, base directories: a relative path there is to be ignored.
+    # freedesktop.org, base directories: a relative path is ignored.
     home = Path(os.environ.get("XDG_DATA_HOME", ""))
     return (home if home.is_absolute() else Path.home() / ".local" / "share") / "toolhall"
 
 
 def check_not_exposed(profile: str, host: str) -> None:
-    """In the profile `local` whoever can connect is the person at this machine, so nobody else may."""
+    """Raise CommandError for the profile `local` on an address that others can reach: it asks for no credential."""
     if profile == "local" and not _is_loopback(host):
         raise CommandError(
             f"--host {host} can be reached by others, who need a credential each: use --profile server,"
@@ -118,10 +121,10 @@ def _is_loopback(host: str) -> bool:
 
 @contextlib.contextmanager
 def with_example_services(targets: Sequence[str], config: Config) -> Generator[Config, None, None]:
-    """The settings of a hall with these targets, and for the examples their stand-ins, for as long as this lasts."""
+    """Yield the settings; if the targets are the examples, run their fake services meanwhile and add these."""
     if targets and EXAMPLES_PACKAGE not in targets:
         yield config
         return
-    # By its name, as every target: no command depends on the examples.
+    # Imported by name, like every target: cli lies below examples.
     with importlib.import_module(f"{EXAMPLES_PACKAGE}._fakes.services").run_fake_services(config) as completed:
         yield completed

@@ -27,6 +27,10 @@ from toolhall.stores.common import StoreFailed
 from toolhall.stores.file_lock import WorkerRole
 
 MAX_WARNINGS = 10
+_READ_ONLY_REASON = (
+    "several processes serve this hall, and while they do its tools stay as they are (keys, grants and approvals can be"
+    " changed); to change its tools, serve it with --workers 1"
+)
 _NO_OVERRIDES: Mapping[str, Any] = {}
 
 
@@ -36,18 +40,18 @@ def build_app(
     approver: Approver | None = None,
     overrides: Mapping[str, Any] = _NO_OVERRIDES,
 ) -> Toolhall:
-    """A hall with every tool of the targets; an author's own Toolhall is taken, and the rest added to it.
+    """A hall with every tool of the targets; if one of them is a Toolhall, that one with the other tools added.
 
-    `overrides` are the settings that the command line states: they hold for an author's own Toolhall, too.
+    `overrides` are the settings that the command line states; they also apply to an author's own Toolhall.
     """
     with stdout_to_stderr(), show_spinner("Loading tools"):
         with overriding(overrides):
-            found = load_targets(targets)
-        halls = [each for each in found if isinstance(each, Toolhall)]
+            loaded = load_targets(targets)
+        halls = [each for each in loaded if isinstance(each, Toolhall)]
         if len({id(hall) for hall in halls}) > 1:
             raise UsageError("the targets hold more than one Toolhall object; serve one of them")
-        papers = [each for each in found if isinstance(each, DefinitionDocument)]
-        others = [each for each in found if not isinstance(each, Toolhall | DefinitionDocument)]
+        documents = [each for each in loaded if isinstance(each, DefinitionDocument)]
+        others = [each for each in loaded if not isinstance(each, Toolhall | DefinitionDocument)]
         try:
             if halls:
                 hall = halls[0]
@@ -56,28 +60,28 @@ def build_app(
                     hall.ask_through(approver)
             else:
                 hall = Toolhall(*others, config=config, approver=approver)
-            hall.propose(*papers)
+            hall.propose(*documents)
         except (BadDeclaration, BadSchema, Conflict) as error:
             raise CommandError(str(error)) from None
         except (BadConfig, BadAuthSettings) as error:
             raise CommandError(str(error), EXIT_CONFIG) from None
-        except TypeError as error:  # a Toolkit whose constructor wants arguments
+        except TypeError as error:  # a Toolkit whose constructor needs arguments
             raise CommandError(f"{error}; serve an instance instead: file.py:NAME") from None
         return hall
 
 
 def warn_undocumented(hall: Toolhall) -> None:
-    """Warn the author of tools without a docstring, once for each."""
-    for said in hall.undocumented[:MAX_WARNINGS]:
-        note(f"{styled('warning:', YELLOW, sys.stderr)} {visible(said)}")
+    """Warn of tools without a docstring, at most ten by name."""
+    for warning in hall.undocumented[:MAX_WARNINGS]:
+        note(f"{styled('warning:', YELLOW, sys.stderr)} {visible(warning)}")
     if (more := len(hall.undocumented) - MAX_WARNINGS) > 0:
         note(f"{styled('warning:', YELLOW, sys.stderr)} {pluralize(more, 'more tool')} without a docstring")
 
 
 def warn_unmatched_levels(hall: Toolhall) -> None:
-    """Warn of names in the setting `levels` that no tool has: such a line raises nothing, which nobody would notice."""
+    """Warn of patterns in the setting `levels` that match no tool: they have no effect, which is easy to overlook."""
     ids = {str(entry.tool.id) for entry in hall.registry.snapshot.entries} | {
-        kept.id for kept in hall.registration.all_records
+        record.id for record in hall.registration.all_records
     }
     unmatched = [glob for glob in hall.config.levels if not any(matches_any((glob,), each) for each in ids)]
     names = sorted({each.rpartition("@")[0] for each in ids})
@@ -90,15 +94,9 @@ def warn_unmatched_levels(hall: Toolhall) -> None:
         note(f"{styled('warning:', YELLOW, sys.stderr)} levels: {more} more match no tool here")
 
 
-_READ_ONLY_REASON = (
-    "several processes serve this hall, and while they do its tools stay as they are (keys, grants and approvals can be"
-    " changed); to change its tools, serve it with --workers 1"
-)
-
-
 def load_app(serve_config: ServeConfig, approver: Approver | None = None) -> Toolhall:
-    """The hall, with the author's own settings where a target brings its own Toolhall."""
-    gc.disable()  # what is made now stays, and with thousands of tools the collector would look through it many times
+    """Build the hall of a ServeConfig and open its data folder; call it in the process that serves."""
+    gc.disable()  # nothing of this is garbage, and with thousands of tools collections cost much
     try:
         return _load_app(serve_config, approver)
     finally:
@@ -108,7 +106,7 @@ def load_app(serve_config: ServeConfig, approver: Approver | None = None) -> Too
 def _load_app(serve_config: ServeConfig, approver: Approver | None) -> Toolhall:
     hall = build_app(serve_config.targets, serve_config.config, approver, serve_config.overrides)
     clear_secret_env()
-    if not serve_config.sibling:  # the first of several processes has said it
+    if not serve_config.sibling:  # the first worker has printed it
         warn_undocumented(hall)
     try:
         if serve_config.workers > 1 and hall.config.data is None:
@@ -120,7 +118,7 @@ def _load_app(serve_config: ServeConfig, approver: Approver | None) -> Toolhall:
         _open_registry(hall, _open_options(serve_config, hall))
         if not serve_config.sibling:
             warn_unmatched_levels(hall)
-        if not serve_config.stdio:  # whoever starts a process and speaks to it is its user
+        if not serve_config.stdio:  # over stdio the parent process is the user
             _check_credentials_exist(hall)
     except BaseException:
         hall.close()
@@ -129,7 +127,7 @@ def _load_app(serve_config: ServeConfig, approver: Approver | None) -> Toolhall:
 
 
 def _check_credentials_exist(hall: Toolhall) -> None:
-    """Where every request needs a credential and none can be valid, nobody could ever be served."""
+    """Raise CommandError if every request needs a credential and no credential exists."""
     if hall.config.profile == "server" and not hall.security.auth.accepts_credentials():
         folder = hall.config.data or "DIR"
         raise CommandError(
@@ -140,35 +138,35 @@ def _check_credentials_exist(hall: Toolhall) -> None:
 
 
 def _open_options(serve_config: ServeConfig, hall: Toolhall) -> OpenOptions:
-    """How the folder is shared; in one that nobody named, code is not held to its versions.
+    """How this process opens the data folder.
 
-    Several servers of one project share the folder that nobody named, and all but the first leave its tools alone. A
-    folder that was named has one server, because whoever named it expects to change its tools there.
+    Several servers of one project share its default folder; all but the first leave the registered tools alone, and
+    code in it is not held to its versions. A folder that was named has one server, which can change its tools.
     """
     unnamed = serve_config.unnamed and hall.config.data == serve_config.config.data
     if serve_config.stdio:
         return stdio_open_options(serve_config.dialect, enforce_versions=not unnamed)
     if serve_config.workers == 1:
         return OpenOptions(role="peer", tools_optional=unnamed, enforce_versions=not unnamed)
-    family: WorkerRole = "sibling" if serve_config.sibling else "first"
+    role: WorkerRole = "sibling" if serve_config.sibling else "first"
     return OpenOptions(
-        role=family, tools_optional=unnamed, enforce_versions=not unnamed, read_only_reason=_READ_ONLY_REASON
+        role=role, tools_optional=unnamed, enforce_versions=not unnamed, read_only_reason=_READ_ONLY_REASON
     )
 
 
 def _open_registry(hall: Toolhall, options: OpenOptions) -> None:
     try:
         with show_spinner("Opening the registry"):
-            asyncio.run(hall.open(options, enter=False))  # toolkits belong to the loop that serves
+            asyncio.run(hall.open(options, enter=False))  # toolkits are entered in the loop that serves
     except StoreFailed as failed:
         raise CommandError(str(failed)) from None
     except BadDocument as bad:
         for finding in bad.findings[1:]:
             note(f"  {visible(str(finding))}")
         raise CommandError(f"this may not be served: {visible(bad.findings[0].fix)}") from None
-    waiting_ones = [kept.id for kept in hall.registration.all_records if kept.state == "quarantined"]
-    if waiting_ones:
+    quarantined = [record.id for record in hall.registration.all_records if record.state == "quarantined"]
+    if quarantined:
         note(
-            f"{pluralize(len(waiting_ones), 'tool')} quarantined, such as {visible(waiting_ones[0])}: "
+            f"{pluralize(len(quarantined), 'tool')} quarantined, such as {visible(quarantined[0])}: "
             "'toolhall tool show ID', then 'toolhall tool activate ID'"
         )

@@ -24,7 +24,7 @@ def looks_like_target(word: str) -> bool:
     ):
         return True
     package, dot, _ = word.partition(".")
-    # A tool id has a dot as well; only a package that is really there makes it a module.
+    # A tool id has a dot as well; it is a module only if the package exists.
     return bool(dot) and "@" not in word and package.isidentifier() and _package_exists(package)
 
 
@@ -41,7 +41,7 @@ def split_target(target: str) -> tuple[str, str, str]:
 
 
 def is_url(target: str) -> bool:
-    """Whether a target is meant as the URL of a server; it may be misspelt, such as http:/host."""
+    """Whether a target is meant as a URL, also a misspelt one such as http:/host."""
     return _URL.match(target) is not None or target.lower().startswith(("http:", "https:"))
 
 

@@ -31,17 +31,13 @@ from toolhall.registration.records import DefinitionDocument
 _OPENAPI_KEYS = ("openapi", "swagger")
 _FUNCTION_DEF = re.compile(r"(?m)^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)")
 _SKIPPED_PREFIXES = ("test_", "conftest.", "setup.", "_")
-_EXTRA_OF_MODULE = {
-    "pydantic": "pydantic",
-    "cedarpy": "cedar",
-    "keyring": "keyring",
-    "opentelemetry": "otel",
-}  # by module
+# The extra of toolhall that installs a module.
+_EXTRA_OF_MODULE = {"pydantic": "pydantic", "cedarpy": "cedar", "keyring": "keyring", "opentelemetry": "otel"}
 
 
 def load_targets(targets: Sequence[str]) -> list[object]:
-    """What `Toolhall(...)` takes, for every target; a Toolhall of the author's own comes as it is."""
-    return [found for target in targets or (EXAMPLES_PACKAGE,) for found in _load(target)]
+    """Everything servable in the targets, as `Toolhall(...)` takes it, and Toolhall objects themselves."""
+    return [part for target in targets or (EXAMPLES_PACKAGE,) for part in _load(target)]
 
 
 def _load(target: str) -> Iterator[object]:
@@ -49,17 +45,17 @@ def _load(target: str) -> Iterator[object]:
     if target.lower().endswith(DEFINITION_SUFFIXES):
         yield from _load_definitions(target)
         return
-    place, colon, name = split_target(target)
-    if Path(place).is_dir():
+    path, colon, name = split_target(target)
+    if Path(path).is_dir():
         if colon:
-            raise UsageError(f"{place} is a folder; name the file in it: {place}/FILE.py:{name}")
-        yield from _from_folder(Path(place))
+            raise UsageError(f"{path} is a folder; name the file in it: {path}/FILE.py:{name}")
+        yield from _from_folder(Path(path))
         return
-    module = _from_file(Path(place)) if place.endswith(".py") else _from_name(place)
+    module = _from_file(Path(path)) if path.endswith(".py") else _from_name(path)
     if colon:
         yield _member(module, name, target)
     else:
-        yield from _from_module(module, place)
+        yield from _from_module(module, path)
 
 
 def _load_definitions(file: str) -> Iterator[DefinitionDocument]:
@@ -77,10 +73,10 @@ def _load_definitions(file: str) -> Iterator[DefinitionDocument]:
             raise CommandError(f"{file}: {bad.findings[0]}; 'toolhall lint {file}' shows everything") from None
 
 
-def _from_module(module: ModuleType, place: str) -> Iterator[object]:
+def _from_module(module: ModuleType, path: str) -> Iterator[object]:
     halls = {id(part): part for part in vars(module).values() if isinstance(part, Toolhall)}
     if len(halls) > 1:
-        raise UsageError(f"{place} holds {len(halls)} Toolhall objects; choose one with {place}:NAME")
+        raise UsageError(f"{path} holds {len(halls)} Toolhall objects; choose one with {path}:NAME")
     if halls:
         yield from halls.values()
     elif _holds_tools(module):
@@ -88,11 +84,11 @@ def _from_module(module: ModuleType, place: str) -> Iterator[object]:
     elif module.__spec__ is not None and module.__spec__.submodule_search_locations:
         yield from _from_folder(Path(module.__spec__.submodule_search_locations[0]))
     else:
-        raise CommandError(f"{place} defines no tools; mark a function with @tool, or write a Toolkit with some")
+        raise CommandError(f"{path} defines no tools; mark a function with @tool, or write a Toolkit with some")
 
 
 def _from_folder(folder: Path) -> Iterator[object]:
-    """Every file in it that defines tools; one that never mentions toolhall cannot, and is not even run."""
+    """The tools of every file in a folder; a file that does not mention toolhall is not imported."""
     found = False
     for file in sorted(folder.glob("*.py")):
         if file.name.startswith(_SKIPPED_PREFIXES) or b"toolhall" not in file.read_bytes():
@@ -116,7 +112,7 @@ def _from_file(file: Path) -> ModuleType:
 
 
 def _module_name(file: Path) -> tuple[Path, str]:
-    """The folder to import from and the full name there, so that relative imports in a package work."""
+    """The folder for sys.path and the full module name, so that relative imports in a package work."""
     parts = [file.stem]
     folder = file.parent
     while (folder / "__init__.py").exists():
@@ -133,7 +129,7 @@ def _is_loaded(name: str, file: Path) -> bool:
 
 
 def _execute(file: Path, name: str) -> ModuleType:
-    """Run a file as a module under its own name, unless that would hide a module which is there already."""
+    """Import a file under its own name, or with a prefix if that would shadow another module."""
     name = f"toolhall_target_{name}" if name in sys.modules or name in sys.stdlib_module_names else name
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
@@ -152,33 +148,33 @@ def _from_name(name: str) -> ModuleType:
 
 
 def _make_importable(folder: Path) -> None:
-    """As for a script: its neighbours come first, unless one would hide a module of Python's own (a `calendar.py`)."""
+    """Put the folder first on sys.path, as for a script; last if a file in it would shadow the standard library."""
     if str(folder) not in sys.path:
         hides = any(neighbour.stem in sys.stdlib_module_names for neighbour in folder.iterdir())
         sys.path.insert(len(sys.path) if hides else 0, str(folder))
 
 
 def _member(module: ModuleType, name: str, target: str) -> object:
-    found: object = module
+    member: object = module
     for part in name.split("."):
-        if not hasattr(found, part):
+        if not hasattr(member, part):
             known = ", ".join(key for key, value in vars(module).items() if is_servable(value, module.__name__))
             raise UsageError(f"{target}: there is no {part!r}; it has {known or 'nothing that could be served'}")
-        found = getattr(found, part)
-    if not isinstance(found, ModuleType | Toolhall | Toolkit | BaseTool) and not _is_definition(found):
+        member = getattr(member, part)
+    if not isinstance(member, ModuleType | Toolhall | Toolkit | BaseTool) and not _is_definition(member):
         raise CommandError(f"{target} holds no tool; mark it with @tool, or name a Toolkit, a module or a Toolhall")
-    return found
+    return member
 
 
 def _holds_tools(module: ModuleType) -> bool:
     return any(is_servable(part, module.__name__) for part in vars(module).values())
 
 
-def is_servable(part: object, home: str) -> bool:
-    """Whether a member of a module is a tool, a toolkit or a hall of its own; imported tools belong elsewhere."""
+def is_servable(part: object, module_name: str) -> bool:
+    """Whether a member of a module is a tool, toolkit or hall; a tool that the module only imported is not."""
     if isinstance(part, Toolkit | BaseTool | Toolhall):
         return True
-    return _is_definition(part) and getattr(part, "__module__", None) == home
+    return _is_definition(part) and getattr(part, "__module__", None) == module_name
 
 
 def _is_definition(part: object) -> bool:
@@ -186,14 +182,14 @@ def _is_definition(part: object) -> bool:
 
 
 def _check_duplicates(module: ModuleType) -> ModuleType:
-    """The module; CommandFailed where one of its tools is lost, because a later function has the same name."""
+    """Return the module; CommandError if a tool of it is replaced by a later function of the same name."""
     try:
         with tokenize.open(module.__file__ or "") as file:
             source = file.read()
-    except (OSError, SyntaxError, UnicodeDecodeError):  # no source, or none that is there still
+    except (OSError, SyntaxError, UnicodeDecodeError):  # no source file
         return module
     names = _FUNCTION_DEF.findall(source)
-    if len(set(names)) < len(names):  # two in one class or file, or in two of them: only then it is worth a parser
+    if len(set(names)) < len(names):  # only then it is worth parsing
         tree = ast.parse(source)
         for body in (tree.body, *(part.body for part in tree.body if isinstance(part, ast.ClassDef))):
             _reject_duplicate_functions(body, module.__file__)
@@ -226,7 +222,7 @@ def _lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
 
 
 def _import_guarded(load: Callable[[], ModuleType], what: str) -> ModuleType:
-    """Run code that is not ours: whatever it raises becomes one line that names the place."""
+    """Import code of an author; whatever it raises becomes a CommandError with file and line."""
     try:
         return load()
     except (BadDeclaration, CommandError) as error:
@@ -238,12 +234,12 @@ def _import_guarded(load: Callable[[], ModuleType], what: str) -> ModuleType:
         fix = f"pip install 'toolhall[{known}]'" if known else "is it installed here?"
         raise CommandError(f"{what} cannot be imported: {_error_location(error)}{error}; {fix}") from None
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a module may raise anything while it is imported
-        said = f"{_error_location(error)}{type(error).__name__}: {_error_text(error)}"
-        raise CommandError(f"{what} cannot be imported: {said}") from None
+        reason = f"{_error_location(error)}{type(error).__name__}: {_error_text(error)}"
+        raise CommandError(f"{what} cannot be imported: {reason}") from None
 
 
 def _error_location(error: BaseException) -> str:
-    """The last line of the author's code on the way to the error."""
+    """File and line of the innermost frame outside the import system."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{Path(error.filename).name}, line {error.lineno}: "
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]

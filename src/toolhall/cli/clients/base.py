@@ -1,4 +1,4 @@
-"""ToolClient, the protocol of every source of tools, with ToolInfo, DialectViews, CallResult and lookup by name."""
+"""ToolClient, the protocol of every source of tools, and `open_tool_client`; ToolInfo, CallResult, DialectViews."""
 
 import contextlib
 from collections.abc import Generator, Mapping, Sequence
@@ -27,45 +27,47 @@ _ID_KEY = "dev.toolhall/id"
 _TAGS_KEY = "dev.toolhall/tags"
 _LEVEL_KEY = "dev.toolhall/level"
 _PROTOCOL_PREFIX = "io.modelcontextprotocol/"
+_REVISIONS = tuple(f"mcp@{name}" for name in REVISIONS)
+_DIALECTS = (*_REVISIONS, "machine", "hub", "oxp", "openapi", "openai", "anthropic", "gemini")
 
 
 class RevisionNotSupported(CommandError):
-    """The server does not speak this revision of MCP."""
+    """The server does not support this revision of MCP."""
 
 
 class ToolInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a tool; None where its source does not say."""
+    """A tool as its source describes it; None for what the source does not state."""
 
     name: str
     id: str | None = None
     title: str | None = None
     description: str | None = None
-    level: int | None = None  # as it is stated
-    effective_level: int | None = None  # the one that counts: see model/caller.py
+    level: int | None = None  # as the tool states it
+    effective_level: int | None = None  # see model/caller.py
     effect: str | None = None
     version: str | None = None
     input: JsonObject
     output: JsonObject | None = None
-    result_schema: JsonObject | None = None  # what the structured content of a result must match
+    result_schema: JsonObject | None = None  # of structured content
     annotations: JsonObject | None = None
     tags: tuple[str, ...] = ()
     timeout: float | None = None
     requirements: JsonObject | None = None
-    versions: tuple[str, ...] = ()  # that are there, newest first
+    versions: tuple[str, ...] = ()  # all versions of this tool, newest first
 
     @property
     def reads_only(self) -> bool:
-        """Whether it says that it changes nothing; silence does not."""
+        """Whether it states that it changes nothing."""
         return self.effect == "reads"
 
     @property
     def key(self) -> str:
-        """What all its versions share: `Toolkit.tool`, where it is known."""
-        # A toolkit may have an @ of its own.
+        """The id without the version, `Toolkit.tool`; the name of a tool without an id."""
+        # A toolkit's name may hold an @.
         return self.id.rpartition("@")[0] or self.id if self.id else self.name
 
     def summary(self) -> JsonObject:
-        """What `list --json` prints."""
+        """The members that `list --json` prints."""
         return {
             "id": self.id,
             "name": self.name,
@@ -81,7 +83,7 @@ class ToolInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RenderedTools(msgspec.Struct, frozen=True):
-    """Documents of a dialect, what they cannot say, and the tools that the dialect would change."""
+    """Tools as documents of a dialect, with what these lose, and the tools that the dialect cannot express."""
 
     documents: list[JsonObject]
     losses: list[Loss]
@@ -89,7 +91,7 @@ class RenderedTools(msgspec.Struct, frozen=True):
 
 
 class CallResult(msgspec.Struct, frozen=True, kw_only=True):
-    """One finished call, in MCP's words."""
+    """The result of a call, with MCP's members."""
 
     content: list[JsonObject]
     structured: Json = msgspec.UNSET
@@ -97,7 +99,7 @@ class CallResult(msgspec.Struct, frozen=True, kw_only=True):
     meta: JsonObject | None = None
 
     def document(self) -> JsonObject:
-        """What `call --json` prints."""
+        """The document that `call --json` prints."""
         document: JsonObject = {"content": self.content}
         if self.structured is not msgspec.UNSET:
             document["structuredContent"] = self.structured
@@ -105,43 +107,43 @@ class CallResult(msgspec.Struct, frozen=True, kw_only=True):
         return document | ({"_meta": self.meta} if self.meta else {})
 
     def text(self) -> str:
-        """All its text, joined."""
+        """The texts of all text blocks, one per line."""
         return "\n".join(
             str(block["text"]) for block in self.content if block.get("type") == "text" and "text" in block
         )
 
 
 class CallUI(Protocol):
-    """Who attends to a call while it runs: shows what it reports, answers what it asks."""
+    """Shows progress and log of a running call and answers its questions."""
 
     def progress(self, done: float, total: float | None, message: str | None) -> None:
-        """The call has come this far."""
+        """Show progress."""
         ...
 
     def log(self, level: str, data: Json) -> None:
-        """The tool says something."""
+        """Show a log message."""
         ...
 
     def answer(self, method: str, params: JsonObject) -> JsonObject:
-        """The reply to a question, put as an MCP request."""
+        """Answer a question of the tool, an MCP request such as `elicitation/create`."""
         ...
 
 
 class ToolClient(Protocol):
-    """Tools that can be listed and called."""
+    """A source of tools that can be listed and called: targets in this process, or a server."""
 
     where: str
 
     def tools(self) -> list[ToolInfo]:
-        """Every tool."""
+        """All tools."""
         ...
 
     def render(self, dialect: str, info: ToolInfo | None = None) -> RenderedTools:
-        """Every tool, or this one, as a dialect says it; CommandFailed from a server that does not speak it."""
+        """All tools, or this one, as documents of a dialect; CommandError if a server does not support it."""
         ...
 
     def call(self, info: ToolInfo, arguments: JsonObject, ui: CallUI, seconds: float) -> CallResult:
-        """Run one tool, at most this long; raises CommandFailed."""
+        """Call a tool and wait at most so many seconds; raises CommandError."""
         ...
 
     def with_levels(self, tools: list[ToolInfo]) -> list[ToolInfo]:
@@ -165,7 +167,7 @@ class ToolClient(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""
         ...
 
 
@@ -203,7 +205,7 @@ def full_dialect_name(name: str) -> str:
 
 
 def tool_info(tool: Tool, levels: Mapping[str, int] | None = None) -> ToolInfo:
-    """A tool of our own, with the level that counts where the operator says this of `levels`."""
+    """The ToolInfo of a Tool, with its effective level under the operator's `levels`."""
     document = write_tool(tool, REVISION_2026_07_28)
     return ToolInfo(
         name=tool.name,
@@ -225,7 +227,7 @@ def tool_info(tool: Tool, levels: Mapping[str, int] | None = None) -> ToolInfo:
 
 
 def read_tool_info(document: Json) -> ToolInfo | None:
-    """A tool of a server's, from its MCP definition; None where that is not one."""
+    """The ToolInfo of an MCP definition; None if the document is not one."""
     match document:
         case {"name": str(name), "inputSchema": dict(schema)}:
             meta = _object(document.get("_meta"))
@@ -250,7 +252,7 @@ def read_tool_info(document: Json) -> ToolInfo | None:
 
 
 def read_call_result(result: Json) -> CallResult:
-    """What a server answered to `tools/call`."""
+    """Read the result of `tools/call`; CommandError if it has no content."""
     match result:
         case {"content": list(content)} if all(isinstance(block, dict) for block in content):
             notes = _object(result.get("_meta"))
@@ -264,54 +266,54 @@ def read_call_result(result: Json) -> CallResult:
             raise CommandError("the server's answer is no result of a tool: it has no content")
 
 
-def with_all_versions(offers: Sequence[ToolInfo]) -> list[ToolInfo]:
-    """The same, each with all the versions that there are of it, newest first."""
+def with_all_versions(tools: Sequence[ToolInfo]) -> list[ToolInfo]:
+    """The same tools, each with all versions of its key, newest first."""
     versions: dict[str, list[str]] = {}
-    for offer in offers:
-        if offer.version:
-            versions.setdefault(offer.key, []).append(offer.version)
-    for several in versions.values():
-        several.sort(key=precedence, reverse=True)
-    return [msgspec.structs.replace(offer, versions=tuple(versions.get(offer.key, ()))) for offer in offers]
+    for info in tools:
+        if info.version:
+            versions.setdefault(info.key, []).append(info.version)
+    for known in versions.values():
+        known.sort(key=precedence, reverse=True)
+    return [msgspec.structs.replace(info, versions=tuple(versions.get(info.key, ()))) for info in tools]
 
 
-def with_unique_names(offers: Sequence[ToolInfo]) -> list[ToolInfo]:
-    """The same; where several have one name, only the newest version goes by it, and the others by their ids."""
-    newest = {offer.name: offer for offer in _oldest_first(offers)}
+def with_unique_names(tools: Sequence[ToolInfo]) -> list[ToolInfo]:
+    """The same tools; of several with one name, the newest version keeps it and the others get their ids as names."""
+    newest = {info.name: info for info in _oldest_first(tools)}
     return [
-        offer if newest[offer.name] is offer or not offer.id else msgspec.structs.replace(offer, name=offer.id)
-        for offer in offers
+        info if newest[info.name] is info or not info.id else msgspec.structs.replace(info, name=info.id)
+        for info in tools
     ]
 
 
-def _oldest_first(offers: Sequence[ToolInfo]) -> list[ToolInfo]:
-    return sorted(offers, key=lambda offer: precedence(offer.version or ""))
+def _oldest_first(tools: Sequence[ToolInfo]) -> list[ToolInfo]:
+    return sorted(tools, key=lambda info: precedence(info.version or ""))
 
 
-def find_tool(offers: Sequence[ToolInfo], name: str) -> ToolInfo | None:
-    """The tool with this name or id; without a version the one that has the published name, which is the newest."""
-    by_name, unversioned = _index_by_name(offers)
+def find_tool(tools: Sequence[ToolInfo], name: str) -> ToolInfo | None:
+    """The tool with this name or id; an id without a version means the published one, usually the newest."""
+    by_name, unversioned = _index_by_name(tools)
     return by_name.get(name) or unversioned.get(name)
 
 
-def closest_name(offers: Sequence[ToolInfo], query: str) -> str | None:
-    """The name or id that is most like it, if any is."""
-    known = {name.casefold(): name for names in _index_by_name(offers) for name in names}
+def closest_name(tools: Sequence[ToolInfo], query: str) -> str | None:
+    """The name or id that is most similar to the query, if any is similar."""
+    known = {name.casefold(): name for names in _index_by_name(tools) for name in names}
     near = get_close_matches(query.casefold(), known, 1, 0.5)
     return known[near[0]] if near else None
 
 
-def _index_by_name(offers: Sequence[ToolInfo]) -> tuple[dict[str, ToolInfo], dict[str, ToolInfo]]:
-    offers = _oldest_first(offers)
-    by_name = {offer.name: offer for offer in offers}
-    by_name |= {offer.id: offer for offer in offers if offer.id}
-    # A server may publish another version than the newest; those that it does not publish have only their ids.
-    published = sorted(offers, key=lambda offer: offer.name != offer.id)
-    return by_name, {offer.key: offer for offer in published if offer.id}
+def _index_by_name(tools: Sequence[ToolInfo]) -> tuple[dict[str, ToolInfo], dict[str, ToolInfo]]:
+    tools = _oldest_first(tools)
+    by_name = {info.name: info for info in tools}
+    by_name |= {info.id: info for info in tools if info.id}
+    # A server may publish another version than the newest; unpublished versions have their ids as names.
+    published = sorted(tools, key=lambda info: info.name != info.id)
+    return by_name, {info.key: info for info in published if info.id}
 
 
 def _effect(annotations: Json) -> str | None:
-    """MCP: not read-only and possibly destructive, unless it says otherwise; nothing said is nothing known."""
+    """The effect by MCP's annotations, with MCP's default of destructive; None without such hints."""
     hints = _object(annotations)
     if hints.get("readOnlyHint") is True:
         return "reads"
@@ -329,10 +331,10 @@ def _text(value: Json) -> str | None:
 
 
 def require_tool(client: ToolClient, tools: Sequence[ToolInfo], name: str) -> ToolInfo:
-    """The tool with this name or id; one that is held back is said to be so, and a near miss names the nearest."""
-    found = find_tool(tools, name)
-    if found:
-        return found
+    """The tool with this name or id; CommandError with the reason why it is not served, or the nearest name."""
+    info = find_tool(tools, name)
+    if info:
+        return info
     reason = client.unavailable_reason(name)
     if reason:
         raise CommandError(reason)
@@ -341,12 +343,8 @@ def require_tool(client: ToolClient, tools: Sequence[ToolInfo], name: str) -> To
     raise CommandError(f"there is no tool {name!r}; {hint}")
 
 
-_REVISIONS = tuple(f"mcp@{name}" for name in REVISIONS)
-_DIALECTS = (*_REVISIONS, "machine", "hub", "oxp", "openapi", "openai", "anthropic", "gemini")
-
-
 class DialectViews(msgspec.Struct, frozen=True):
-    """A tool, how each dialect shows it, and what it cannot say."""
+    """A tool as each dialect shows it, and what each dialect loses."""
 
     tool: ToolInfo
     views: dict[str, JsonObject]
@@ -354,16 +352,16 @@ class DialectViews(msgspec.Struct, frozen=True):
 
     @property
     def revisions(self) -> dict[str, JsonObject]:
-        """How the revisions of MCP show it, which can be compared member by member."""
+        """The views of the MCP revisions, which can be compared member by member."""
         return {dialect: view for dialect, view in self.views.items() if dialect in _REVISIONS}
 
     @property
     def other_dialects(self) -> dict[str, JsonObject]:
-        """How every other dialect shows it."""
+        """The views of all other dialects."""
         return {dialect: view for dialect, view in self.views.items() if dialect not in _REVISIONS}
 
     def differences(self) -> list[JsonObject]:
-        """The members that not every revision of MCP shows alike; one that leaves it out has no value there."""
+        """The members that differ between MCP revisions, with their values; a revision without one is left out."""
         members = dict.fromkeys(name for view in self.revisions.values() for name in view)
         return [
             {
@@ -375,31 +373,31 @@ class DialectViews(msgspec.Struct, frozen=True):
         ]
 
     def is_same(self, member: str) -> bool:
-        """Whether every revision of MCP shows this member alike."""
+        """Whether this member is the same in every MCP revision."""
         return len({encode(view[member]) if member in view else b"" for view in self.revisions.values()}) == 1
 
     def document(self) -> JsonObject:
-        """What `inspect --json` prints."""
+        """The document that `inspect --json` prints."""
         extra = {
             name: getattr(self.tool, name) for name in ("annotations", "tags", "timeout", "requirements", "versions")
         }
-        shown = {"views": self.views, "losses": self.losses, "differences": self.differences()}
-        return {**self.tool.summary(), **extra, **shown}
+        rendered = {"views": self.views, "losses": self.losses, "differences": self.differences()}
+        return {**self.tool.summary(), **extra, **rendered}
 
 
-def collect_views(client: ToolClient, offers: list[ToolInfo]) -> list[DialectViews]:
-    """These tools, each with every view of it that the source has."""
-    return [_views_of(client, offer) for offer in offers]
+def collect_views(client: ToolClient, tools: list[ToolInfo]) -> list[DialectViews]:
+    """The views of these tools in every dialect that the source supports."""
+    return [_views_of(client, info) for info in tools]
 
 
-def _views_of(source: ToolClient, offer: ToolInfo) -> DialectViews:
-    found = DialectViews(offer, {}, {})
+def _views_of(client: ToolClient, info: ToolInfo) -> DialectViews:
+    result = DialectViews(info, {}, {})
     for dialect in _DIALECTS:
         try:
-            written = source.render(dialect, offer)
-        except CommandError:  # an older or a newer server
+            rendered = client.render(dialect, info)
+        except CommandError:  # the server does not support it
             continue
-        if written.documents:
-            found.views[dialect] = written.documents[0]
-            found.losses[dialect] = written.losses
-    return found
+        if rendered.documents:
+            result.views[dialect] = rendered.documents[0]
+            result.losses[dialect] = rendered.losses
+    return result

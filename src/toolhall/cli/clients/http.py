@@ -1,4 +1,4 @@
-"""HttpExchange: one HTTP request of an untrusting client, without redirects, with limits on bytes and seconds."""
+"""HttpExchange: one HTTP request without redirects, with limits on bytes and time; Endpoint and its API key."""
 
 import contextlib
 import http.client
@@ -17,11 +17,14 @@ from toolhall.egress.addresses import is_loopback
 from toolhall.model.json import Json, JsonObject
 
 KEY_VARIABLE = "TOOLHALL_KEY"
+MCP_PATH = "/mcp"
+MAX_RESPONSE_BYTES = 8 * 1024 * 1024
+_CONNECT_SECONDS = 10.0
 _SENDABLE = re.compile(r"[\x21-\x7e]{1,16384}")
 
 
 def read_key(given: str | None) -> str:
-    """What was given, or what the environment holds; nothing if neither. It is never shown, also where it is wrong."""
+    """The key from --key or TOOLHALL_KEY, empty if there is none; an error message never shows it."""
     key = given if given is not None else os.environ.get(KEY_VARIABLE, "").strip()
     if given is None and not key:
         return ""
@@ -34,7 +37,7 @@ def read_key(given: str | None) -> str:
 
 
 def credential_error(status: int, *, sent: bool) -> str:
-    """What to do where a server answers 401 or 403."""
+    """The error message for status 401 or 403, with what to do."""
     if status == 403:
         return "the server does not allow this with your credential"
     if sent:
@@ -42,43 +45,38 @@ def credential_error(status: int, *, sent: bool) -> str:
     return f"the server wants a credential: put a key into {KEY_VARIABLE}, or give it with --key"
 
 
-MCP_PATH = "/mcp"
-MAX_RESPONSE_BYTES = 8 * 1024 * 1024
-_CONNECT_SECONDS = 10.0
-
-
 class Endpoint(msgspec.Struct, frozen=True):
-    """Where a server listens."""
+    """The address of a server, with the key to send there."""
 
     secure: bool
     host: str
     port: int
     path: str  # with the query, if there is one
-    key: str = ""  # the credential that is sent along
+    key: str = ""  # sent as a bearer token
 
     def __str__(self) -> str:
-        """As it may be shown and logged: without the query, which could hold a secret."""
+        """The URL without the query, which could hold a secret; for messages and logs."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self.secure else 'http'}://{host}:{self.port}{self.path.partition('?')[0]}"
 
     def __repr__(self) -> str:
-        """The same: wherever it is printed, there is no key in it."""
+        """The same, without the key."""
         return f"<{self}>"
 
     def require_secure(self) -> None:
-        """Nothing secret is sent in the clear to another machine: whoever is on the way could read it."""
+        """Raise CommandError for plain http to another machine: keys and secrets are not sent unencrypted."""
         if not self.secure and not is_loopback(self.host):
             raise CommandError(f"{self} would be sent a key or a secret that others can read on the way; use https")
 
 
 def mcp_path(path: str) -> str:
-    """The path of a hall's MCP endpoint, given that path or the one that the hall is mounted at, as `/hall`."""
+    """The path of a hall's MCP endpoint, from that path itself or from the hall's base path, such as `/hall`."""
     base = path.rstrip("/")
     return path if base.endswith(MCP_PATH) else f"{base}{MCP_PATH}"
 
 
 def parse_endpoint(url: str, key: str | None = None) -> Endpoint:
-    """The MCP endpoint of the hall at a URL. Without a key it is the one in TOOLHALL_KEY, if any."""
+    """The MCP endpoint of the hall at a URL, with this key or that of TOOLHALL_KEY."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -98,20 +96,20 @@ def parse_endpoint(url: str, key: str | None = None) -> Endpoint:
 
 
 def with_stated_path(endpoint: Endpoint, url: str) -> Endpoint:
-    """The same endpoint with the path exactly as the URL has it: other servers have theirs elsewhere than `/mcp`."""
+    """The same endpoint with the path exactly as in the URL: other servers need not use `/mcp`."""
     parts = urlsplit(url)
     query = f"?{parts.query}" if parts.query else ""
     return msgspec.structs.replace(endpoint, path=(parts.path or "/") + query)
 
 
 class HttpExchange:
-    """One request and its reply; when time is up the connection is cut, also in the middle of a slow drip."""
+    """One request and its response; a timer cuts the connection when the time is up, also amid slow data."""
 
     def __init__(self, endpoint: Endpoint, seconds: float) -> None:
-        kind = http.client.HTTPSConnection if endpoint.secure else http.client.HTTPConnection
+        connection_type = http.client.HTTPSConnection if endpoint.secure else http.client.HTTPConnection
         self._endpoint = endpoint
         self._seconds = seconds
-        self._connection = kind(endpoint.host, endpoint.port, timeout=min(seconds, _CONNECT_SECONDS))
+        self._connection = connection_type(endpoint.host, endpoint.port, timeout=min(seconds, _CONNECT_SECONDS))
         self._socket: socket.socket | None = None
         self._http_response: http.client.HTTPResponse | None = None
         self._expired = False
@@ -144,7 +142,7 @@ class HttpExchange:
                 return
 
     def send(self, method: str, headers: Mapping[str, str], message: JsonObject | None = None) -> int:
-        """Send the request and return the status of the reply."""
+        """Send the request and return the status of the response; CommandError for a redirect."""
         body = None if message is None else msgspec.json.encode(message)
         self._connection.connect()
         self._socket = self._connection.sock
@@ -154,20 +152,20 @@ class HttpExchange:
         self._connection.request(method, self._endpoint.path, body, {**headers, **credential})
         self._http_response = self._connection.getresponse()
         if 300 <= self._http_response.status < 400:
-            place = self._http_response.getheader("location") or "another place"
-            raise CommandError(f"{self._endpoint} sends us on to {place[:200]!r}; if you trust it, use that as --url")
+            location = self._http_response.getheader("location") or "another place"
+            raise CommandError(f"{self._endpoint} redirects to {location[:200]!r}; if you trust it, use that as --url")
         return self._http_response.status
 
     def credential_error(self, status: int) -> str:
-        """What to do about a 401 or a 403."""
+        """The error message for status 401 or 403."""
         return credential_error(status, sent=bool(self._endpoint.key))
 
     def header(self, name: str) -> str:
-        """A header of the reply, or nothing."""
+        """A header of the response; empty if it has none of this name."""
         return self._response.getheader(name) or ""
 
     def messages(self) -> Iterator[Json]:
-        """Every message of the reply: one of plain JSON, or each event's."""
+        """The messages of the response: one of JSON, or one of each server-sent event."""
         kind = self.header("content-type").partition(";")[0].strip().lower()
         if kind == "text/event-stream":
             yield from self._events()
@@ -176,7 +174,7 @@ class HttpExchange:
 
     @contextlib.contextmanager
     def paused(self) -> Generator[None, None, None]:
-        """The time that a person takes to answer is not the server's; afterwards it has all of its own again."""
+        """Context in which the timer stands still, while a person answers; afterwards it starts anew."""
         self._timer.cancel()
         self._timer.join()
         yield
@@ -224,7 +222,7 @@ class HttpExchange:
             try:
                 self._socket.shutdown(socket.SHUT_RDWR)
             except OSError:
-                return  # it has ended by itself
+                return  # it is closed already
 
 
 def _decode_json(body: bytes) -> Json:

@@ -41,42 +41,43 @@ from toolhall.schema.defaults import Bind
 from toolhall.stores.common import StoreFailed
 from toolhall.stores.open import open_stores
 
+_DIALECT = "cli"
 _NO_FOLDER = "the target's Toolhall has no folder to keep it in: set data in its Config(...)"
 
 
 def missing_requirements_text(error: NeedsRequirement, data: str | None, settings: Config) -> str:
-    """The words; `settings` are what the commands will find, and `data` is where the tool is supplied from."""
-    found = [_setup_command(each, settings) for each in error.missing]
-    known = [each for each in found if each is not None]
-    if not known or len(known) != len(found):
+    """What the tool needs, with the commands that set it up.
+
+    `data` is the data folder of the call, `settings` are those that the commands will read.
+    """
+    setups = [_setup_command(each, settings) for each in error.missing]
+    known = [each for each in setups if each is not None]
+    if not known or len(known) != len(setups):
         return error.message  # no command sets up all of it
     what = " and ".join(what for what, _ in known)
     if data is None:
         return f"the tool needs {what}; {_NO_FOLDER}"
-    place = [] if data == settings.data else ["--data", data]
-    return f"the tool needs {what}; run: {' && '.join(shlex.join([*words, *place]) for _, words in known)}"
+    option = [] if data == settings.data else ["--data", data]
+    return f"the tool needs {what}; run: {' && '.join(shlex.join([*words, *option]) for _, words in known)}"
 
 
 def _setup_command(missing: MissingRequirement, settings: Config) -> tuple[str, list[str]] | None:
-    """What is missing, and the command for it; None where there is none."""
+    """What is missing, and the command that sets it up; None if no command does."""
     match missing:
         case MissingRequirement(kind="secret", id=str(name)):
             return f"the secret {name}", ["toolhall", "secret", "set", name]
         case MissingRequirement(kind="account", account=AccountRequirement(provider, scopes)) if (
             provider in settings.providers
         ):
-            asked = ["--scopes", " ".join(scopes)] if scopes else []
-            # No hall runs to which a browser could come back.
-            return f"an account at {provider}", ["toolhall", "account", "connect", provider, *asked, "--no-browser"]
+            option = ["--scopes", " ".join(scopes)] if scopes else []
+            # No hall runs to which a browser could be redirected.
+            return f"an account at {provider}", ["toolhall", "account", "connect", provider, *option, "--no-browser"]
         case _:
             return None
 
 
-_DIALECT = "cli"
-
-
 class LocalToolClient:
-    """A hall of its own for the time of one command."""
+    """A ToolClient with a hall of its own, for the time of one command."""
 
     def __init__(self, targets: Sequence[str], config: Config) -> None:
         self.where = ", ".join(targets) or "toolhall.examples"
@@ -96,21 +97,21 @@ class LocalToolClient:
         return with_all_versions([tool_info(tool, self._app.config.levels) for tool in self._tools])
 
     def render(self, dialect: str, info: ToolInfo | None = None) -> RenderedTools:
-        """Every tool, or this one, as a dialect says it."""
-        everything = self._listed if info is None and dialect.startswith("mcp@") else self._tools
-        tools = [tool for tool in everything if info is None or str(tool.id) == info.id]
-        kept, refused = partition_expressible(dialect, tools)
-        written = write_tools(dialect, kept) if kept else WriteResult([], [])
+        """All tools, or this one, as documents of a dialect."""
+        candidates = self._listed if info is None and dialect.startswith("mcp@") else self._tools
+        tools = [tool for tool in candidates if info is None or str(tool.id) == info.id]
+        expressible, refused = partition_expressible(dialect, tools)
+        written = write_tools(dialect, expressible) if expressible else WriteResult([], [])
         return RenderedTools(written.documents, written.losses, refused)
 
     def call(self, info: ToolInfo, arguments: JsonObject, ui: CallUI, seconds: float) -> CallResult:
-        """Through the hall, as any caller's call."""
-        with contextlib.ExitStack() as until_the_end:
-            until_the_end.enter_context(stdout_to_stderr())
+        """Call a tool through the hall's pipeline, like any caller."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(stdout_to_stderr())
             is_local = self._app.config.profile == "local"
-            crashes = until_the_end.enter_context(print_crashes()) if is_local else []
-            runner = until_the_end.enter_context(asyncio.Runner())
-            until_the_end.enter_context(self._with_credentials(info, runner))
+            crashes = stack.enter_context(print_crashes()) if is_local else []
+            runner = stack.enter_context(asyncio.Runner())
+            stack.enter_context(self._with_credentials(info, runner))
             runner.run(self._app.enter())
             answer = runner.run(self._answer(info, arguments, ui, seconds))
             runner.run(self._app.settle())
@@ -135,11 +136,11 @@ class LocalToolClient:
 
     def argument_binding(self, info: ToolInfo) -> Bind | None:
         """How the tool's function takes its arguments; None for a tool that is not a function."""
-        found = self._app.registry.snapshot.find(info.id or info.name)
-        return None if found is None else found.bind
+        entry = self._app.registry.snapshot.find(info.id or info.name)
+        return None if entry is None else entry.bind
 
     def unavailable_reason(self, name: str) -> str | None:  # noqa: ARG002 - a target has no states
-        """Everything that a target defines is offered."""
+        """None: every tool of a target can be called."""
         return None
 
     def close(self) -> None:
@@ -147,10 +148,10 @@ class LocalToolClient:
         self._app.close()
 
     @contextlib.contextmanager
-    def _with_credentials(self, offer: ToolInfo, runner: asyncio.Runner) -> Generator[None]:
-        """What the tool requires is in the data folder, also while another process serves from there."""
+    def _with_credentials(self, info: ToolInfo, runner: asyncio.Runner) -> Generator[None]:
+        """Context in which the tool gets secrets and accounts from the data folder, also beside a running server."""
         data = self._app.config.data
-        if not offer.requirements or data is None:
+        if not info.requirements or data is None:
             yield
             return
         try:
@@ -177,20 +178,18 @@ class LocalToolClient:
             case _:
                 return error.message
 
-    async def _answer(self, offer: ToolInfo, arguments: JsonObject, attendant: CallUI, seconds: float) -> Answer:
+    async def _answer(self, info: ToolInfo, arguments: JsonObject, ui: CallUI, seconds: float) -> Answer:
         try:
             async with asyncio.timeout(seconds) as deadline:
-                # By its id: all versions have one name here.
-                ask = CallTool(offer.id or offer.name, arguments, _DIALECT, len(encode(arguments)))
-                return await self._app.dispatcher.answer(
-                    ask, LOCAL, _CallUILink(attendant, deadline.reschedule, seconds)
-                )
+                # By id, because all versions share one name here.
+                request = CallTool(info.id or info.name, arguments, _DIALECT, len(encode(arguments)))
+                return await self._app.dispatcher.answer(request, LOCAL, _CallUILink(ui, deadline.reschedule, seconds))
         except TimeoutError:
             raise CallTimeout(seconds) from None
 
 
 class _CallUILink:
-    """The line from the running tool to the person at the terminal."""
+    """ClientLink from the running tool to a CallUI."""
 
     def __init__(self, ui: CallUI, reschedule: Callable[[float | None], None], seconds: float) -> None:
         self._ui = ui
@@ -208,18 +207,19 @@ class _CallUILink:
         return feature.partition(".")[0] == "elicitation"
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
-        """One after the other; the time a person takes is not the tool's."""
+        """Ask the questions one after another; the deadline pauses meanwhile."""
         self._reschedule(None)
         replies: dict[str, Answered] = {}
         for key, question in questions.items():
             match question:
                 case Form() | Visit():
-                    put = write_input_request(question, REVISION_2026_07_28)
-                    replies[key] = read_input_response(question, self._ui.answer(put["method"], put["params"]), key)
+                    request = write_input_request(question, REVISION_2026_07_28)
+                    reply = self._ui.answer(request["method"], request["params"])
+                    replies[key] = read_input_response(question, reply, key)
                 case _:
                     raise ToolFailed("the tool asks for a model or for folders, which a terminal does not have")
         self._reschedule(asyncio.get_running_loop().time() + self._seconds)
         return replies
 
     async def detach(self, retry_ms: int) -> None:
-        """There is no connection to let go."""
+        """Nothing: there is no connection."""

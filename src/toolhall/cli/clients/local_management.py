@@ -37,12 +37,12 @@ T = TypeVar("T")
 
 
 def config_of_folder(folder: Path | None, *, create: bool) -> Config:
-    """The settings of the hall in a folder; where there is none, nothing is made unless this is to found one."""
+    """The settings of the hall in a data folder; raises CommandError if there is none, unless `create`."""
     config = read_config_with_data(data=str(folder) if folder else None)
-    home = Path(config.data or "")
-    if not create and not any((home / name).exists() for name in (DATABASE_FILE, ROOT_KEY_FILE)):
+    data = Path(config.data or "")
+    if not create and not any((data / name).exists() for name in (DATABASE_FILE, ROOT_KEY_FILE)):
         raise CommandError(
-            f"there is no hall in {home}; make one with 'toolhall tool add FILE' or 'toolhall serve',"
+            f"there is no hall in {data}; make one with 'toolhall tool add FILE' or 'toolhall serve',"
             " name another folder with --data, or a hall that runs with --url"
         )
     ensure_data_folder(config)
@@ -50,19 +50,19 @@ def config_of_folder(folder: Path | None, *, create: bool) -> Config:
 
 
 def check_vault_key(config: Config) -> None:
-    """A server's vault key is never made unasked, and the hall that is opened here has the profile `local`."""
+    """Raise CommandError if the profile `server` has no vault key: only the profile `local` generates one."""
     try:
-        found = find_key_encryption_keys(config.vault_key, Path(config.data or ""), profile=config.profile)
+        keys = find_key_encryption_keys(config.vault_key, Path(config.data or ""), profile=config.profile)
     except StoreFailed as failed:
         raise CommandError(str(failed)) from None
-    if isinstance(found, NoKey) and config.profile != "local":
-        raise CommandError(found.fix)
+    if isinstance(keys, NoKey) and config.profile != "local":
+        raise CommandError(keys.fix)
 
 
 def unopened_app(config: Config) -> Toolhall:
-    """The hall of a folder, not opened yet; whoever may write to the folder may manage what is in it.
+    """The hall of a data folder, not opened yet, with the profile `local`.
 
-    That is so for a hall that serves others, too.
+    Whoever can write to the folder may manage it, also if its hall serves others with the profile `server`.
     """
     try:
         return Toolhall(config=msgspec.structs.replace(config, profile="local"))
@@ -71,7 +71,7 @@ def unopened_app(config: Config) -> Toolhall:
 
 
 async def apply_recorded(app: Toolhall, what: str, apply: Callable[[], Awaitable[T]]) -> T:
-    """A change that has no path, since it is for whoever has the folder; recorded like every other one."""
+    """Apply a change that has no HTTP path, because only the owner of the folder may make it; it is audited."""
     try:
         return await app.dispatcher.admin(AdminOperation(what, MANAGEMENT_DIALECT, {}), LOCAL, apply)
     except ToolhallError as refused:
@@ -81,9 +81,10 @@ async def apply_recorded(app: Toolhall, what: str, apply: Callable[[], Awaitable
 
 
 class LocalManagementTransport:
-    """Whoever changes something needs the right to change tools; a running server has it, and is to be asked by --url.
+    """Calls the ASGI application of a hall that is opened from its data folder.
 
-    `alone` also keeps out processes over stdio.
+    `write` needs the lock for changes, which a running server holds: then use --url. `exclusive` also keeps out
+    processes over stdio.
     """
 
     sends_key = False
@@ -103,25 +104,25 @@ class LocalManagementTransport:
             raise
 
     def send(self, method: str, target: str, body: JsonObject | None) -> tuple[int, Json]:
-        """The status and the value of the reply."""
+        """Send a request and return status and JSON body of the response."""
         return self._runner.run(self._send(method, target, body))
 
     def set_origin_detail(self, detail: str) -> None:
-        """What is registered from now on comes from there."""
+        """Set the origin that is recorded with tools that are registered from now on."""
         self._app.api.context.detail = detail
 
     def run_for(self, seconds: float) -> None:
-        """Meanwhile the hall goes on with what it does by itself, such as asking a provider."""
+        """Run the hall's background tasks for so many seconds, such as polling a provider."""
         self._runner.run(asyncio.sleep(seconds))
 
     def rotate_keys(self, new: str) -> int:
-        """Seal everything with a new key, which is for whoever has the folder; how many secrets there are."""
+        """Encrypt all secrets with a new key; return how many there are."""
         return self._runner.run(
             apply_recorded(self._app, "rotate secrets", lambda: self._app.credentials.vault.rotate(new))
         )
 
     def close(self) -> None:
-        """Let the folder go."""
+        """Finish pending work and close the data folder."""
         try:
             self._runner.run(self._app.settle())
         finally:
@@ -142,7 +143,7 @@ class LocalManagementTransport:
 
 
 def _scope(method: str, target: str, *, typed: bool) -> dict[str, Any]:
-    """As a server would say it; without an address the caller is whoever owns this process."""
+    """An ASGI scope without a client address: the caller is the owner of this process."""
     path, _, query = target.partition("?")
     return {
         "type": "http",
@@ -156,27 +157,27 @@ def _scope(method: str, target: str, *, typed: bool) -> dict[str, Any]:
 
 
 def forget_lost_secrets(folder: Path | None, confirm: Callable[[str], None]) -> list[tuple[str, str | None]]:
-    """Forget it, if `agree` does not raise: the id of each secret, and whose it was."""
+    """Delete secrets and accounts that no key decrypts, if `confirm` does not raise; return ids and owners."""
     config = config_of_folder(folder, create=False)
     with unopened_app(config) as hall, asyncio.Runner() as runner:
         try:
-            # Nobody else changes anything while the person thinks it over.
+            # The stores are locked while the person decides.
             with contextlib.closing(open_stores(Path(config.data or ""), allow_readonly=False)) as stores:
-                gone = runner.run(_find_lost(config, stores))
-                confirm(f"Forget {pluralize(len(gone), 'secret')} and every account that the lost key sealed?")
+                lost = runner.run(_find_lost(config, stores))
+                confirm(f"Forget {pluralize(len(lost), 'secret')} and every account that the lost key sealed?")
                 runner.run(_forget_lost(hall, stores))
         except StoreFailed as failed:
             raise CommandError(f"nothing was changed: {failed}") from None
-    return gone
+    return lost
 
 
 async def _find_lost(config: Config, stores: Stores) -> list[tuple[str, str | None]]:
-    keks = find_key_encryption_keys(config.vault_key, Path(config.data or ""), profile=config.profile)
+    keys = find_key_encryption_keys(config.vault_key, Path(config.data or ""), profile=config.profile)
     stored = await stores.vault.all()
-    if not has_orphans(stored, keks):
+    if not has_orphans(stored, keys):
         raise CommandError("nothing is lost: whatever is sealed here opens with the key that is here")
-    kept = without_orphans(stored, keks).rows
-    return [(row.name, row.user) for row in stored.rows if row not in kept]
+    usable = without_orphans(stored, keys).rows
+    return [(row.name, row.user) for row in stored.rows if row not in usable]
 
 
 async def _forget_lost(hall: Toolhall, stores: Stores) -> None:

@@ -1,4 +1,7 @@
-"""ManagementClient: requests to a hall's management API, at a URL or in the data folder of a stopped hall."""
+"""ManagementClient: requests to a hall's management API, at a URL or in the data folder of a stopped hall.
+
+HttpManagementTransport sends them over HTTP; `local_management`, which imports the whole hall, opens a data folder.
+"""
 
 import contextlib
 import time
@@ -19,40 +22,14 @@ from toolhall.model.json import Json, JsonObject
 REQUEST_SECONDS = 60.0
 _ACCEPT = {"Accept": "application/json"}
 _JSON = {**_ACCEPT, "Content-Type": "application/json"}
-
-
-class HttpManagementTransport:
-    """One request for each thing that is asked."""
-
-    def __init__(self, url: str, key: str | None = None) -> None:
-        endpoint = parse_endpoint(url, key)
-        self.sends_key = bool(endpoint.key)
-        base = endpoint.path.partition("?")[0].rstrip("/").removesuffix(MCP_PATH)
-        self._endpoint = msgspec.structs.replace(endpoint, path=base)
-
-    def send(self, method: str, target: str, body: JsonObject | None) -> tuple[int, Json]:
-        """The status and the value of the reply."""
-        place = msgspec.structs.replace(self._endpoint, path=f"{self._endpoint.path}{target}")
-        if body is not None:  # it may hold a secret
-            place.require_secure()
-        with show_spinner(f"Asking {self._endpoint}"), HttpExchange(place, REQUEST_SECONDS) as exchange:
-            status = exchange.send(method, _ACCEPT if body is None else _JSON, body)
-            return status, next(exchange.messages(), None)
-
-    def set_origin_detail(self, detail: str) -> None:
-        """A running hall knows by itself that it comes over HTTP, and believes nobody more."""
-
-    def close(self) -> None:
-        """Each request has closed its own connection."""
-
-
+LinkMethod: TypeAlias = Literal["browser", "device", "paste"]
 MAX_PAGES = 10_000
 Query: TypeAlias = Mapping[str, str | None]
 NO_QUERY: Query = {}
 
 
 class ManagementRefused(CommandError):
-    """The hall said no; `problems` are all its reasons, each with a path, a rule and a fix."""
+    """The hall refused; `problems` are its reasons, each with a path, a rule and a fix."""
 
     outcome = "refused"
 
@@ -63,25 +40,50 @@ class ManagementRefused(CommandError):
 
 
 class ManagementTransport(Protocol):
-    """One way to reach a hall."""
+    """Sends requests to the management API of a hall."""
 
     sends_key: bool
 
     def send(self, method: str, target: str, body: JsonObject | None) -> tuple[int, Json]:
-        """The status and the value of the reply."""
+        """Send a request and return status and JSON body of the response."""
         ...
 
     def set_origin_detail(self, detail: str) -> None:
-        """What is registered from now on comes from there."""
+        """Set the origin that is recorded with tools that are registered from now on."""
         ...
 
     def close(self) -> None:
-        """Nothing more will be asked."""
+        """Release all resources."""
         ...
 
 
+class HttpManagementTransport:
+    """Sends each request to a running hall over a connection of its own."""
+
+    def __init__(self, url: str, key: str | None = None) -> None:
+        endpoint = parse_endpoint(url, key)
+        self.sends_key = bool(endpoint.key)
+        base = endpoint.path.partition("?")[0].rstrip("/").removesuffix(MCP_PATH)
+        self._endpoint = msgspec.structs.replace(endpoint, path=base)
+
+    def send(self, method: str, target: str, body: JsonObject | None) -> tuple[int, Json]:
+        """Send a request and return status and JSON body of the response."""
+        endpoint = msgspec.structs.replace(self._endpoint, path=f"{self._endpoint.path}{target}")
+        if body is not None:  # it may hold a secret
+            endpoint.require_secure()
+        with show_spinner(f"Asking {self._endpoint}"), HttpExchange(endpoint, REQUEST_SECONDS) as exchange:
+            status = exchange.send(method, _ACCEPT if body is None else _JSON, body)
+            return status, next(exchange.messages(), None)
+
+    def set_origin_detail(self, detail: str) -> None:
+        """Nothing: a running hall records the origin itself."""
+
+    def close(self) -> None:
+        """Nothing: each request has closed its connection."""
+
+
 class ManagementClient:
-    """Asks for management, and reads the answers."""
+    """Requests of the management API and their responses; raises ManagementRefused for an error response."""
 
     def __init__(self, transport: ManagementTransport) -> None:
         self._transport = transport
@@ -90,31 +92,31 @@ class ManagementClient:
     def request_tool(
         self, method: str, *parts: str, body: JsonObject | None = None, query: Query = NO_QUERY
     ) -> JsonObject:
-        """The answer, or Refused; `place` is an id, and what is below it."""
+        """Request /api/tools and the path below it; `parts` are a tool's id and an action."""
         return self.request(method, "tools", *parts, body=body, query=query)
 
     def request(self, method: str, *parts: str, body: JsonObject | None = None, query: Query = NO_QUERY) -> JsonObject:
-        """The answer of what is anywhere below /api, or Refused."""
+        """Request a path below /api and return the response; raises ManagementRefused."""
         path = "/".join(["/api", *(quote(part, safe="") for part in parts)])
         return self._answer(method, path, body, query)
 
     def history(self, tool: str | None, limit: int) -> list[JsonObject]:
-        """What happened to one tool, or to all."""
+        """The events of one tool, or of all, the newest first."""
         query = {"limit": str(limit)}
-        told = (
+        response = (
             self.request("GET", "history", query=query)
             if tool is None
             else self.request_tool("GET", tool, "history", query=query)
         )
-        found: list[JsonObject] = told["events"]
-        return found
+        events: list[JsonObject] = response["events"]
+        return events
 
     def _answer(self, method: str, path: str, body: JsonObject | None, query: Query) -> JsonObject:
         given = {name: value for name, value in query.items() if value is not None}
-        status, said = self._transport.send(method, f"{path}?{urlencode(given)}" if given else path, body)
-        match said:
+        status, response = self._transport.send(method, f"{path}?{urlencode(given)}" if given else path, body)
+        match response:
             case dict() if status < 400:
-                return said
+                return response
             case _ if status == 401:
                 raise ManagementRefused(status, credential_error(status, sent=self._transport.sends_key), [])
             case {"error": {"message": str(message)} as error}:
@@ -123,7 +125,7 @@ class ManagementClient:
                 raise CommandError(f"this is no hall that can be managed: it answered with HTTP status {status}")
 
     def list_tools(self, query: Query) -> Iterator[JsonObject]:
-        """Every summary, page after page."""
+        """The summaries of all registered tools, page by page."""
         cursor: str | None = None
         for _ in range(MAX_PAGES):
             page = self.request_tool("GET", query={**query, "cursor": cursor})
@@ -138,26 +140,26 @@ class ManagementClient:
 def open_management(
     options: HallOptions, *, write: bool = False, create: bool = False
 ) -> Generator[ManagementClient, None, None]:
-    """The desk of the hall that was named, closed again at the end.
+    """A client of the hall that the options name, closed at the end.
 
-    Only who changes it needs a folder alone, and only who brings the first tools may find none there.
+    Of a data folder, `write` takes the lock for changes, and `create` allows a folder without a hall.
     """
     if options.url and options.data:
         raise UsageError("give --url or --data, not both: a running hall, or the folder of one that does not run")
     if options.key is not None and not options.url:
         raise UsageError("--key is sent to a running hall; name it with --url, or leave out --key")
-    line: ManagementTransport
-    line = (
+    transport: ManagementTransport
+    transport = (
         HttpManagementTransport(options.url, options.key)
         if options.url
         else _local_transport(options.data, write=write, create=create)
     )
     try:
-        yield ManagementClient(line)
+        yield ManagementClient(transport)
     except (KeyError, TypeError, msgspec.ValidationError):
         raise CommandError("the answer is not one of a hall; is this the right URL?") from None
     finally:
-        line.close()
+        transport.close()
 
 
 def _local_transport(folder: Path | None, *, write: bool, create: bool) -> ManagementTransport:
@@ -177,14 +179,14 @@ def _problems(error: dict[Any, Any]) -> list[JsonObject]:
 
 
 class FolderManagementTransport(ManagementTransport, Protocol):
-    """The hall in a folder, which can do more for whoever has the folder."""
+    """A ManagementTransport of a data folder, with what only the owner of the folder can do."""
 
     def run_for(self, seconds: float) -> None:
-        """Meanwhile the hall goes on with what it does by itself."""
+        """Run the hall's background tasks for so many seconds."""
         ...
 
     def rotate_keys(self, new: str) -> int:
-        """Seal everything with a new key."""
+        """Encrypt all secrets with a new key; return how many there are."""
         ...
 
 
@@ -192,39 +194,36 @@ class FolderManagementTransport(ManagementTransport, Protocol):
 def open_vault_management(
     options: HallOptions, *, write: bool = False, create: bool = False
 ) -> Generator[ManagementClient, None, None]:
-    """The desk of the hall that was named."""
+    """A client of the hall that the options name, with its vault key checked before a change."""
     if options.running or options.key is not None:
-        with open_management(options) as desk:
-            yield desk
+        with open_management(options) as client:
+            yield client
     else:
-        with open_folder_transport(options, write=write, create=create) as line:
-            yield ManagementClient(line)
+        with open_folder_transport(options, write=write, create=create) as transport:
+            yield ManagementClient(transport)
 
 
 @contextlib.contextmanager
 def open_folder_transport(
     options: HallOptions, *, write: bool, create: bool = False, exclusive: bool = False
 ) -> Generator[FolderManagementTransport, None, None]:
-    """The hall in a folder; whoever changes what is sealed there needs a key, and a server's is not made here."""
+    """The transport of a data folder; with `write`, raises CommandError if a server's vault key is missing."""
     from toolhall.cli.clients import local_management  # lazy: the whole hall
 
     config = local_management.config_of_folder(options.data, create=create)
     if write:
         local_management.check_vault_key(config)
-    line: FolderManagementTransport = local_management.LocalManagementTransport(
+    transport: FolderManagementTransport = local_management.LocalManagementTransport(
         config, write=write, exclusive=exclusive
     )
     try:
-        yield line
+        yield transport
     finally:
-        line.close()
-
-
-LinkMethod: TypeAlias = Literal["browser", "device", "paste"]
+        transport.close()
 
 
 class AccountsClient:
-    """What can be asked; `pause` lets some seconds pass."""
+    """Requests about linked accounts; `sleep` waits between polls of a link."""
 
     def __init__(
         self, client: ManagementClient, transport: ManagementTransport, sleep: Callable[[float], None]
@@ -234,7 +233,7 @@ class AccountsClient:
         self._sleep = sleep
 
     def providers(self) -> list[JsonObject]:
-        """Where accounts can be connected."""
+        """The configured OAuth providers."""
         found: list[JsonObject] = self._client.request("GET", "providers")["providers"]
         return found
 
@@ -244,37 +243,37 @@ class AccountsClient:
         return found
 
     def begin_link(self, provider: str, scopes: Sequence[str], how: LinkMethod) -> JsonObject:
-        """A new link, with what the person needs for it."""
+        """Begin to link an account; the response holds the URL or code for the person."""
         body = {"provider": provider, "scopes": [*scopes], "how": how}
         return self._client.request("POST", "accounts", body=body)
 
     def finish_with_url(self, link: str, url: str) -> None:
-        """Finish with the address that the browser was sent to."""
+        """Finish a link with the URL that the browser was redirected to."""
         self._client.request("POST", "accounts", link, "paste", body={"url": url})
 
     def link_status(self, link: str, seconds: float) -> str:
-        """Pending, completed or failed, so many seconds from now.
+        """Wait so many seconds, then return the status of a link: pending, completed or failed.
 
-        It is asked where the person said that the hall is: a key is not sent to wherever an answer points.
+        The request goes to the hall that the person named: a key is not sent to a URL in a response.
         """
         self._sleep(seconds)
         match self._transport.send("GET", f"/connect/{quote(link, safe='')}/status", None):
-            case 200 | 404, {"status": str(status)}:  # a link that is too old is not there
+            case 200 | 404, {"status": str(status)}:  # 404: an expired link
                 return status
             case code, _:
                 raise CommandError(f"how far it is cannot be asked: the hall answered with HTTP status {code}")
 
     def disconnect(self, account: str) -> JsonObject:
-        """Revoke and forget it."""
+        """Revoke and delete an account."""
         return self._client.request("DELETE", "accounts", account)
 
 
 @contextlib.contextmanager
 def open_accounts_client(options: HallOptions, *, write: bool = False) -> Generator[AccountsClient, None, None]:
-    """Whoever was named, let go again at the end."""
+    """The AccountsClient of the hall that the options name, closed at the end."""
     if options.running or options.key is not None:
-        with open_management(options) as desk:
-            yield AccountsClient(desk, HttpManagementTransport(options.url or "", options.key), time.sleep)
+        with open_management(options) as client:
+            yield AccountsClient(client, HttpManagementTransport(options.url or "", options.key), time.sleep)
     else:
-        with open_folder_transport(options, write=write, create=write) as line:
-            yield AccountsClient(ManagementClient(line), line, line.run_for)
+        with open_folder_transport(options, write=write, create=write) as transport:
+            yield AccountsClient(ManagementClient(transport), transport, transport.run_for)

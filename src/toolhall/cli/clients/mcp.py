@@ -22,11 +22,17 @@ from toolhall.schema.header_parameters import header_parameters
 ACCEPT = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 LIST_SECONDS = 30.0
 MAX_PAGES = 1_000
+_NOTIFY_SECONDS = 10.0
+_DEFAULT_RETRY_MS = 1_000
+_META = "io.modelcontextprotocol/"
+_MAX_ROUNDS = 10
+_PLAIN_HEADER = re.compile(r"[!-~]([ -~]*[!-~])?")
+_ENCODED_HEADER = re.compile(r"=\?base64\?.*\?=")
 new_id = itertools.count(1).__next__
 
 
 class RpcError(CommandError):
-    """The server answered with an error."""
+    """The server answered with a JSON-RPC error or an HTTP error status."""
 
     outcome = "refused"
 
@@ -41,22 +47,22 @@ class NoResponse(RpcError):
 
 
 class McpRequester(Protocol):
-    """One revision's way to talk to a server."""
+    """Sends MCP requests in one revision."""
 
     def request(self, method: str, params: JsonObject, seconds: float) -> JsonObject:
-        """The result of a request that reports nothing while it runs."""
+        """Send a request without progress and return its result."""
         ...
 
 
 def new_request(method: str, params: JsonObject) -> JsonObject:
-    """A request with an id of its own."""
+    """A JSON-RPC request with a new id."""
     return {"jsonrpc": "2.0", "id": new_id(), "method": method, "params": params}
 
 
 def read_response(
     exchange: HttpExchange, status: int, request_id: Json, on_message: Callable[[JsonObject], None]
 ) -> JsonObject:
-    """The result for this id; every other message is handed to `heard`."""
+    """The result of this request; other messages of the response go to `on_message`. Raises RpcError."""
     if status == 401:
         raise RpcError(exchange.credential_error(status), None, status)
     for message in exchange.messages():
@@ -68,7 +74,9 @@ def read_response(
                 None,
             ):
                 raise RpcError(f"the server refused: {visible(text)}", code, status)
-            case {"error": {"message": str(text)}} if status >= 500:  # what stands before it, or in for it
+            case {"error": {"message": str(text)}} if (
+                status >= 500
+            ):  # of a proxy, or of a hall that cannot load its tools
                 raise RpcError(f"the server refused: {visible(text)}", None, status)
             case {"method": str(), "id": _}:
                 with exchange.paused():
@@ -89,13 +97,13 @@ def read_response(
 
 
 def ignore_message(message: JsonObject) -> None:
-    """For requests that nobody attends to."""
+    """Ignore a message."""
 
 
 def notification_handler(ui: CallUI) -> Callable[[JsonObject], None]:
-    """Hands progress and log notices to the attendant."""
+    """A message handler that passes progress and log notifications to the CallUI."""
 
-    def heard(message: JsonObject) -> None:
+    def on_message(message: JsonObject) -> None:
         match message:
             case {"method": "notifications/progress", "params": {"progress": int() | float() as done, **rest}}:
                 total, text = rest.get("total"), rest.get("message")
@@ -106,28 +114,28 @@ def notification_handler(ui: CallUI) -> Callable[[JsonObject], None]:
             case _:
                 return
 
-    return heard
+    return on_message
 
 
 def fetch_tool_documents(client: McpRequester, *, versions: bool = False) -> list[JsonObject]:
-    """Every definition, page after page; with `versions` a hall also lists older ones, under their ids as names."""
+    """All tool definitions by `tools/list`; with `versions` a hall also lists older ones, named by their ids."""
     tools: list[JsonObject] = []
     cursor: Json = None
-    asked: JsonObject = {"_meta": {VERSIONS_KEY: "all"}} if versions else {}
+    params: JsonObject = {"_meta": {VERSIONS_KEY: "all"}} if versions else {}
     for _ in range(MAX_PAGES):
-        page = client.request("tools/list", asked if cursor is None else {**asked, "cursor": cursor}, LIST_SECONDS)
-        listed, following = page.get("tools"), page.get("nextCursor")
+        page = client.request("tools/list", params if cursor is None else {**params, "cursor": cursor}, LIST_SECONDS)
+        listed, next_cursor = page.get("tools"), page.get("nextCursor")
         if not isinstance(listed, list):
             raise CommandError("the server's answer to tools/list holds no tools")
         tools.extend(tool for tool in listed if isinstance(tool, dict))
-        if following is None or following == cursor:
+        if next_cursor is None or next_cursor == cursor:
             return tools
-        cursor = following
+        cursor = next_cursor
     raise CommandError(f"the server's list of tools has more than {MAX_PAGES} pages")
 
 
 def encode_header_value(value: Json) -> str:
-    """A value as a header says it."""
+    """An argument as the value of a header."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -137,14 +145,8 @@ def encode_header_value(value: Json) -> str:
             return msgspec.json.encode(value).decode()
 
 
-_META = "io.modelcontextprotocol/"
-_MAX_ROUNDS = 10
-_PLAIN_HEADER = re.compile(r"[!-~]([ -~]*[!-~])?")
-_ENCODED_HEADER = re.compile(r"=\?base64\?.*\?=")
-
-
 class StatelessMcpClient:
-    """Remembers nothing about the server."""
+    """MCP 2026-07-28: no session; questions of a tool are answered by repeating the call with the replies."""
 
     revision = REVISION_2026_07_28.name
 
@@ -152,41 +154,40 @@ class StatelessMcpClient:
         self._endpoint = endpoint
 
     def discover(self, seconds: float) -> list[str]:
-        """The revisions that the server speaks."""
-        found = self.request("server/discover", {}, seconds).get("supportedVersions")
-        return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+        """The revisions that the server supports."""
+        versions = self.request("server/discover", {}, seconds).get("supportedVersions")
+        return [each for each in versions if isinstance(each, str)] if isinstance(versions, list) else []
 
     def request(self, method: str, params: JsonObject, seconds: float) -> JsonObject:
-        """The result of a request that reports nothing while it runs."""
+        """Send a request without progress and return its result."""
         message = new_request(method, params | {"_meta": params.get("_meta", {}) | _request_meta()})
         with HttpExchange(self._endpoint, seconds) as exchange:
             status = exchange.send("POST", self._headers(method), message)
             return read_response(exchange, status, message["id"], ignore_message)
 
     def call(self, info: ToolInfo, arguments: JsonObject, ui: CallUI, seconds: float) -> JsonObject:
-        """The result of `tools/call`; what the tool asks is answered in rounds, each with its own time."""
+        """The result of `tools/call`; questions are answered in at most ten rounds, each with its own timeout."""
         params: JsonObject = {"name": info.name, "arguments": arguments}
         for _ in range(_MAX_ROUNDS):
             result = self._call_once(info, params, ui, seconds)
             if result.get("resultType") != "input_required":
                 return result
-            # A tool without a state asks for nothing but to be called again with the replies.
             params = {"name": info.name, "arguments": arguments, "inputResponses": _answer_questions(result, ui)}
             if "requestState" in result:
                 params["requestState"] = result["requestState"]
         raise CommandError(f"the tool asked more than {_MAX_ROUNDS} times; nothing was decided")
 
     def close(self) -> None:
-        """There is no session to end."""
+        """Nothing: there is no session."""
 
-    def _call_once(self, offer: ToolInfo, params: JsonObject, attendant: CallUI, seconds: float) -> JsonObject:
+    def _call_once(self, info: ToolInfo, params: JsonObject, ui: CallUI, seconds: float) -> JsonObject:
         message = new_request("tools/call", params | {"_meta": _request_meta() | {f"{_META}logLevel": "info"}})
         message["params"]["_meta"]["progressToken"] = message["id"]
-        headers = self._headers("tools/call") | {"Mcp-Name": _encode_header(offer.name)}
-        headers |= _parameter_headers(offer, params["arguments"])
+        headers = self._headers("tools/call") | {"Mcp-Name": _encode_header(info.name)}
+        headers |= _parameter_headers(info, params["arguments"])
         with HttpExchange(self._endpoint, seconds) as exchange:
             status = exchange.send("POST", headers, message)
-            return read_response(exchange, status, message["id"], notification_handler(attendant))
+            return read_response(exchange, status, message["id"], notification_handler(ui))
 
     def _headers(self, method: str) -> dict[str, str]:
         return ACCEPT | {"MCP-Protocol-Version": REVISION_2026_07_28.name, "Mcp-Method": method}
@@ -201,14 +202,14 @@ def _request_meta() -> JsonObject:
 
 
 def client_info() -> JsonObject:
-    """How this program introduces itself."""
+    """The `clientInfo` of this program."""
     return {"name": "toolhall-cli", "version": version("toolhall")}
 
 
-def _parameter_headers(offer: ToolInfo, arguments: JsonObject) -> dict[str, str]:
-    """The arguments that the tool wants repeated in headers (`x-mcp-header`)."""
+def _parameter_headers(info: ToolInfo, arguments: JsonObject) -> dict[str, str]:
+    """The arguments that the schema wants repeated in headers (`x-mcp-header`)."""
     headers: dict[str, str] = {}
-    for parameter in header_parameters(offer.input):
+    for parameter in header_parameters(info.input):
         value: Json = arguments
         for part in parameter.path:
             value = value.get(part) if isinstance(value, dict) else None
@@ -218,30 +219,26 @@ def _parameter_headers(offer: ToolInfo, arguments: JsonObject) -> dict[str, str]
 
 
 def _encode_header(text: str) -> str:
-    """As it is where a header can carry it; else, and where it looks wrapped itself, in base64."""
+    """The text as a header value: in base64 if it is not plain ASCII or looks encoded itself."""
     if (_PLAIN_HEADER.fullmatch(text) or not text) and not _ENCODED_HEADER.fullmatch(text):
         return text
     return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
 
-def _answer_questions(result: JsonObject, attendant: CallUI) -> JsonObject:
+def _answer_questions(result: JsonObject, ui: CallUI) -> JsonObject:
     questions = result.get("inputRequests", {})
     replies: JsonObject = {}
     for key, question in questions.items() if isinstance(questions, dict) else ():
         match question:
             case {"method": str(method), "params": dict(params)}:
-                replies[key] = attendant.answer(method, params)
+                replies[key] = ui.answer(method, params)
             case _:
                 raise CommandError("the server asks a question that is not one")
     return replies
 
 
-_NOTIFY_SECONDS = 10.0
-_DEFAULT_RETRY_MS = 1_000
-
-
 class SessionMcpClient:
-    """One session with a server; opened by `start`."""
+    """MCP 2025-11-25 and older: one session with a server, opened by `initialize`."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -249,7 +246,7 @@ class SessionMcpClient:
         self.revision = ""
 
     def initialize(self, revision: str, seconds: float) -> None:
-        """The handshake; the server decides which revision is spoken."""
+        """Open the session; the server chooses the revision."""
         capabilities: JsonObject = {"elicitation": {"form": {}, "url": {}}}
         params = {"protocolVersion": revision, "capabilities": capabilities, "clientInfo": client_info()}
         message = new_request("initialize", params)
@@ -264,11 +261,11 @@ class SessionMcpClient:
         self._post({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     def request(self, method: str, params: JsonObject, seconds: float) -> JsonObject:
-        """The result of a request that reports nothing while it runs."""
+        """Send a request without progress and return its result."""
         return self._request(new_request(method, params), ignore_message, seconds)
 
     def call(self, info: ToolInfo, arguments: JsonObject, ui: CallUI, seconds: float) -> JsonObject:
-        """The result of `tools/call`; one that is given up is cancelled, because to hang up is not to cancel here."""
+        """The result of `tools/call`; a timeout or Ctrl+C sends a cancellation, which a disconnect is not here."""
         message = new_request("tools/call", {"name": info.name, "arguments": arguments})
         message["params"]["_meta"] = {"progressToken": message["id"]}
         try:
@@ -285,14 +282,14 @@ class SessionMcpClient:
                 with HttpExchange(self._endpoint, _NOTIFY_SECONDS) as exchange:
                     exchange.send("DELETE", self._headers())
             except CommandError:
-                return  # the server forgets it by itself
+                return  # the server will expire it
 
-    def _request(self, message: JsonObject, heard: Callable[[JsonObject], None], seconds: float) -> JsonObject:
+    def _request(self, message: JsonObject, on_message: Callable[[JsonObject], None], seconds: float) -> JsonObject:
         deadline = time.monotonic() + seconds
         with HttpExchange(self._endpoint, seconds) as exchange:
             status = exchange.send("POST", self._headers(), message)
             try:
-                return read_response(exchange, status, message["id"], heard)
+                return read_response(exchange, status, message["id"], on_message)
             except NoResponse:
                 if exchange.last_event is None:
                     raise
@@ -301,41 +298,41 @@ class SessionMcpClient:
             with exchange:
                 headers = self._headers() | {"Last-Event-ID": exchange.last_event or ""}
                 try:
-                    return read_response(exchange, exchange.send("GET", headers), message["id"], heard)
+                    return read_response(exchange, exchange.send("GET", headers), message["id"], on_message)
                 except NoResponse:
                     continue
 
     def _resume(self, ended: HttpExchange, deadline: float) -> HttpExchange:
-        """MCP 2025-11-25: a stream that was closed with an event id goes on with a GET, after the time it asks for."""
+        """The next exchange of a stream that was closed after an event id (MCP 2025-11-25), after its retry time."""
         pause = (ended.retry_ms if ended.retry_ms is not None else _DEFAULT_RETRY_MS) / 1000
         left = deadline - time.monotonic()
         if pause >= left:
             raise CallTimeout(left)
         time.sleep(pause)
-        following = HttpExchange(self._endpoint, left - pause)
-        following.last_event, following.retry_ms = ended.last_event, ended.retry_ms
-        return following
+        resumed = HttpExchange(self._endpoint, left - pause)
+        resumed.last_event, resumed.retry_ms = ended.last_event, ended.retry_ms
+        return resumed
 
-    def _message_handler(self, attendant: CallUI) -> Callable[[JsonObject], None]:
-        show = notification_handler(attendant)
+    def _message_handler(self, ui: CallUI) -> Callable[[JsonObject], None]:
+        show = notification_handler(ui)
 
-        def heard(message: JsonObject) -> None:
+        def on_message(message: JsonObject) -> None:
             match message:
-                case {"id": asked, "method": "ping"}:
-                    self._post({"jsonrpc": "2.0", "id": asked, "result": {}})
-                case {"id": asked, "method": "elicitation/create", "params": dict(params)}:
-                    reply = attendant.answer("elicitation/create", params)
-                    self._post({"jsonrpc": "2.0", "id": asked, "result": reply})
-                case {"id": asked, "method": str(method)}:
+                case {"id": request_id, "method": "ping"}:
+                    self._post({"jsonrpc": "2.0", "id": request_id, "result": {}})
+                case {"id": request_id, "method": "elicitation/create", "params": dict(params)}:
+                    reply = ui.answer("elicitation/create", params)
+                    self._post({"jsonrpc": "2.0", "id": request_id, "result": reply})
+                case {"id": request_id, "method": str(method)}:
                     error = {"code": METHOD_NOT_FOUND, "message": f"this client cannot answer {method[:64]}"}
-                    self._post({"jsonrpc": "2.0", "id": asked, "error": error})
+                    self._post({"jsonrpc": "2.0", "id": request_id, "error": error})
                 case _:
                     show(message)
 
-        return heard
+        return on_message
 
     def _post(self, message: JsonObject) -> None:
-        """Send something that has no answer."""
+        """Send a message that has no response."""
         with HttpExchange(self._endpoint, _NOTIFY_SECONDS) as exchange:
             exchange.send("POST", self._headers(), message)
 

@@ -1,4 +1,4 @@
-"""RemoteToolClient: tools of a server at a URL, over MCP and, where it is a hall, its own listings."""
+"""RemoteToolClient: tools of a server at a URL, over MCP; of a hall also by its listing and management API."""
 
 import logging
 import shlex
@@ -44,140 +44,20 @@ from toolhall.schema.cost import BadSchema
 from toolhall.schema.defaults import Bind
 from toolhall.schema.header_parameters import header_parameters
 
-
-def fetch_rendered(endpoint: Endpoint, dialect: str, tool: str | None) -> RenderedTools | None:
-    """What `GET /tools` says; None from a server that has no such listing."""
-    if not endpoint.path.endswith(MCP_PATH):
-        return None
-    shown = RenderedTools([], [], [])
-    wanted = {"dialect": dialect, **({"tool": tool} if tool else {})}
-    for page in _pages(endpoint, wanted):
-        if page is None:
-            return None
-        shown.documents.extend(page.tools)
-        shown.losses.extend(
-            Loss(loss.path if tool else f"/{loss.tool}{loss.path}", loss.reason) for loss in page.losses
-        )
-        shown.refused.extend(page.refused)
-    return shown
-
-
-def render_from_mcp(documents: list[JsonObject], dialect: str) -> RenderedTools:
-    """MCP definitions in another dialect."""
-    try:
-        kept, refused = partition_expressible(dialect, [read_tool(document) for document in documents])
-    except BadDocument as bad:
-        raise CommandError(f"the server's definitions cannot be read: {bad.message}") from None
-    written = write_tools(dialect, kept) if kept else WriteResult([], [])
-    return RenderedTools(written.documents, written.losses, refused)
-
-
-class _LossRecord(msgspec.Struct):
-    tool: str
-    path: str
-    reason: str
-
-
-class _Page(msgspec.Struct):
-    """One page of `GET /tools`."""
-
-    dialect: str
-    tools: list[JsonObject]
-    losses: list[_LossRecord]
-    refused: list[InexpressibleTool] = []
-    nextCursor: str | None = None  # noqa: N815 - as it is written
-
-
-def _pages(endpoint: Endpoint, wanted: dict[str, str]) -> Iterator[_Page | None]:
-    base = endpoint.path.removesuffix(MCP_PATH)
-    cursor: dict[str, str] = {}
-    for _ in range(MAX_PAGES):
-        place = msgspec.structs.replace(endpoint, path=f"{base}/tools?{urlencode(wanted | cursor)}")
-        with HttpExchange(place, LIST_SECONDS) as exchange:
-            exchange.send("GET", {"Accept": "application/json"})
-            said = next(exchange.messages(), None)
-        try:
-            page = msgspec.convert(said, _Page)
-        except msgspec.ValidationError:  # another kind of server
-            yield None
-            return
-        yield page
-        if page.nextCursor is None:
-            return
-        cursor = {"cursor": page.nextCursor}
-
-
+_MCP = "mcp@"
+_NOT_FOUND_STATUSES = (404, 405)
+_MAX_OLDER_VERSIONS = 1_000
 _NEXT_STEP = {
     "quarantined": "look at it with 'toolhall tool show {0}', then serve it with 'toolhall tool activate {0}'",
     "registered": "'toolhall tool activate {0}' serves it",
     "inactive": "'toolhall tool activate {0}' serves it again",
 }
 
-
-class _ManagedTool(msgspec.Struct):
-    """What management tells of a tool, as far as it matters here."""
-
-    id: str
-    state: str
-    served: bool = True
-    effectiveLevel: int | None = None  # noqa: N815 - as it is written
-    sunset: str | None = None
-    successor: str | None = None
-
-
-def unavailable_reason(options: HallOptions, name: str) -> str | None:
-    """The hall's reason, and what to do; None from a server that knows no such tool, or cannot be asked."""
-    known = _fetch_tool(options, name)
-    if known is None:
-        return None
-    instead = f"; call {known.successor} instead" if known.successor else ""
-    gone = f", and gone from {known.sunset} on" if known.sunset else ""
-    if known.sunset and known.sunset <= time.strftime("%Y-%m-%d", time.gmtime()):
-        return visible(f"{known.id} was retired on {known.sunset}{instead}")
-    if known.state in _NEXT_STEP:
-        # An id is what somebody else wrote: in a command it must stay one word. A query could hold a secret.
-        where = (options.url or "").partition("?")[0]
-        then = _NEXT_STEP[known.state].format(f"{shlex.quote(known.id)} --url {shlex.quote(where)}")
-        return visible(f"{known.id} is {known.state}{gone}; {then}{instead}")
-    if not known.served:
-        return visible(f"{known.id} is {known.state}, but it is not among what is served there{gone}{instead}")
-    return None
-
-
-def _fetch_tool(hall: HallOptions, wanted: str) -> _ManagedTool | None:
-    try:
-        with open_management(hall) as desk:
-            return msgspec.convert(desk.request_tool("GET", wanted), _ManagedTool)
-    except CommandError:  # another kind of server
-        return None
-
-
-def served_ids(hall: HallOptions) -> set[str]:
-    """The ids of everything that a hall serves; none from a server that cannot be asked."""
-    return {known.id for known in _active_tools(hall) if known.served}
-
-
-def levels_by_id(hall: HallOptions) -> dict[str, int]:
-    """The levels that count for the tools of a hall; none from a server that cannot be asked."""
-    return {known.id: known.effectiveLevel for known in _active_tools(hall) if known.effectiveLevel is not None}
-
-
-def _active_tools(hall: HallOptions) -> list[_ManagedTool]:
-    try:
-        with open_management(hall) as desk:
-            return msgspec.convert([*desk.list_tools({"state": "active"})], list[_ManagedTool])
-    except (CommandError, msgspec.ValidationError, LookupError, TypeError):  # another kind of server
-        return []
-
-
-_MCP = "mcp@"
-_NOT_FOUND_STATUSES = (404, 405)
-_MAX_OLDER_VERSIONS = 1_000
 _log = logging.getLogger("toolhall.cli")
 
 
 class RemoteToolClient:
-    """A connection to one server for the time of one command."""
+    """A ToolClient of one server, for the time of one command."""
 
     def __init__(self, url: str, key: str | None = None) -> None:
         self._hall_options = HallOptions(url=url, key=key)
@@ -187,37 +67,37 @@ class RemoteToolClient:
         self.where = str(self._endpoint)
 
     def tools(self) -> list[ToolInfo]:
-        """Every tool that can be called; MCP 2026-07-28: one with a wrong `x-mcp-header` is left out."""
+        """All tools that can be called; one with an invalid `x-mcp-header` is left out, as MCP 2026-07-28 demands."""
         with show_spinner(f"Listing the tools of {self.where}"):
             documents = fetch_tool_documents(self._client, versions=True)
-        offers = _read_valid_tools(documents)
-        if any(map(_is_search_tool, documents)):  # a hall with many tools shows few, and tells all when it is asked
-            listed = {offer.key for offer in offers}
-            offers += with_unique_names([offer for offer in self._unlisted_tools() if offer.key not in listed])
-        return with_all_versions(offers)
+        tools = _read_valid_tools(documents)
+        if any(map(_is_search_tool, documents)):  # the hall lists few of its many tools
+            listed = {info.key for info in tools}
+            tools += with_unique_names([info for info in self._unlisted_tools() if info.key not in listed])
+        return with_all_versions(tools)
 
-    def with_levels(self, offers: list[ToolInfo]) -> list[ToolInfo]:
-        """The same with the levels that count, as far as the server tells them to this caller."""
+    def with_levels(self, tools: list[ToolInfo]) -> list[ToolInfo]:
+        """The same tools with their effective levels, as far as the server shows them to this caller."""
         with show_spinner(f"Listing the tools of {self.where}"):
             levels = levels_by_id(self._hall_options)
-        if any(offer.effective_level is None and levels.get(offer.id or "") is None for offer in offers):
+        if any(info.effective_level is None and levels.get(info.id or "") is None for info in tools):
             note(f"{self.where} does not say which level counts for each tool; a hall tells it to who may manage tools")
-        return [msgspec.structs.replace(offer, effective_level=levels.get(offer.id or "")) for offer in offers]
+        return [msgspec.structs.replace(info, effective_level=levels.get(info.id or "")) for info in tools]
 
     def _unlisted_tools(self) -> list[ToolInfo]:
-        """What clients would have to search for: the newest version of each, and the others one by one."""
+        """The tools that clients find by search only: the newest version of each, then all others, one request each."""
         dialect = f"{_MCP}{self._client.revision}"
         with show_spinner(f"Listing the tools of {self.where}"):
             newest = fetch_rendered(self._endpoint, dialect, None)
-            offers = _read_valid_tools(newest.documents) if newest else []
-            older = sorted(served_ids(self._hall_options) - {offer.id for offer in offers})
+            tools = _read_valid_tools(newest.documents) if newest else []
+            older = sorted(served_ids(self._hall_options) - {info.id for info in tools})
             for tool_id in older[:_MAX_OLDER_VERSIONS]:
                 found = fetch_rendered(self._endpoint, dialect, tool_id)
-                offers += _read_valid_tools(found.documents) if found else []
-        return offers
+                tools += _read_valid_tools(found.documents) if found else []
+        return tools
 
     def render(self, dialect: str, info: ToolInfo | None = None) -> RenderedTools:
-        """Every tool, or this one, as the server itself writes it; an MCP revision as it is shown to its clients."""
+        """All tools, or this one, as the server writes them; an MCP revision as its clients see it."""
         with show_spinner(f"Listing the tools of {self.where}"):
             if dialect.startswith(_MCP):
                 listed = _filter_by_name(
@@ -225,14 +105,14 @@ class RemoteToolClient:
                 )
                 if listed or info is None:
                     return RenderedTools(listed, [])
-            # All versions of a tool have one name in that listing.
-            written = fetch_rendered(self._endpoint, dialect, (info.id or info.name) if info else None)
-            return written or render_from_mcp(
+            # By id, because all versions of a tool have one name in that listing.
+            rendered = fetch_rendered(self._endpoint, dialect, (info.id or info.name) if info else None)
+            return rendered or render_from_mcp(
                 _filter_by_name(info, fetch_tool_documents(self._client, versions=info is not None)), dialect
             )
 
     def _list_in_revision(self, revision: str, *, versions: bool) -> list[JsonObject]:
-        """What any client of this revision is shown, unless it asks for every version."""
+        """The definitions that a client of this revision gets; with `versions` also older versions."""
         if revision == self._client.revision:
             return fetch_tool_documents(self._client, versions=versions)
         if revision == REVISION_2026_07_28.name:
@@ -247,7 +127,7 @@ class RemoteToolClient:
             other.close()
 
     def call(self, info: ToolInfo, arguments: JsonObject, ui: CallUI, seconds: float) -> CallResult:
-        """Over the wire."""
+        """Call a tool over MCP."""
         return read_call_result(self._client.call(info, arguments, ui, seconds))
 
     def argument_binding(self, info: ToolInfo) -> Bind | None:  # noqa: ARG002 - the server binds them
@@ -270,18 +150,136 @@ class RemoteToolClient:
         self._client.close()
 
 
+def fetch_rendered(endpoint: Endpoint, dialect: str, tool: str | None) -> RenderedTools | None:
+    """The tools by `GET /tools` of a hall; None if the server has no such listing."""
+    if not endpoint.path.endswith(MCP_PATH):
+        return None
+    rendered = RenderedTools([], [], [])
+    query = {"dialect": dialect, **({"tool": tool} if tool else {})}
+    for page in _pages(endpoint, query):
+        if page is None:
+            return None
+        rendered.documents.extend(page.tools)
+        rendered.losses.extend(
+            Loss(loss.path if tool else f"/{loss.tool}{loss.path}", loss.reason) for loss in page.losses
+        )
+        rendered.refused.extend(page.refused)
+    return rendered
+
+
+def render_from_mcp(documents: list[JsonObject], dialect: str) -> RenderedTools:
+    """MCP definitions in another dialect."""
+    try:
+        expressible, refused = partition_expressible(dialect, [read_tool(document) for document in documents])
+    except BadDocument as bad:
+        raise CommandError(f"the server's definitions cannot be read: {bad.message}") from None
+    written = write_tools(dialect, expressible) if expressible else WriteResult([], [])
+    return RenderedTools(written.documents, written.losses, refused)
+
+
+class _LossRecord(msgspec.Struct):
+    tool: str
+    path: str
+    reason: str
+
+
+class _Page(msgspec.Struct):
+    """One page of `GET /tools`."""
+
+    dialect: str
+    tools: list[JsonObject]
+    losses: list[_LossRecord]
+    refused: list[InexpressibleTool] = []
+    nextCursor: str | None = None  # noqa: N815 - as it is written
+
+
+def _pages(endpoint: Endpoint, query: dict[str, str]) -> Iterator[_Page | None]:
+    base = endpoint.path.removesuffix(MCP_PATH)
+    cursor: dict[str, str] = {}
+    for _ in range(MAX_PAGES):
+        page_endpoint = msgspec.structs.replace(endpoint, path=f"{base}/tools?{urlencode(query | cursor)}")
+        with HttpExchange(page_endpoint, LIST_SECONDS) as exchange:
+            exchange.send("GET", {"Accept": "application/json"})
+            response = next(exchange.messages(), None)
+        try:
+            page = msgspec.convert(response, _Page)
+        except msgspec.ValidationError:  # another kind of server
+            yield None
+            return
+        yield page
+        if page.nextCursor is None:
+            return
+        cursor = {"cursor": page.nextCursor}
+
+
+class _ManagedTool(msgspec.Struct):
+    """A tool as the management API describes it, as far as it matters here."""
+
+    id: str
+    state: str
+    served: bool = True
+    effectiveLevel: int | None = None  # noqa: N815 - as it is written
+    sunset: str | None = None
+    successor: str | None = None
+
+
+def unavailable_reason(options: HallOptions, name: str) -> str | None:
+    """Why the hall does not serve this tool, and what to do; None if it does not know it or has no management API."""
+    known = _fetch_tool(options, name)
+    if known is None:
+        return None
+    instead = f"; call {known.successor} instead" if known.successor else ""
+    gone = f", and gone from {known.sunset} on" if known.sunset else ""
+    if known.sunset and known.sunset <= time.strftime("%Y-%m-%d", time.gmtime()):
+        return visible(f"{known.id} was retired on {known.sunset}{instead}")
+    if known.state in _NEXT_STEP:
+        # Quoted, because the id is foreign text; without the query, which could hold a secret.
+        where = (options.url or "").partition("?")[0]
+        then = _NEXT_STEP[known.state].format(f"{shlex.quote(known.id)} --url {shlex.quote(where)}")
+        return visible(f"{known.id} is {known.state}{gone}; {then}{instead}")
+    if not known.served:
+        return visible(f"{known.id} is {known.state}, but it is not among what is served there{gone}{instead}")
+    return None
+
+
+def _fetch_tool(hall: HallOptions, tool: str) -> _ManagedTool | None:
+    try:
+        with open_management(hall) as client:
+            return msgspec.convert(client.request_tool("GET", tool), _ManagedTool)
+    except CommandError:  # another kind of server
+        return None
+
+
+def served_ids(hall: HallOptions) -> set[str]:
+    """The ids of all tools that a hall serves; none from a server without a management API."""
+    return {known.id for known in _active_tools(hall) if known.served}
+
+
+def levels_by_id(hall: HallOptions) -> dict[str, int]:
+    """The effective levels of a hall's tools; none from a server without a management API."""
+    return {known.id: known.effectiveLevel for known in _active_tools(hall) if known.effectiveLevel is not None}
+
+
+def _active_tools(hall: HallOptions) -> list[_ManagedTool]:
+    try:
+        with open_management(hall) as client:
+            return msgspec.convert([*client.list_tools({"state": "active"})], list[_ManagedTool])
+    except (CommandError, msgspec.ValidationError, LookupError, TypeError):  # another kind of server
+        return []
+
+
 def _is_search_tool(document: JsonObject) -> bool:
     meta = document.get("_meta")
     stated = parse_tool_id(meta.get(ID_KEY)) if isinstance(meta, dict) else None
     return stated == SEARCH_TOOL
 
 
-def _filter_by_name(offer: ToolInfo | None, documents: list[JsonObject]) -> list[JsonObject]:
-    return [document for document in documents if offer is None or document.get("name") == offer.name]
+def _filter_by_name(info: ToolInfo | None, documents: list[JsonObject]) -> list[JsonObject]:
+    return [document for document in documents if info is None or document.get("name") == info.name]
 
 
 def _connect(endpoint: Endpoint, stated: Endpoint) -> tuple[Endpoint, StatelessMcpClient | SessionMcpClient]:
-    """A client of the hall's endpoint, or where there is none of the server at the path that was stated."""
+    """Connect to the /mcp endpoint of a hall, or if there is none, to the path exactly as stated."""
     try:
         return endpoint, _negotiate(endpoint)
     except RpcError as missing:
@@ -294,27 +292,27 @@ def _connect(endpoint: Endpoint, stated: Endpoint) -> tuple[Endpoint, StatelessM
 
 
 def _negotiate(endpoint: Endpoint) -> StatelessMcpClient | SessionMcpClient:
-    modern = StatelessMcpClient(endpoint)
+    stateless = StatelessMcpClient(endpoint)
     try:
-        if REVISION_2026_07_28.name in modern.discover(LIST_SECONDS):
-            return modern
+        if REVISION_2026_07_28.name in stateless.discover(LIST_SECONDS):
+            return stateless
     except RpcError as error:
-        # Any refusal may be an older server's way to say that it does not understand.
+        # An older server may refuse the unknown method with any other status.
         if error.status in (401, 403) or error.status >= 500:
             raise
-    legacy = SessionMcpClient(endpoint)
-    legacy.initialize(REVISION_2025_11_25.name, LIST_SECONDS)
-    return legacy
+    session = SessionMcpClient(endpoint)
+    session.initialize(REVISION_2025_11_25.name, LIST_SECONDS)
+    return session
 
 
 def _read_valid_tools(documents: list[JsonObject]) -> list[ToolInfo]:
-    return [offer for offer in map(read_tool_info, documents) if offer is not None and _has_valid_headers(offer)]
+    return [info for info in map(read_tool_info, documents) if info is not None and _has_valid_headers(info)]
 
 
-def _has_valid_headers(offer: ToolInfo) -> bool:
+def _has_valid_headers(info: ToolInfo) -> bool:
     try:
-        header_parameters(offer.input)
+        header_parameters(info.input)
     except BadSchema as error:
-        _log.warning("left out the tool %s: %s", offer.name, error)
+        _log.warning("left out the tool %s: %s", info.name, error)
         return False
     return True

@@ -21,7 +21,7 @@ from toolhall.oauth.providers import is_safe_url
 
 @dataclass(frozen=True)
 class AccountListOptions(HallOptions):
-    """What `toolhall account list` takes.
+    """Options of `toolhall account list`.
 
     Parameters
     ----------
@@ -36,6 +36,9 @@ _DEFAULTS = HallOptions()
 _LIST_DEFAULTS = AccountListOptions()
 _COLUMNS = ("id", "user", "provider", "state", "connected", "scopes")
 _STYLES = {"connected": GREEN, "broken": YELLOW}
+_POLL_SECONDS = 1.0
+_MAX_WAIT_SECONDS = 900.0  # longer than any link is valid
+_MAX_URL_LENGTH = 16_384
 
 
 def list_providers(*, options: Annotated[HallOptions, Parameter(name="*")] = _DEFAULTS) -> None:
@@ -82,14 +85,9 @@ def _account_row(account: JsonObject) -> tuple[str, ...]:
     )
 
 
-_POLL_SECONDS = 1.0
-_MAX_WAIT_SECONDS = 900.0  # longer than any link is good
-_MAX_URL_LENGTH = 16_384
-
-
 @dataclass(frozen=True)
 class ConnectOptions(HallOptions):
-    """What `toolhall account connect` takes.
+    """Options of `toolhall account connect`.
 
     Parameters
     ----------
@@ -123,10 +121,10 @@ def connect(provider: str, /, *, options: Annotated[ConnectOptions, Parameter(na
         Its name, as toolhall account providers shows it.
     """
     start_logging(None)
-    ways = _link_methods(options)
+    methods = _link_methods(options)
     scopes = [scope for scope in re.split(r"[\s,]+", options.scopes) if scope]
     with open_accounts_client(options, write=True) as accounts:
-        how, link = _begin_link(accounts, provider, scopes, ways)
+        how, link = _begin_link(accounts, provider, scopes, methods)
         _print_link(how, link, note if options.json else _print_flushed)
         if how == "paste":
             accounts.finish_with_url(link["id"], _prompt_url())
@@ -158,12 +156,12 @@ def _link_methods(options: ConnectOptions) -> tuple[LinkMethod, ...]:
 def _begin_link(
     accounts: AccountsClient, provider: str, scopes: list[str], methods: tuple[LinkMethod, ...]
 ) -> tuple[LinkMethod, JsonObject]:
-    """By the first way that the provider has."""
+    """Begin a link by the first method that the provider supports."""
     for how in methods[:-1]:
         try:
             return how, accounts.begin_link(provider, scopes, how)
         except CommandError:
-            continue  # the last way says what is wrong, if it is not this
+            continue  # the last method raises the error
     return methods[-1], accounts.begin_link(provider, scopes, methods[-1])
 
 
@@ -183,7 +181,7 @@ def _print_link(method: LinkMethod, link: JsonObject, print_line: Callable[[str]
 
 
 def _checked_url(url: str) -> str:
-    """Nobody is sent to anything but a plain address of the web, or of this machine."""
+    """The URL for printing; raises CommandError unless it is https, or http on this machine."""
     if not is_safe_url(url):
         raise CommandError("the hall answered with an address that no browser should open; is this the right URL?")
     return visible(url)
@@ -216,7 +214,7 @@ def _print_flushed(line: str) -> None:
 
 @dataclass(frozen=True)
 class DisconnectOptions(HallOptions):
-    """What `toolhall account disconnect` takes.
+    """Options of `toolhall account disconnect`.
 
     Parameters
     ----------
@@ -255,17 +253,17 @@ def disconnect(
             raise CommandError("there is no such account; see 'toolhall account list'")
         names = [visible(f"{each['provider']} of {each['user']}") for each in found]
         confirm(f"Disconnect {', '.join(names)}? Tools that need it will ask for it again.", yes=options.yes)
-        told = []
+        answer = []
         for each, name in zip(found, names, strict=True):
-            told.append(accounts.disconnect(each["id"]))
+            answer.append(accounts.disconnect(each["id"]))
             if not options.json:
-                _print_disconnected(name, told[-1])
+                _print_disconnected(name, answer[-1])
     if options.json:
-        print_answer_json(told if options.all else told[0])
+        print_answer_json(answer if options.all else answer[0])
 
 
-def _print_disconnected(name: str, told: JsonObject) -> None:
-    """At once: of several, each one that is gone stays so whatever becomes of the next."""
+def _print_disconnected(name: str, answer: JsonObject) -> None:
+    """Print the result of one disconnect at once: the next one may fail."""
     print(f"{name} is disconnected")
-    if told["unrevoked"] is not None:
-        note(visible(f"The provider may still honour its tokens ({told['unrevoked']}); revoke them there."))
+    if answer["unrevoked"] is not None:
+        note(visible(f"The provider may still honour its tokens ({answer['unrevoked']}); revoke them there."))

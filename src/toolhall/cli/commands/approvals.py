@@ -16,6 +16,10 @@ from toolhall.model.json import JsonObject
 from toolhall.web.html import reveal_hidden
 
 _DEFAULTS = HallOptions()
+_CONSEQUENCE = {
+    "approved": "the call may run once when the program asks for it again",
+    "denied": "the call will not run",
+}
 _NEEDS_TEXT = {
     "step_up": "to verify that you are there",
     "approval": "your yes to exactly this call",
@@ -26,8 +30,8 @@ _NEEDS_TEXT = {
 def list_approvals(*, options: Annotated[HallOptions, Parameter(name="*")] = _DEFAULTS) -> None:
     """List the calls that wait for you: yours, and with the scope approve those of others at level 10."""
     start_logging(None)
-    with open_management(options) as desk:
-        found = desk.request("GET", "approvals")["approvals"]
+    with open_management(options) as client:
+        found = client.request("GET", "approvals")["approvals"]
         if options.json:
             print_answer_json(found)
         elif found:
@@ -37,7 +41,7 @@ def list_approvals(*, options: Annotated[HallOptions, Parameter(name="*")] = _DE
 
 
 def approval_details(approval: JsonObject, stream: TextIO) -> Iterator[str]:
-    """Everything about one, with nothing hidden in its arguments and nothing cut off."""
+    """The lines about one approval, with its whole arguments and invisible characters made visible."""
     yield styled(reveal_hidden(approval["id"]), BOLD, stream)
     facts: dict[str, str] = {
         "needs": _NEEDS_TEXT.get(str(approval["how"]), "a person"),
@@ -59,12 +63,6 @@ def approval_details(approval: JsonObject, stream: TextIO) -> Iterator[str]:
         yield styled("  what cannot be seen, or looks like something else, is written as <U+XXXX>", YELLOW, stream)
 
 
-_CONSEQUENCE = {
-    "approved": "the call may run once when the program asks for it again",
-    "denied": "the call will not run",
-}
-
-
 def approve(approval: str, /, *, options: Annotated[HallOptions, Parameter(name="*")] = _DEFAULTS) -> None:
     """Let a call run; it is shown first, and a code of your authenticator is asked for.
 
@@ -74,12 +72,12 @@ def approve(approval: str, /, *, options: Annotated[HallOptions, Parameter(name=
         Its id, as toolhall approval list shows it.
     """
     start_logging(None)
-    with open_management(options, write=True) as desk:
-        found = _show_approval(desk, approval)
+    with open_management(options, write=True) as client:
+        found = _show_approval(client, approval)
         if not found["mayApprove"]:
             raise CommandError("another person has to approve this call; you can only deny it")
         code = prompt_code("Code of your authenticator")
-        _print_decision(desk.request("POST", "approvals", approval, "approve", body={"code": code}), options)
+        _print_decision(client.request("POST", "approvals", approval, "approve", body={"code": code}), options)
 
 
 def deny(approval: str, /, *, options: Annotated[HallOptions, Parameter(name="*")] = _DEFAULTS) -> None:
@@ -91,12 +89,12 @@ def deny(approval: str, /, *, options: Annotated[HallOptions, Parameter(name="*"
         Its id, as toolhall approval list shows it.
     """
     start_logging(None)
-    with open_management(options, write=True) as desk:
-        _print_decision(desk.request("POST", "approvals", approval, "deny"), options)
+    with open_management(options, write=True) as client:
+        _print_decision(client.request("POST", "approvals", approval, "deny"), options)
 
 
 def _show_approval(client: ManagementClient, approval: str) -> JsonObject:
-    """Nobody approves what they have not been shown."""
+    """Print and return a pending approval; raises CommandError if there is none of this id."""
     for each in client.request("GET", "approvals")["approvals"]:
         if each["id"] == approval:
             note("\n".join(approval_details(each, sys.stderr)))
@@ -105,8 +103,8 @@ def _show_approval(client: ManagementClient, approval: str) -> JsonObject:
     raise CommandError("nothing with this id waits for you; see 'toolhall approval list'")
 
 
-def _print_decision(told: JsonObject, options: HallOptions) -> None:
+def _print_decision(answer: JsonObject, options: HallOptions) -> None:
     if options.json:
-        print_answer_json(told)
+        print_answer_json(answer)
     else:
-        print(reveal_hidden(f"{told['id']} is {told['state']}: {_CONSEQUENCE.get(told['state'], '')}"))
+        print(reveal_hidden(f"{answer['id']} is {answer['state']}: {_CONSEQUENCE.get(answer['state'], '')}"))

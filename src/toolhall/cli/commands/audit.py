@@ -30,9 +30,15 @@ from toolhall.stores.audit.verify import verify_audit as verify_folder
 from toolhall.stores.common import DATABASE_FILE, StoreFailed
 from toolhall.stores.crypto import ROOT_KEY_FILE, exposed_paths
 
+MAX_RECORDS = 1_000
+_POLL_SECONDS = 0.5
+_MAX_REMEMBERED = 10_000
+_OVERLAP = timedelta(seconds=5)  # records of several processes may arrive out of order
+_COLOURS = {"ok": GREEN, "tool_error": YELLOW, "asked": YELLOW, "intent": DIM}
+
 
 def read_anchor(data: Path) -> Anchor:
-    """What the store in a data folder knows of the audit beside it; nothing where there is no store."""
+    """What the store of a data folder knows of the audit beside it; empty without a store."""
     if not (data / DATABASE_FILE).exists():
         return Anchor()
     from toolhall.stores.sqlite import open_readonly  # lazy: SQLAlchemy
@@ -51,18 +57,15 @@ def read_anchor(data: Path) -> Anchor:
 
 
 def audited_folder(folder: Path | None) -> Path:
-    """The data folder that was named, or the usual one; CommandFailed where nothing was ever recorded."""
+    """The data folder of --data or the default; raises CommandError if it has no audit."""
     data = Path(read_config_with_data(data=str(folder) if folder else None).data or "")
     if not (data / AUDIT_FOLDER).is_dir() and not read_anchor(data).marks:
         raise CommandError(f"nothing is recorded in {data}; name another folder with --data")
     return data
 
 
-_COLOURS = {"ok": GREEN, "tool_error": YELLOW, "asked": YELLOW, "intent": DIM}
-
-
 def print_records(records: list[JsonObject], *, json: bool, lines: bool = False) -> None:
-    """For people, or as JSON: one document, or one for each line where more will follow."""
+    """Print records as text, as one JSON list, or with `lines` as JSON lines."""
     if json:
         for value in records if lines else (records,):
             print_answer_json(value)
@@ -83,22 +86,16 @@ def _record_line(record: JsonObject) -> str:
 
 
 def _verdict_text(record: JsonObject) -> str:
-    said = [f"level {record['level']}" if "level" in record else "", record.get("verdict", "")]
-    said += [f"by {record['grant']}" if "grant" in record else "", record.get("reason", "")]
+    parts = [f"level {record['level']}" if "level" in record else "", record.get("verdict", "")]
+    parts += [f"by {record['grant']}" if "grant" in record else "", record.get("reason", "")]
     answered = "asked" if record["outcome"] == "NeedsVerification" else "approved"
-    said += [f"{answered} in {record['approval']}" if "approval" in record else ""]
-    return " ".join(filter(None, said))
-
-
-MAX_RECORDS = 1_000
-_POLL_SECONDS = 0.5
-_MAX_REMEMBERED = 10_000
-_OVERLAP = timedelta(seconds=5)
+    parts += [f"{answered} in {record['approval']}" if "approval" in record else ""]
+    return " ".join(filter(None, parts))
 
 
 @dataclass(frozen=True)
 class AuditTailOptions(HallOptions):
-    """What `toolhall audit tail` takes.
+    """Options of `toolhall audit tail`.
 
     Parameters
     ----------
@@ -114,7 +111,7 @@ class AuditTailOptions(HallOptions):
 
 @dataclass(frozen=True)
 class AuditSearchOptions(HallOptions):
-    """What `toolhall audit search` takes.
+    """Options of `toolhall audit search`.
 
     Parameters
     ----------
@@ -144,10 +141,10 @@ class AuditSearchOptions(HallOptions):
 
 
 class RecordQuery(Protocol):
-    """Where records are looked for."""
+    """Searches the records of a data folder or of a running hall."""
 
     def __call__(self, filters: Mapping[str, str | None], limit: int) -> list[JsonObject]:
-        """The newest that fit, the newest first."""
+        """The newest records that match, the newest first."""
         ...
 
 
@@ -171,7 +168,7 @@ def search(*, options: Annotated[AuditSearchOptions, Parameter(name="*")] = _SEA
     """Find records by who called what, when, and how it ended; the newest first."""
     start_logging(None)
     _check_limit("--limit", options.limit)
-    asked = {
+    filters = {
         "caller": options.caller,
         "tool": options.tool,
         "outcome": options.outcome,
@@ -180,7 +177,7 @@ def search(*, options: Annotated[AuditSearchOptions, Parameter(name="*")] = _SEA
         "until": options.until,
     }
     with _open_query(options) as records:
-        found = records(asked, options.limit)
+        found = records(filters, options.limit)
     print_records(found, json=options.json)
     if not found and not options.json:
         note("no record fits")
@@ -190,10 +187,10 @@ def search(*, options: Annotated[AuditSearchOptions, Parameter(name="*")] = _SEA
 def _open_query(options: HallOptions) -> Generator[RecordQuery, None, None]:
     if options.url is None:
         data = audited_folder(options.data)
-        yield lambda asked, limit: _query_folder(data, asked, limit)
+        yield lambda filters, limit: _query_folder(data, filters, limit)
         return
-    with open_management(options) as desk:
-        yield lambda asked, limit: _query_hall(desk, asked, limit)
+    with open_management(options) as client:
+        yield lambda filters, limit: _query_hall(client, filters, limit)
 
 
 def _query_folder(data: Path, filters: Mapping[str, str | None], limit: int) -> list[JsonObject]:
@@ -210,14 +207,14 @@ def _query_hall(client: ManagementClient, filters: Mapping[str, str | None], lim
 
 
 def _follow(query: RecordQuery, found: list[JsonObject]) -> Iterator[list[JsonObject]]:
-    """What is new, again and again; a record can be a little older than one that was there before it."""
+    """Yield new records for ever; each poll overlaps the last, because records may arrive out of order."""
     seen = {(each["log"], each["number"]): None for each in found[::-1]}
     newest = found[0]["at"] if found else None
     while True:
         time.sleep(_POLL_SECONDS)
-        lately = query({"since": newest and _shortly_before(newest)}, MAX_RECORDS)
-        new = [each for each in lately if (each["log"], each["number"]) not in seen]
-        newest = lately[0]["at"] if lately else newest
+        recent = query({"since": newest and _shortly_before(newest)}, MAX_RECORDS)
+        new = [each for each in recent if (each["log"], each["number"]) not in seen]
+        newest = recent[0]["at"] if recent else newest
         seen |= dict.fromkeys((each["log"], each["number"]) for each in new)
         for old in list(seen)[:-_MAX_REMEMBERED]:
             del seen[old]
@@ -236,7 +233,7 @@ def _check_limit(name: str, limit: int) -> None:
 
 @dataclass(frozen=True)
 class AuditVerifyOptions:
-    """What `toolhall audit verify` takes.
+    """Options of `toolhall audit verify`.
 
     Parameters
     ----------
@@ -291,8 +288,8 @@ def verify(*, options: Annotated[AuditVerifyOptions, Parameter(name="*")] = _VER
 
 
 def _print_report(report: VerificationReport) -> None:
-    for said in report.notes:
-        note(visible(said))
+    for text in report.notes:
+        note(visible(text))
     for finding in report.findings:
         print(visible(str(finding)))
     for each in report.unfinished:
@@ -327,8 +324,8 @@ def accept(*, options: Annotated[HallOptions, Parameter(name="*")] = _ACCEPT_DEF
     the folder. Who accepted it, and what was missing, is recorded, and every later verify says so.
     """
     start_logging(None)
-    with open_management(options, write=True) as desk:
-        answer = desk.request("POST", "audit", "accept")
+    with open_management(options, write=True) as client:
+        answer = client.request("POST", "audit", "accept")
     if options.json:
         print_answer_json(answer)
         return
@@ -339,7 +336,7 @@ def accept(*, options: Annotated[HallOptions, Parameter(name="*")] = _ACCEPT_DEF
 
 @dataclass(frozen=True)
 class AuditExportOptions:
-    """What `toolhall audit export` takes.
+    """Options of `toolhall audit export`.
 
     Parameters
     ----------

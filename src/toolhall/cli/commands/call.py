@@ -69,7 +69,7 @@ class CallLog:
 
 @dataclass(frozen=True)
 class CallOptions(SourceOptions):
-    """What `toolhall call` takes.
+    """Options of `toolhall call`.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ from toolhall.model.json import encode
 
 @dataclass(frozen=True)
 class ConvertOptions:
-    """What `toolhall convert` takes besides the file.
+    """Options of `toolhall convert`.
 
     Parameters
     ----------
@@ -75,50 +75,50 @@ def convert(file: File, /, *, options: Annotated[ConvertOptions, Parameter(name=
     """
     check_target_dialect(options.to)
     check_source_dialect(options.source)
-    gc.freeze()  # what was imported need not be looked through again: a sixth of the time
+    gc.freeze()  # the collector need not traverse the imported modules again: a sixth of the time
     out = None if options.out is None or str(options.out) == STDIN else options.out
     with report_io_errors(), open_documents(file) as source, contextlib.ExitStack() as stack:
         new = stack.enter_context(open_atomic(out)) if out else None
-        shown = stack.enter_context(show_progress(source.size, output_scrolls=sys.stdout.isatty() and new is None))
-        conversion = Conversion(source.name, partial(Converter, options.to, options.source), shown)
+        progress = stack.enter_context(show_progress(source.size, output_scrolls=sys.stdout.isatty() and new is None))
+        conversion = Conversion(source.name, partial(Converter, options.to, options.source), progress)
         conversion.run(source, _OutputPlan(options.json, options.to, new))
         _finish(conversion, new, file)
 
 
 @dataclass(frozen=True)
 class _OutputPlan:
-    """Where the documents go: to a new file, to the standard output, or with a report both."""
+    """Where the documents are written: a new file, stdout, or both with a report."""
 
     report: bool
     target: str
     file: AtomicFile | None
 
-    def writers(self, documents: DocumentSet, shown: ProgressDisplay) -> list[ConversionWriter]:
-        """One for each."""
-        sinks: list[ConversionWriter] = [SummaryWriter(shown, losses=not self.report)]
+    def writers(self, documents: DocumentSet, progress: ProgressDisplay) -> list[ConversionWriter]:
+        """The writers for a set of documents."""
+        writers: list[ConversionWriter] = [SummaryWriter(progress, losses=not self.report)]
         if self.report:
-            sinks.append(JsonReportWriter(sys.stdout.buffer))
+            writers.append(JsonReportWriter(sys.stdout.buffer))
         if self.file is None and self.report:
-            return sinks
+            return writers
         stream = sys.stdout.buffer if self.file is None else self.file.stream
         if documents.layout is None:
-            return [*sinks, JsonLinesWriter(stream, live=self.file is None)]
-        return [*sinks, LayoutWriter(stream, documents.layout, self.target)]
+            return [*writers, JsonLinesWriter(stream, live=self.file is None)]
+        return [*writers, LayoutWriter(stream, documents.layout, self.target)]
 
 
 class Conversion:
-    """Feeds a converter with the documents of one file and hands on what comes out."""
+    """Converts the documents of one file and passes the results to the writers."""
 
-    def __init__(self, name: str, converter: Callable[..., Converter], shown: ProgressDisplay) -> None:
+    def __init__(self, name: str, converter: Callable[..., Converter], progress: ProgressDisplay) -> None:
         self._name = name
         self._new_converter = converter
-        self._progress = shown
+        self._progress = progress
         self._writers: list[ConversionWriter] = []
-        self._lines: dict[int, int] = {}  # where the documents start that something is still to be said of
+        self._lines: dict[int, int] = {}  # first line of each document that may still be reported on
         self.count = self.refused = self.written = 0
 
     def run(self, source: OpenedFile, destinations: _OutputPlan) -> None:
-        """Everything, one document after the other; a bad one does not keep the others back."""
+        """Convert all documents; an invalid one does not stop the others."""
         try:
             documents = source.documents()
         except InvalidJson as bad:
@@ -135,8 +135,8 @@ class Conversion:
             self._write_converted(converter.finish())
         except BadDocument as bad:
             self._write_problems(max(self.count - 1, 0), bad)
-        for sink in reversed(self._writers):  # first the result, then what is told about it
-            sink.finish()
+        for writer in reversed(self._writers):  # the documents first, then the summary
+            writer.finish()
 
     def _convert_document(self, text: RawDocument, converter: Converter) -> None:
         self.count += 1
@@ -153,29 +153,29 @@ class Conversion:
             for document in part.documents:
                 encoded = encode(document)
                 self.written += 1
-                for sink in self._writers:
-                    sink.write_document(encoded)
+                for writer in self._writers:
+                    writer.write_document(encoded)
             if part.refused is not None:
                 self._write_problems(part.index, part.refused)
             for loss in part.losses:
-                for sink in self._writers:
-                    sink.write_loss(part.index, loss)
+                for writer in self._writers:
+                    writer.write_loss(part.index, loss)
 
     def _write_problems(self, index: int, bad: BadDocument) -> None:
         self.refused += 1
         line = bad.line if isinstance(bad, InvalidJson) else self._lines.get(index, 1)
         for finding in bad.findings:
-            for sink in self._writers:
-                sink.write_problem(LocatedFinding(self._name, line, index, finding))
+            for writer in self._writers:
+                writer.write_problem(LocatedFinding(self._name, line, index, finding))
 
 
 def _finish(conversion: Conversion, new: AtomicFile | None, file: str) -> None:
-    """Put the new file in its place if there is something in it; fail if a document was refused."""
+    """Commit the new file unless nothing could be converted; raises CommandError if a document was refused."""
     refused = conversion.refused
     left = new is not None and refused and (not conversion.written or new.replaces(file))
     if new is not None and not left:
         new.commit()
     if refused:
-        kept = "; the file is left as it was" if left else ""
+        unchanged = "; the file is left as it was" if left else ""
         many = f"{refused:,} of {pluralize(max(conversion.count, refused), 'document')}"
-        raise CommandError(f"{many} could not be converted{kept}; change what is listed above")
+        raise CommandError(f"{many} could not be converted{unchanged}; change what is listed above")

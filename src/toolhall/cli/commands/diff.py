@@ -35,7 +35,7 @@ _COLOURS: dict[ChangeKind, str] = {"breaking": RED, "feature": YELLOW, "fix": DI
 
 @dataclass(frozen=True)
 class DiffOptions:
-    """What `toolhall diff` takes besides the files.
+    """Options of `toolhall diff`.
 
     Parameters
     ----------
@@ -76,10 +76,10 @@ def diff(old: File, new: File, /, *, options: Annotated[DiffOptions, Parameter(n
         print_json({"required": found.required, "declared": found.declared, "ok": found.ok, "changes": found.changes})
     else:
         _print_changes(found)
-    said = _summary(found)
+    summary = _summary(found)
     if not found.ok:
-        raise CommandError(said)
-    note(said)
+        raise CommandError(summary)
+    note(summary)
 
 
 def _print_changes(found: ReleaseCheck) -> None:
@@ -94,16 +94,16 @@ def _print_changes(found: ReleaseCheck) -> None:
 def _summary(found: ReleaseCheck) -> str:
     if not found.changes:
         return "no changes"
-    said = f"{pluralize(len(found.changes), 'change')}: required {found.required}, declared {found.declared}"
+    summary = f"{pluralize(len(found.changes), 'change')}: required {found.required}, declared {found.declared}"
     if found.ok:
-        return said
+        return summary
     if found.next is None:
-        return f"{said}; a definition without a version must not break its callers, and none may vanish"
-    return f"{said}; the next version is {found.next} at least"
+        return f"{summary}; a definition without a version must not break its callers, and none may vanish"
+    return f"{summary}; the next version is {found.next} at least"
 
 
 def _read_tools(file: str, source: str | None) -> list[Tool]:
-    """All tools of a file, in the dialect named or the one each document looks like; one line says what is wrong."""
+    """All tools of a file, in the named dialect or the detected one of each document; CommandError with the line."""
     tools: list[Tool] = []
     text = RawDocument(0, 1, b"")
     with open_documents(file) as found:
@@ -119,15 +119,15 @@ def _read_tools(file: str, source: str | None) -> list[Tool]:
 
 def _tools_of(document: Json, source: str | None) -> tuple[Tool, ...]:
     catalog = detect_dialect(document) if source is None else readable_catalog(source)
-    piece = restore(document, catalog, CATALOGS) if isinstance(document, dict) else None
-    if piece is None:
+    carried = restore(document, catalog, CATALOGS) if isinstance(document, dict) else None
+    if carried is None:
         return _read_document(document, catalog)
-    origin = CATALOGS[piece.source]
-    return tuple(tool for each in piece.originals(origin) for tool in _read_document(each, origin))
+    origin = CATALOGS[carried.source]
+    return tuple(tool for each in carried.originals(origin) for tool in _read_document(each, origin))
 
 
 def _read_document(document: Json, catalog: Catalog) -> tuple[Tool, ...]:
-    """With what only its dialect knows; a schema that cannot be used can still be compared."""
+    """The tools of a document with their extensions; a document with an unusable schema can still be compared."""
     try:
         return lossless.read(document, catalog)
     except BadDocument:

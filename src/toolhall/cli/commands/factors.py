@@ -38,21 +38,21 @@ def add(
         Whose it is: local for the person at this machine, else the owner of a key.
     """
     start_logging(None)
-    with open_management(options, write=True, create=True) as desk:
-        made = desk.request(
-            "POST", "factors", body={"kind": kind, "person": person, **_prove_existing_factor(desk, person, options)}
+    with open_management(options, write=True, create=True) as client:
+        made = client.request(
+            "POST", "factors", body={"kind": kind, "person": person, **_prove_existing_factor(client, person, options)}
         )
         if kind == "passkey":
             _print_invitation(made, options)
         else:
-            _confirm_first_code(desk, made, options)
+            _confirm_first_code(client, made, options)
 
 
 def list_factors(*, options: Annotated[HallOptions, Parameter(name="*")] = _DEFAULTS) -> None:
     """List the authenticators, passkeys and open invitations of everybody."""
     start_logging(None)
-    with open_management(options) as desk:
-        found = desk.request("GET", "factors")["factors"]
+    with open_management(options) as client:
+        found = client.request("GET", "factors")["factors"]
         if options.json:
             print_answer_json(found)
         elif found:
@@ -70,22 +70,22 @@ def remove(factor: str, /, *, options: Annotated[HallOptions, Parameter(name="*"
         Its id, as toolhall factor list shows it.
     """
     start_logging(None)
-    with open_management(options, write=True) as desk:
-        known = [each for each in desk.request("GET", "factors")["factors"] if each["id"] == factor]
+    with open_management(options, write=True) as client:
+        known = [each for each in client.request("GET", "factors")["factors"] if each["id"] == factor]
         proof = (
-            _prove_existing_factor(desk, known[0]["person"], options)
+            _prove_existing_factor(client, known[0]["person"], options)
             if known and known[0]["kind"] != "invitation"
             else {}
         )
-        told = desk.request("DELETE", "factors", factor, body=proof)
+        answer = client.request("DELETE", "factors", factor, body=proof)
     if options.json:
-        print_answer_json(told)
+        print_answer_json(answer)
     else:
-        print(visible(f"{told['removed']} is removed"))
+        print(visible(f"{answer['removed']} is removed"))
 
 
 def _prove_existing_factor(client: ManagementClient, person: str, options: HallOptions) -> JsonObject:
-    """A running hall asks for what the person has already; whoever owns the folder is not asked."""
+    """A code of an existing factor, which a running hall demands; the owner of a data folder needs none."""
     if not options.running:
         return {}
     known = client.request("GET", "factors", query={"person": person})["factors"]
@@ -107,12 +107,12 @@ def _print_invitation(made: JsonObject, options: HallOptions) -> None:
 
 
 def _confirm_first_code(client: ManagementClient, made: JsonObject, options: HallOptions) -> None:
-    """Keep it only once its first code was right."""
-    say = note if options.json else _print_flushed
+    """Show the secret and confirm the factor by its first code; three attempts."""
+    print_line = note if options.json else _print_flushed
     if not options.json and sys.stdout.isatty():
         _show_qr_code(made["uri"])
-    say(visible(made["uri"]))
-    say(visible(made["secret"]))
+    print_line(visible(made["uri"]))
+    print_line(visible(made["secret"]))
     note("Put one of these into your authenticator app; they are not shown again. Then type its first code.")
     for left in reversed(range(_MAX_ATTEMPTS)):
         body = {"enrolment": made["enrolment"], "code": prompt_code("First code")}
@@ -128,7 +128,7 @@ def _confirm_first_code(client: ManagementClient, made: JsonObject, options: Hal
 
 
 def _show_qr_code(uri: str) -> None:
-    """Draw the address of an authenticator for a phone's camera, dark on light whatever the terminal's colours are."""
+    """Print the URI as a QR code, dark on light whatever the terminal's colours are."""
     drawn = io.StringIO()
     segno.make(uri, error="l").terminal(drawn, compact=True, border=2)
     for line in drawn.getvalue().splitlines():

@@ -17,7 +17,7 @@ from toolhall.model.json import Json, JsonObject
 
 @dataclass(frozen=True)
 class GrantAddOptions(HallOptions):
-    """What `toolhall grant add` takes.
+    """Options of `toolhall grant add`.
 
     Parameters
     ----------
@@ -53,21 +53,21 @@ def add(
     conditions = _parse_conditions(options.when)
     effect = "forbid" if options.forbid else "permit"
     body: JsonObject = {"callers": callers, "tools": tools, "effect": effect, "conditions": conditions}
-    with open_management(options, write=True, create=True) as desk:
-        made = desk.request("POST", "grants", body=body)
+    with open_management(options, write=True, create=True) as client:
+        made = client.request("POST", "grants", body=body)
     if options.json:
         print_answer_json(made)
     else:
         print(visible(_grant_text(made)))
-        for warning in made.get("warnings", ()):  # a hall of an earlier version tells none
+        for warning in made.get("warnings", ()):  # an older hall sends none
             note(visible(f"warning: {warning}"))
 
 
 def list_grants(*, options: Annotated[HallOptions, Parameter(name="*")] = _DEFAULTS) -> None:
     """List every grant; a call is permitted by one that permits it and by none that forbids it."""
     start_logging(None)
-    with open_management(options) as desk:
-        grants = desk.request("GET", "grants")["grants"]
+    with open_management(options) as client:
+        grants = client.request("GET", "grants")["grants"]
         if options.json:
             print_answer_json(grants)
         elif grants:
@@ -88,23 +88,23 @@ def remove(grant: str, /, *, options: Annotated[HallOptions, Parameter(name="*")
         Its id, as toolhall grant list shows it.
     """
     start_logging(None)
-    with open_management(options, write=True) as desk:
-        told = desk.request("DELETE", "grants", grant)
+    with open_management(options, write=True) as client:
+        answer = client.request("DELETE", "grants", grant)
     if options.json:
-        print_answer_json(told)
+        print_answer_json(answer)
     else:
-        print(visible(f"the grant {told['removed']} is removed"))
+        print(visible(f"the grant {answer['removed']} is removed"))
 
 
 def _parse_conditions(words: Sequence[str]) -> list[JsonObject]:
-    """One for each place; the values of a place are alternatives."""
-    places: dict[str, list[Json]] = {}
+    """One condition for each path; several values of a path are alternatives."""
+    values_by_path: dict[str, list[Json]] = {}
     for word in words:
         path, mark, text = word.partition("=")
         if not mark or not path.startswith("/"):
             raise UsageError(f"--when {word!r} is no condition; write it like /repo=main")
-        places.setdefault(path, []).append(_parse_value(text))
-    return [{"path": path, "oneOf": values} for path, values in places.items()]
+        values_by_path.setdefault(path, []).append(_parse_value(text))
+    return [{"path": path, "oneOf": values} for path, values in values_by_path.items()]
 
 
 def _parse_value(text: str) -> Json:

@@ -44,7 +44,7 @@ BACKUP_SUFFIX = ".toolhall.bak"
 
 @dataclass(frozen=True)
 class InstallOptions:
-    """What `toolhall install` takes besides the client and the server.
+    """Options of `toolhall install`.
 
     Parameters
     ----------

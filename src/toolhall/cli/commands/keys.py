@@ -22,8 +22,8 @@ _STYLES = {"good": GREEN, "expired": YELLOW, "revoked": DIM}
 def list_keys(*, options: Annotated[HallOptions, Parameter(name="*")] = _DEFAULTS) -> None:
     """List every key, also what has expired or was revoked; what is secret is not kept."""
     start_logging(None)
-    with open_management(options) as desk:
-        keys = desk.request("GET", "keys")["keys"]
+    with open_management(options) as client:
+        keys = client.request("GET", "keys")["keys"]
         if options.json:
             print_answer_json(keys)
         elif keys:
@@ -54,7 +54,7 @@ def _state(key: JsonObject) -> str:
 
 @dataclass(frozen=True)
 class KeyCreateOptions(HallOptions):
-    """What `toolhall key create` takes.
+    """Options of `toolhall key create`.
 
     Parameters
     ----------
@@ -89,8 +89,8 @@ def create(name: str, /, *, options: Annotated[KeyCreateOptions, Parameter(name=
     body: JsonObject = {"name": name, "owner": options.owner, "shared": options.shared, "expires": options.expires}
     if options.scopes is not None:
         body["scopes"] = [scope for scope in map(str.strip, options.scopes.split(",")) if scope]
-    with open_management(options, write=True, create=True) as desk:
-        made = desk.request("POST", "keys", body=body)
+    with open_management(options, write=True, create=True) as client:
+        made = client.request("POST", "keys", body=body)
     if made["expiresAt"] is None:
         note("This key never expires: whoever finds it can use it until you revoke it.")
     if options.json:
@@ -111,12 +111,12 @@ def revoke(key: str, /, *, options: Annotated[HallOptions, Parameter(name="*")] 
         Its id, as toolhall key list shows it.
     """
     start_logging(None)
-    with open_management(options, write=True) as desk:
-        told = desk.request("DELETE", "keys", key)
+    with open_management(options, write=True) as client:
+        answer = client.request("DELETE", "keys", key)
     if options.json:
-        print_answer_json(told)
+        print_answer_json(answer)
     else:
-        print(visible(f"the key {told['id']} of {told['name']} is revoked"))
+        print(visible(f"the key {answer['id']} of {answer['name']} is revoked"))
 
 
 def _print_key_notes(made: JsonObject) -> None:

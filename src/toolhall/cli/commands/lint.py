@@ -26,14 +26,13 @@ from toolhall.cli.progress import ProgressDisplay, show_progress
 from toolhall.dialects.lint.linter import Linter
 from toolhall.model.json import encode
 
-# The file, the line and which document of the file: what a tool is remembered by.
-_Location: TypeAlias = tuple[str, int, int]
+_Location: TypeAlias = tuple[str, int, int]  # file, line, index of the document
 _COLOURS = {"error": RED, "warning": YELLOW}
 
 
 @dataclass(frozen=True)
 class LintOptions:
-    """What `toolhall lint` takes besides the files.
+    """Options of `toolhall lint`.
 
     Parameters
     ----------
@@ -68,7 +67,7 @@ def lint(*files: File, options: Annotated[LintOptions, Parameter(name="*")] = _D
                 f"{file} is Python, and lint reads definitions; write"
                 f" 'toolhall list {file} --dialect mcp | toolhall lint -'"
             )
-    gc.freeze()  # what was imported need not be looked through again
+    gc.freeze()  # the collector need not traverse the imported modules again
     listing: _FindingPrinter = _JsonPrinter() if options.json else _TextPrinter()
     linting = LintRun(Linter(options.source), listing)
     with report_io_errors():
@@ -80,26 +79,26 @@ def lint(*files: File, options: Annotated[LintOptions, Parameter(name="*")] = _D
                 linting.run(source, shown)
         linting.finish()
         sys.stdout.flush()
-    said = linting.summary()
+    summary = linting.summary()
     if linting.counts["error"]:
-        raise CommandError(said)
-    note(said)
+        raise CommandError(summary)
+    note(summary)
 
 
 class _FindingPrinter(Protocol):
-    """How problems are printed."""
+    """Prints findings."""
 
     def add(self, finding: LocatedFinding) -> None:
-        """One more."""
+        """Print a finding."""
         ...
 
     def end(self) -> None:
-        """All have come."""
+        """Print the end."""
         ...
 
 
 class LintRun:
-    """Lints one file after the other and counts."""
+    """Lints files, prints findings and counts them by severity."""
 
     def __init__(self, linter: Linter[_Location], printer: _FindingPrinter) -> None:
         self._linter = linter
@@ -108,11 +107,11 @@ class LintRun:
         self.counts = {"error": 0, "warning": 0}
 
     def run(self, source: OpenedFile, shown: ProgressDisplay) -> None:
-        """All documents of a file."""
+        """Lint all documents of a file."""
         try:
             documents = source.documents()
         except InvalidJson as bad:
-            self._documents += 1  # whatever it was to be
+            self._documents += 1
             self._add(_json_findings(source.name, RawDocument(0, bad.line, b""), bad))
             return
         for text in documents.texts:
@@ -121,13 +120,13 @@ class LintRun:
             shown.advance(len(text.body))
 
     def finish(self) -> None:
-        """What can be said once all tools are known."""
+        """Print the findings that concern several tools."""
         for (file, line, index), finding in self._linter.finish():
             self._add(iter([LocatedFinding(file, line, index, finding)]))
         self._printer.end()
 
     def summary(self) -> str:
-        """How much was found."""
+        """The number of errors, warnings and documents."""
         errors, warnings = self.counts["error"], self.counts["warning"]
         found = f"{pluralize(errors, 'error')} and {pluralize(warnings, 'warning')}"
         return f"{found} in {pluralize(self._documents, 'document')}"
@@ -153,7 +152,7 @@ def _json_findings(file: str, text: RawDocument, bad: InvalidJson) -> Iterator[L
 
 
 class _TextPrinter:
-    """A line for each problem."""
+    """Prints each finding on a line."""
 
     def add(self, finding: LocatedFinding) -> None:
         """Print it."""
@@ -162,11 +161,11 @@ class _TextPrinter:
         print(str(finding).replace(f" {severity}: ", coloured, 1))
 
     def end(self) -> None:
-        """Nothing follows."""
+        """Nothing."""
 
 
 class _JsonPrinter:
-    """One JSON list, printed as it grows."""
+    """Prints the findings as one JSON list."""
 
     def __init__(self) -> None:
         self._before = b"["

@@ -19,7 +19,7 @@ from toolhall.dialects.convert.export import InexpressibleTool
 
 @dataclass(frozen=True)
 class ListToolsOptions(SourceOptions):
-    """What `toolhall list` takes.
+    """Options of `toolhall list`.
 
     Parameters
     ----------

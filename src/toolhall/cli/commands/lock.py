@@ -36,12 +36,12 @@ from toolhall.model.tool import Tool
 
 
 def current_lock(client: ToolClient) -> Lock:
-    """The digests of every tool that the source shows now."""
+    """The digests of all tools of the source."""
     return _lock_of(_mcp_documents(client), compute_digests)
 
 
 def current_and_former_locks(client: ToolClient) -> tuple[Lock, Lock]:
-    """The same, and the digests that locks of older versions have of the same tools."""
+    """The digests of all tools of the source, and those that lockfiles of older versions have of them."""
     documents = _mcp_documents(client)
     return _lock_of(documents, compute_digests), _lock_of(documents, compute_legacy_digests)
 
@@ -54,15 +54,15 @@ def _lock_of(documents: list[JsonObject], digest: Callable[[Tool], Digests]) -> 
 
 
 def _mcp_documents(client: ToolClient) -> list[JsonObject]:
-    """The definitions in the newest revision that the source speaks; another one would show other definitions."""
+    """The definitions in the newest MCP revision that the source supports; another revision has other digests."""
     for revision in SUPPORTED_VERSIONS:
         try:
-            shown = client.render(f"mcp@{revision}")
+            rendered = client.render(f"mcp@{revision}")
         except RevisionNotSupported:
             continue
-        for unsaid in shown.refused:
-            raise CommandError(f"MCP cannot say {unsaid.tool}: {unsaid.reasons[0]}")
-        return shown.documents
+        for inexpressible in rendered.refused:
+            raise CommandError(f"MCP cannot say {inexpressible.tool}: {inexpressible.reasons[0]}")
+        return rendered.documents
     raise CommandError(
         f"{client.where} speaks no revision of MCP that can be read here: {', '.join(SUPPORTED_VERSIONS)}"
     )
@@ -70,7 +70,7 @@ def _mcp_documents(client: ToolClient) -> list[JsonObject]:
 
 def _digests_of(document: Json, digest: Callable[[Tool], Digests]) -> tuple[str, Digests]:
     try:
-        # A definition in this process is taken as a client would get it.
+        # Encoded and decoded, so that it is what a client would get.
         return lock_entry(msgspec.json.decode(encode(document)), digest)
     except BadDocument as bad:
         name = visible(str(document.get("name"))[:128])
@@ -79,7 +79,7 @@ def _digests_of(document: Json, digest: Callable[[Tool], Digests]) -> tuple[str,
 
 @dataclass(frozen=True)
 class LockOptions(SourceOptions):
-    """What `toolhall lock` takes.
+    """Options of `toolhall lock`.
 
     Parameters
     ----------

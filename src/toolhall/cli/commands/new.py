@@ -25,7 +25,7 @@ _RESERVED_NAMES: dict[Language, set[str]] = {
 
 @dataclass(frozen=True)
 class NewOptions:
-    """What `toolhall new` takes besides the name.
+    """Options of `toolhall new`.
 
     Parameters
     ----------
@@ -53,12 +53,12 @@ def new(name: str, /, *, options: Annotated[NewOptions, Parameter(name="*")] = _
     _check_name(name, options.lang)
     files = _render_files(name, options.lang)
     _write_folder(Path(name), files)
-    following = _next_steps(name, options.lang)
+    next_steps = _next_steps(name, options.lang)
     if options.json:
-        print_json({"folder": name, "files": list(files), "next": following})
+        print_json({"folder": name, "files": list(files), "next": next_steps})
         return
     print(f"{styled('Made', BOLD, sys.stdout)} {name}/ with {', '.join(files)}\n\nNext:\n")
-    for command in following:
+    for command in next_steps:
         print(f"  {styled(command, CYAN, sys.stdout)}")
 
 
@@ -81,7 +81,7 @@ def _next_steps(name: str, lang: Language) -> list[str]:
 
 
 def _render_files(name: str, lang: Language) -> dict[str, bytes]:
-    """What goes into the folder, by its path in there."""
+    """The contents of the new files by their path in the folder."""
     words = {"name": name, "project": name.replace("_", "-"), "toolkit": name.title().replace("_", "")}
     stem = words["name"] if lang == "python" else words["project"]
     files: dict[str, bytes] = {}
@@ -95,7 +95,7 @@ def _render_files(name: str, lang: Language) -> dict[str, bytes]:
 
 
 def _read_sdk() -> bytes:
-    """The SDK, which comes along because no registry has it; what was built without Node is without it."""
+    """The packed TypeScript SDK, which is on no registry; a build without Node.js does not have it."""
     try:
         return _SDK.read_bytes()
     except FileNotFoundError:

@@ -42,12 +42,21 @@ from toolhall.cli.startup import build_app
 from toolhall.config import Config
 from toolhall.model.json import Json
 
-_UNLIMITED_RATE = 1e9  # calls that were recorded in a week are run in a minute
+_UNLIMITED_RATE = 1e9  # recordings of a week are replayed in a minute
+_COLOURS: dict[ReplayOutcome, str] = {
+    "same": DIM,
+    "changed": YELLOW,
+    "refused": RED,
+    "failed": RED,
+    "gone": RED,
+    "skipped": DIM,
+}
+_MAX_VALUE_WIDTH = 80
 
 
 @contextlib.contextmanager
 def ephemeral_app(target: str | None) -> Generator[Toolhall, None, None]:
-    """The tools of a target in memory only; those of an author's own Toolhall are taken out of it."""
+    """A hall with the target's tools and no data folder; tools of an author's own Toolhall are copied to it."""
     config = _ephemeral_config(read_config_with_data())
     loaded = build_app([target] if target else [], config)
     with loaded:
@@ -72,20 +81,9 @@ def _ephemeral_config(config: Config) -> Config:
     )
 
 
-_COLOURS: dict[ReplayOutcome, str] = {
-    "same": DIM,
-    "changed": YELLOW,
-    "refused": RED,
-    "failed": RED,
-    "gone": RED,
-    "skipped": DIM,
-}
-_MAX_VALUE_WIDTH = 80
-
-
 @dataclass(frozen=True)
 class ReplayOptions:
-    """What `toolhall replay` takes besides the recordings and the target.
+    """Options of `toolhall replay`.
 
     Parameters
     ----------
@@ -130,10 +128,10 @@ def replay(
         print_json({"ok": report.ok, **about, **report.document()})
     else:
         _print_report(report)
-    said = _summary(report, recorded)
+    summary = _summary(report, recorded)
     if not report.ok:
-        raise CommandError(said)
-    note(said)
+        raise CommandError(summary)
+    note(summary)
 
 
 def _run_replay(app: Toolhall, recorded: RecordedCalls, *, writes: bool) -> ReplayReport:
@@ -182,11 +180,11 @@ def _summary(report: ReplayReport, recorded: RecordedCalls) -> str:
     numbers = [f"{report.total(kind):,} {kind}" for kind in REPLAY_OUTCOMES if report.total(kind)]
     if recorded.repeated:
         numbers.append(f"{recorded.repeated:,} repeated and run once")
-    said = f"{pluralize(recorded.calls, 'recorded call')}: {', '.join(numbers) or 'none to run'}"
+    summary = f"{pluralize(recorded.calls, 'recorded call')}: {', '.join(numbers) or 'none to run'}"
     if report.redacted:
-        said += f"; {pluralize(report.redacted, 'redacted place')} not compared"
+        summary += f"; {pluralize(report.redacted, 'redacted place')} not compared"
     if recorded.unreadable:
-        said += f"; {pluralize(recorded.unreadable, 'line')} could not be read"
+        summary += f"; {pluralize(recorded.unreadable, 'line')} could not be read"
     if not report.total("same", "changed", "refused", "failed", "gone"):
-        said += "; nothing could be compared"
-    return said
+        summary += "; nothing could be compared"
+    return summary

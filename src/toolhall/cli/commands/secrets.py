@@ -24,8 +24,8 @@ _STYLES = {"good": GREEN, "damaged": RED}
 def list_secrets(*, options: Annotated[HallOptions, Parameter(name="*")] = _DEFAULTS) -> None:
     """List every secret; a hint is another one when the value is another, and says nothing else of it."""
     start_logging(None)
-    with open_vault_management(options) as desk:
-        found = desk.request("GET", "secrets")["secrets"]
+    with open_vault_management(options) as client:
+        found = client.request("GET", "secrets")["secrets"]
     if options.json:
         print_answer_json(found)
     elif found:
@@ -39,12 +39,12 @@ def _row(secret: JsonObject) -> tuple[str, ...]:
     return secret["name"], secret["user"] or "everybody", state, secret["hint"], secret["changedAt"], secret["by"]
 
 
-LostSecret: TypeAlias = tuple[str, str | None]  # the id of a secret, and whose it was
+LostSecret: TypeAlias = tuple[str, str | None]  # id and owner
 
 
 @dataclass(frozen=True)
 class SecretRemoveOptions(UserSecretOptions):
-    """What `toolhall secret remove` takes.
+    """Options of `toolhall secret remove`.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class SecretRemoveOptions(UserSecretOptions):
 
 _SET_DEFAULTS = UserSecretOptions()
 _REMOVE_DEFAULTS = SecretRemoveOptions()
-_RESERVED_NAMES = ("rotate",)  # where management seals everything anew
+_RESERVED_NAMES = ("rotate",)  # a path of the management API
 
 
 def set_secret(secret: str, /, *, options: Annotated[UserSecretOptions, Parameter(name="*")] = _SET_DEFAULTS) -> None:
@@ -79,10 +79,10 @@ def set_secret(secret: str, /, *, options: Annotated[UserSecretOptions, Paramete
     start_logging(None)
     _check_name(secret, options.user)
     value = prompt_secret()
-    with open_vault_management(options, write=True, create=True) as desk:
-        told = desk.request("PUT", "secrets", secret, body={"value": value.reveal()}, query={"user": options.user})
+    with open_vault_management(options, write=True, create=True) as client:
+        answer = client.request("PUT", "secrets", secret, body={"value": value.reveal()}, query={"user": options.user})
     if options.json:
-        print_answer_json(told)
+        print_answer_json(answer)
     else:
         print(visible(f"{secret} is kept{_owner_suffix(options.user)}"))
 
@@ -106,10 +106,10 @@ def remove(
         return
     if secret is None:
         raise UsageError("name the secret, as 'toolhall secret list' shows it")
-    with open_vault_management(options, write=True) as desk:
-        told = desk.request("DELETE", "secrets", secret, query={"user": options.user})
+    with open_vault_management(options, write=True) as client:
+        answer = client.request("DELETE", "secrets", secret, query={"user": options.user})
     if options.json:
-        print_answer_json(told)
+        print_answer_json(answer)
     else:
         print(visible(f"{secret} is removed{_owner_suffix(options.user)}"))
 
@@ -119,10 +119,10 @@ def _remove_all(secret: str | None, options: SecretRemoveOptions) -> None:
         raise UsageError("--all is about everything of one user: name the user with --user, and no id")
     unrevoked = "Accounts that are still connected cannot be revoked then; 'toolhall account disconnect' comes first."
     confirm(f"Forget every secret of {visible(options.user)}? {unrevoked}", yes=options.yes)
-    with open_vault_management(options, write=True) as desk:
-        told = desk.request("DELETE", "secrets", query={"user": options.user})
+    with open_vault_management(options, write=True) as client:
+        answer = client.request("DELETE", "secrets", query={"user": options.user})
     if options.json:
-        print_answer_json(told)
+        print_answer_json(answer)
     else:
         print(visible(f"every secret of {options.user} is removed"))
 
@@ -144,7 +144,7 @@ def _remove_lost(secret: str | None, options: SecretRemoveOptions) -> None:
 
 
 def _check_name(secret: str, user: str | None) -> None:
-    """Before somebody has typed a long value."""
+    """Raise UsageError for an invalid id or user, before the value is typed."""
     if secret in _RESERVED_NAMES:
         raise UsageError(f"no secret can be called {secret}; choose another id")
     try:
@@ -160,7 +160,7 @@ def _owner_suffix(user: str | None) -> str:
 
 @dataclass(frozen=True)
 class RotateOptions(HallOptions):
-    """What `toolhall secret rotate` takes.
+    """Options of `toolhall secret rotate`.
 
     Parameters
     ----------
@@ -191,26 +191,26 @@ _KEY_DEFAULTS = KeyOptions()
 def rotate(*, options: Annotated[RotateOptions, Parameter(name="*")] = _ROTATE_DEFAULTS) -> None:
     """Seal every secret anew, all or none: with the first key that the hall has, or with a new one."""
     start_logging(None)
-    told = _reencrypt_with_new_key(options) if options.new else _reencrypt(options)
+    answer = _reencrypt_with_new_key(options) if options.new else _reencrypt(options)
     if options.json:
-        print_answer_json(told)
+        print_answer_json(answer)
         return
-    print(f"{pluralize(told['rotated'], 'secret')} sealed anew")
+    print(f"{pluralize(answer['rotated'], 'secret')} sealed anew")
     if not options.new:
         note("Keys after the first one are not needed any more; backups from before still are opened by them only.")
 
 
 def _reencrypt(options: HallOptions) -> JsonObject:
-    with open_vault_management(options, write=True) as desk:
-        return desk.request("POST", "secrets", "rotate")
+    with open_vault_management(options, write=True) as client:
+        return client.request("POST", "secrets", "rotate")
 
 
 def _reencrypt_with_new_key(options: HallOptions) -> JsonObject:
-    """Not by a request: a hall that runs changes no key."""
+    """Encrypt everything with a new key, in the data folder: a running hall cannot change its key."""
     if options.running or options.key is not None:
         raise UsageError("--new needs --data: stop the hall, then rotate in its folder, where its key is kept")
-    with open_folder_transport(options, write=True, exclusive=True) as line:
-        return {"rotated": line.rotate_keys(generate_key())}
+    with open_folder_transport(options, write=True, exclusive=True) as transport:
+        return {"rotated": transport.rotate_keys(generate_key())}
 
 
 def key(*, options: Annotated[KeyOptions, Parameter(name="*")] = _KEY_DEFAULTS) -> None:

@@ -47,27 +47,31 @@ from toolhall.dialects.findings import Finding
 from toolhall.model.json import JsonObject
 
 _COLOURS = {"error": RED, "warning": YELLOW}
+_DOCUMENT_ERRORS = (400, 409, 413)  # statuses that concern one document, so that the next is tried
+_MAX_EVENTS = 1_000
+_COLUMNS = ("id", "state", "from", "by", "changed", "")
+_STYLES = {"active": GREEN, "active, not served": YELLOW, "quarantined": YELLOW, "inactive": DIM}
 
 
 def state_of(tool: JsonObject, *, running: bool) -> str:
-    """Its state; of a hall that runs also whether that state is all that it takes to be served."""
-    # A folder alone does not hold the operator's own code, so nothing is known there of what will be served.
+    """The state of a tool; of a running hall also whether an active tool is not served."""
+    # A data folder does not hold the operator's own code, so it does not tell what will be served.
     idle = running and tool["state"] == "active" and tool.get("served") is False
     return f"{tool['state']}, not served" if idle else str(tool["state"])
 
 
 def one_line(tool: JsonObject, *, running: bool) -> str:
-    """A tool and its state."""
+    """A tool's id and its state in one sentence."""
     return visible(f"{tool['id']} is {_state_text(tool, running=running)}")
 
 
 def _state_text(tool: JsonObject, *, running: bool) -> str:
-    state, end = state_of(tool, running=running), deprecation_text(tool)
-    return f"{state} ({end})" if end else state
+    state, deprecation = state_of(tool, running=running), deprecation_text(tool)
+    return f"{state} ({deprecation})" if deprecation else state
 
 
 def deprecation_text(tool: JsonObject) -> str:
-    """What is said of a tool's end, if anything is."""
+    """The deprecation of a tool with sunset and successor; empty if it is not deprecated."""
     if tool.get("deprecatedAt") is None:
         return ""
     day = f", gone from {tool['sunset']} on" if tool["sunset"] else ""
@@ -75,7 +79,7 @@ def deprecation_text(tool: JsonObject) -> str:
 
 
 def tool_details(tool: JsonObject, stream: TextIO, *, running: bool) -> Iterator[str]:
-    """Everything about a tool: facts, findings, and its document as it came; in colour, where the stream has it."""
+    """The lines about a tool: facts, findings, and its document as registered."""
     yield styled(visible(tool["id"]), BOLD, stream)
     facts = {
         "published as": tool["name"],
@@ -97,14 +101,9 @@ def tool_details(tool: JsonObject, stream: TextIO, *, running: bool) -> Iterator
     yield pretty_json(tool["document"])
 
 
-_MAX_EVENTS = 1_000
-_COLUMNS = ("id", "state", "from", "by", "changed", "")
-_STYLES = {"active": GREEN, "active, not served": YELLOW, "quarantined": YELLOW, "inactive": DIM}
-
-
 @dataclass(frozen=True)
 class ToolListOptions(HallOptions):
-    """What `toolhall tool list` takes.
+    """Options of `toolhall tool list`.
 
     Parameters
     ----------
@@ -120,7 +119,7 @@ class ToolListOptions(HallOptions):
 
 @dataclass(frozen=True)
 class HistoryOptions(HallOptions):
-    """What `toolhall tool history` takes.
+    """Options of `toolhall tool history`.
 
     Parameters
     ----------
@@ -139,8 +138,8 @@ _HISTORY_DEFAULTS = HistoryOptions()
 def list_tools(*, options: Annotated[ToolListOptions, Parameter(name="*")] = _LIST_DEFAULTS) -> None:
     """List everything that is registered, in whatever state."""
     start_logging(None)
-    with open_management(options) as desk:
-        tools = list(desk.list_tools({"state": options.state, "toolkit": options.toolkit}))
+    with open_management(options) as client:
+        tools = list(client.list_tools({"state": options.state, "toolkit": options.toolkit}))
         if options.json:
             print_answer_json(tools)
         elif tools:
@@ -158,8 +157,8 @@ def show(tool: str, /, *, options: Annotated[HallOptions, Parameter(name="*")] =
         Its id, or Toolkit.tool for the newest version.
     """
     start_logging(None)
-    with open_management(options) as desk:
-        found = desk.request_tool("GET", tool)
+    with open_management(options) as client:
+        found = client.request_tool("GET", tool)
         if options.json:
             print_answer_json(found)
         else:
@@ -179,8 +178,8 @@ def history(
     start_logging(None)
     if not 1 <= options.limit <= _MAX_EVENTS:
         raise UsageError(f"--limit is a number from 1 to {_MAX_EVENTS}")
-    with open_management(options) as desk:
-        events = desk.history(tool, options.limit)
+    with open_management(options) as client:
+        events = client.history(tool, options.limit)
         if options.json:
             print_answer_json(events)
             return
@@ -197,11 +196,11 @@ def callers(tool: str, /, *, options: Annotated[HallOptions, Parameter(name="*")
         Its id, or Toolkit.tool for all versions.
     """
     start_logging(None)
-    with open_management(options) as desk:
-        told = desk.request_tool("GET", tool, "callers")
+    with open_management(options) as client:
+        answer = client.request_tool("GET", tool, "callers")
         if options.json:
-            print_answer_json(told)
-        elif told["callers"]:
+            print_answer_json(answer)
+        elif answer["callers"]:
             rows = [
                 (
                     each["caller"],
@@ -210,11 +209,11 @@ def callers(tool: str, /, *, options: Annotated[HallOptions, Parameter(name="*")
                     ", ".join(each["versions"]),
                     ", ".join(each["dialects"]),
                 )
-                for each in told["callers"]
+                for each in answer["callers"]
             ]
             print_rows(("caller", "calls", "last", "versions", "dialects"), rows)
-            if told["others"]:
-                note(f"and {told['others']:,} calls of callers that are not named here")
+            if answer["others"]:
+                note(f"and {answer['others']:,} calls of callers that are not named here")
         else:
             note("nobody has called it")
 
@@ -225,13 +224,13 @@ def _row(tool: JsonObject, options: HallOptions) -> tuple[str, ...]:
 
 
 def _detail_text(detail: dict[str, object]) -> str:
-    said = {name: value for name, value in detail.items() if value is not None}
-    return visible_json(said) if said else ""
+    stated = {name: value for name, value in detail.items() if value is not None}
+    return visible_json(stated) if stated else ""
 
 
 @dataclass(frozen=True)
 class DeprecateOptions(HallOptions):
-    """What `toolhall tool deprecate` takes.
+    """Options of `toolhall tool deprecate`.
 
     Parameters
     ----------
@@ -258,14 +257,14 @@ def activate(tool: str, /, *, options: Annotated[ConfirmOptions, Parameter(name=
         Its id, or Toolkit.tool for the newest version.
     """
     start_logging(None)
-    with open_management(options, write=True) as desk:
-        found = desk.request_tool("GET", tool)
+    with open_management(options, write=True) as client:
+        found = client.request_tool("GET", tool)
         if found["state"] == "quarantined":
             note("\n".join(tool_details(found, sys.stderr, running=options.running)))
             confirm(f"Serve {visible(found['id'])} with this text?", yes=options.yes)
-        # What was shown is what is activated, or nothing is.
+        # With the digest of the document that was shown: the hall refuses if it has changed since.
         _print_tool(
-            desk.request_tool("POST", found["id"], "activate", body={"seen": found["digests"]["document"]}), options
+            client.request_tool("POST", found["id"], "activate", body={"seen": found["digests"]["document"]}), options
         )
 
 
@@ -278,8 +277,8 @@ def deactivate(tool: str, /, *, options: Annotated[HallOptions, Parameter(name="
         Its id, or Toolkit.tool for the newest version.
     """
     start_logging(None)
-    with open_management(options, write=True) as desk:
-        _print_tool(desk.request_tool("POST", tool, "deactivate"), options)
+    with open_management(options, write=True) as client:
+        _print_tool(client.request_tool("POST", tool, "deactivate"), options)
 
 
 def deprecate(tool: str, /, *, options: Annotated[DeprecateOptions, Parameter(name="*")] = _DEPRECATE_DEFAULTS) -> None:
@@ -296,8 +295,8 @@ def deprecate(tool: str, /, *, options: Annotated[DeprecateOptions, Parameter(na
         body["sunset"] = _parse_date(options.sunset)
     if options.successor is not None:
         body["successor"] = options.successor
-    with open_management(options, write=True) as desk:
-        _print_tool(desk.request_tool("POST", tool, "deprecate", body=body), options)
+    with open_management(options, write=True) as client:
+        _print_tool(client.request_tool("POST", tool, "deprecate", body=body), options)
 
 
 def rollback(tool: str, /, *, options: Annotated[ConfirmOptions, Parameter(name="*")] = _CONFIRM_DEFAULTS) -> None:
@@ -309,16 +308,16 @@ def rollback(tool: str, /, *, options: Annotated[ConfirmOptions, Parameter(name=
         Its id, or Toolkit.tool.
     """
     start_logging(None)
-    with open_management(options, write=True) as desk:
-        found = desk.request_tool("GET", tool)
+    with open_management(options, write=True) as client:
+        found = client.request_tool("GET", tool)
         confirm(
             f"Serve the version before {visible(_newest_active(found))} again, and that one no longer?", yes=options.yes
         )
-        told = desk.request_tool("POST", found["id"], "rollback")
+        answer = client.request_tool("POST", found["id"], "rollback")
         if options.json:
-            print_answer_json(told["tools"])
+            print_answer_json(answer["tools"])
         else:
-            print("\n".join(one_line(each, running=options.running) for each in told["tools"]))
+            print("\n".join(one_line(each, running=options.running) for each in answer["tools"]))
 
 
 def remove(tool: str, /, *, options: Annotated[ConfirmOptions, Parameter(name="*")] = _CONFIRM_DEFAULTS) -> None:
@@ -330,18 +329,18 @@ def remove(tool: str, /, *, options: Annotated[ConfirmOptions, Parameter(name="*
         Its id, or Toolkit.tool for the newest version.
     """
     start_logging(None)
-    with open_management(options, write=True) as desk:
-        found = desk.request_tool("GET", tool)
+    with open_management(options, write=True) as client:
+        found = client.request_tool("GET", tool)
         confirm(f"Remove {visible(found['id'])}, which is {found['state']}?", yes=options.yes)
-        told = desk.request_tool("DELETE", found["id"])
+        answer = client.request_tool("DELETE", found["id"])
         if options.json:
-            print_answer_json(told)
+            print_answer_json(answer)
         else:
-            print(f"{visible(told['removed'])} is removed")
+            print(f"{visible(answer['removed'])} is removed")
 
 
 def _newest_active(tool: JsonObject) -> str:
-    """The newest version that is active, which is what is rolled back."""
+    """The newest active version, which is rolled back."""
     return str(next((each["id"] for each in tool["versions"] if each["state"] == "active"), tool["id"]))
 
 
@@ -359,13 +358,9 @@ def _parse_date(text: str) -> str:
         raise UsageError(f"--sunset {text!r} is no date; write it like 2027-01-31") from None
 
 
-# What is wrong with one document says nothing of the next; everything else does.
-_DOCUMENT_ERRORS = (400, 409, 413)
-
-
 @dataclass(frozen=True)
 class ToolAddOptions(HallOptions):
-    """What `toolhall tool add` takes besides the files.
+    """Options of `toolhall tool add`.
 
     Parameters
     ----------
@@ -396,19 +391,19 @@ def add(*files: File, options: Annotated[ToolAddOptions, Parameter(name="*")] = 
         raise UsageError("add needs a file or a folder; write - for the standard input")
     check_source_dialect(options.source)
     named = [each for file in files for each in _definition_files(file)]
-    adding = ToolRegistration(options)
+    registration = ToolRegistration(options)
     try:
-        with report_io_errors(), open_management(options, write=True, create=True) as desk:
+        with report_io_errors(), open_management(options, write=True, create=True) as client:
             for file in named:
                 with reader.open_documents(file) as source:
-                    adding.run(desk, source)
+                    registration.run(client, source)
     finally:
-        adding.report()
-    adding.finish()
+        registration.report()
+    registration.finish()
 
 
 class ToolRegistration:
-    """Adds one document after the other, and remembers what came of each."""
+    """Registers documents one by one and collects tools, findings and refusals."""
 
     def __init__(self, options: ToolAddOptions) -> None:
         self._options = options
@@ -417,7 +412,7 @@ class ToolRegistration:
         self._refused: list[JsonObject] = []
 
     def run(self, client: ManagementClient, source: OpenedFile) -> None:
-        """All documents of a file."""
+        """Register all documents of a file."""
         client.set_origin_detail(source.name)
         try:
             documents = source.documents()
@@ -428,21 +423,21 @@ class ToolRegistration:
             self._add_document(client, source.name, text)
 
     def report(self) -> None:
-        """With --json, print everything so far, also where the rest could not be added."""
+        """With --json, print what was collected, also after an error."""
         if self._options.json:
             print_answer_json({"tools": self._tools, "findings": self._findings, "refused": self._refused})
 
     def finish(self) -> None:
-        """Say how much it was; CommandFailed if something was refused."""
-        said = f"registered {pluralize(len(self._tools), 'tool')}, {pluralize(len(self._findings), 'finding')}"
+        """Print the summary; raises CommandError if a document was refused."""
+        summary = f"registered {pluralize(len(self._tools), 'tool')}, {pluralize(len(self._findings), 'finding')}"
         if self._refused:
-            raise CommandError(f"{said}; {pluralize(len(self._refused), 'document')} refused, for the reasons above")
+            raise CommandError(f"{summary}; {pluralize(len(self._refused), 'document')} refused, for the reasons above")
         waiting = any(tool["state"] == "quarantined" for tool in self._tools)
-        note(f"{said}{'; look at each, then serve it with toolhall tool activate ID' if waiting else ''}")
+        note(f"{summary}{'; look at each, then serve it with toolhall tool activate ID' if waiting else ''}")
 
     def _add_document(self, client: ManagementClient, file: str, text: RawDocument) -> None:
         try:
-            told = client.request_tool(
+            answer = client.request_tool(
                 "POST",
                 body=decode_document(text),
                 query={"dialect": self._options.source, "behaviour": self._options.behaviour},
@@ -454,15 +449,15 @@ class ToolRegistration:
                 raise
             self._record_refused(file, text, refused.message, [_read_finding(each) for each in refused.problems])
         else:
-            self._record_added(file, text, told)
+            self._record_added(file, text, answer)
 
-    def _record_added(self, file: str, text: RawDocument, told: JsonObject) -> None:
+    def _record_added(self, file: str, text: RawDocument, answer: JsonObject) -> None:
         place = {"file": file, "line": text.line, "index": text.index}
-        self._tools += [{**place, **tool} for tool in told["tools"]]
-        found = [LocatedFinding(file, text.line, text.index, _read_finding(each)) for each in told["findings"]]
+        self._tools += [{**place, **tool} for tool in answer["tools"]]
+        found = [LocatedFinding(file, text.line, text.index, _read_finding(each)) for each in answer["findings"]]
         self._findings += [spotted.document() for spotted in found]
         if not self._options.json:
-            lines = [one_line(each, running=self._options.running) for each in told["tools"]]
+            lines = [one_line(each, running=self._options.running) for each in answer["tools"]]
             print("\n".join([*lines, *(f"  {spotted}" for spotted in found)]))
 
     def _record_refused(self, file: str, text: RawDocument, reason: str, findings: list[Finding]) -> None:
@@ -475,12 +470,12 @@ class ToolRegistration:
             )
 
 
-def _read_finding(said: JsonObject) -> Finding:
-    return msgspec.convert({"severity": "error", **said}, Finding)
+def _read_finding(document: JsonObject) -> Finding:
+    return msgspec.convert({"severity": "error", **document}, Finding)
 
 
 def _definition_files(given: str) -> Iterator[str]:
-    """The file itself, or the definitions files of a folder."""
+    """The file itself, or the definition files of a folder."""
     if given == STDIN or not Path(given).is_dir():
         check_file(given)
         yield given

@@ -24,13 +24,23 @@ from toolhall.model.errors import Malformed
 from toolhall.model.json import Json, JsonObject
 
 MAX_DOCUMENT = 16 * 1024 * 1024
+STDIN = "-"
+_JSON_LINES_SUFFIXES = (".jsonl", ".ndjson")
+MAX_TEXT_BYTES = 256 * 1024 * 1024
+# Members that hold a list of definitions: an MCP result has `tools`, an OXP list `items` and `tools`.
+_LIST_KEYS = ("tools", "items")
+# An object with one of these is a definition itself, whatever else it holds.
+_DEFINITION_KEYS = frozenset({"inputSchema", "input_schema", "capabilities", "tool", "function", "parameters"})
+Raw: TypeAlias = msgspec.Raw
+# Builds the output from converted documents and the target dialect, in the layout of the input.
+Layout: TypeAlias = Callable[[list[Raw], str], Json]
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 _AT_BYTE = re.compile(r" \(byte (\d+)\)")
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}:\[\]]', re.DOTALL)
 
 
 class RawDocument(msgspec.Struct, frozen=True):
-    """The bytes of one document, which one of the file it is, and the line it starts in."""
+    """The bytes of one document of a file, with its index and its first line."""
 
     index: int
     line: int
@@ -38,7 +48,7 @@ class RawDocument(msgspec.Struct, frozen=True):
 
 
 class InvalidJson(BadDocument):
-    """Not JSON as everybody reads it alike; `line` is where in the file."""
+    """A text that is not strict JSON; `line` is the line in the file."""
 
     def __init__(self, line: int, fix: str) -> None:
         self.line = line
@@ -46,7 +56,7 @@ class InvalidJson(BadDocument):
 
 
 def decode_document(text: RawDocument) -> Json:
-    """The value of a document; BadJson says what to change, and in which line."""
+    """Decode a document; raises InvalidJson with the line and the fix."""
     if len(text.body) > MAX_DOCUMENT:
         raise InvalidJson(text.line, f"a document has at most {MAX_DOCUMENT} bytes; split this one")
     try:
@@ -56,7 +66,7 @@ def decode_document(text: RawDocument) -> Json:
 
 
 def invalid_json(body: bytes, parser_message: str, line: int = 1) -> InvalidJson:
-    """What a parser said of a text that starts in this line, with the line it means."""
+    """The InvalidJson for a parser's message on a text that starts in this line."""
     if body.startswith(_BYTE_ORDER_MARKS):
         return InvalidJson(line, "this starts with a byte-order mark; save it as UTF-8 without one")
     if "same key twice" in parser_message:
@@ -76,7 +86,7 @@ def invalid_json(body: bytes, parser_message: str, line: int = 1) -> InvalidJson
 
 
 def duplicate_keys(body: bytes, line: int, max_depth: int = MAX_DEPTH) -> Iterator[InvalidJson]:
-    """Each key that its object has already; objects on deeper levels are not looked at."""
+    """Yield an InvalidJson for each duplicate key, down to `max_depth`."""
     above: list[set[str]] = []
     last, at = "", 0
     for token in _TOKEN.finditer(body):
@@ -98,7 +108,7 @@ def duplicate_keys(body: bytes, line: int, max_depth: int = MAX_DEPTH) -> Iterat
 
 
 class LocatedFinding(msgspec.Struct, frozen=True):
-    """One thing to change in one document of one file."""
+    """A finding with the file, line and document that it is about."""
 
     file: str
     line: int
@@ -106,7 +116,7 @@ class LocatedFinding(msgspec.Struct, frozen=True):
     finding: Finding
 
     def document(self) -> JsonObject:
-        """As `--json` shows it."""
+        """The members that `--json` prints."""
         found = self.finding
         return {
             "file": self.file,
@@ -124,42 +134,32 @@ class LocatedFinding(msgspec.Struct, frozen=True):
         return visible(f"{where}: {found.severity}: {found.fix} [{found.rule}]")
 
 
-MAX_TEXT_BYTES = 256 * 1024 * 1024
-# What a list of definitions is wrapped in: an MCP result has `tools`, an OXP list `items` and `tools`.
-_LIST_KEYS = ("tools", "items")
-# An object with one of these is a definition itself, whatever else it holds.
-_DEFINITION_KEYS = frozenset({"inputSchema", "input_schema", "capabilities", "tool", "function", "parameters"})
-Raw: TypeAlias = msgspec.Raw
-# What is written of the documents that came out, of a dialect: the same layout as they came in.
-Layout: TypeAlias = Callable[[list[Raw], str], Json]
-
-
 class DocumentSet(msgspec.Struct, frozen=True):
-    """The documents of a file in their order, and their layout; None for JSON lines, which have no whole."""
+    """The documents of a file in order, and their layout; None for JSON lines, which are read one by one."""
 
     texts: Iterator[RawDocument]
     layout: Layout | None = None
 
 
 def read_documents(stream: BinaryIO, *, lines: bool = False) -> DocumentSet:
-    """The documents of a stream; BadJson where it is neither JSON nor JSON lines."""
+    """The documents of a stream; raises InvalidJson if it is neither JSON nor JSON lines."""
     first, number = _next_line(stream, 0)
     if lines:
         return DocumentSet(_read_lines(stream, [(number, first)] if first else []))
     if not first:
         raise InvalidJson(1, "there is nothing here; write a definition, a list of them, or one in each line")
-    said = _parser_error(first)
-    if "truncated" not in said and not first.lstrip().startswith(b"["):
-        second, place = _next_line(stream, number)
-        # A text that begins with a broken line is JSON lines all the same if another document follows.
-        if second and (not said or second.lstrip().startswith(b"{")):
-            return DocumentSet(_read_lines(stream, [(number, first), (place, second)]))
-        first += b"\n" * (place - number - 1) + second
+    error = _parser_error(first)
+    if "truncated" not in error and not first.lstrip().startswith(b"["):
+        second, second_number = _next_line(stream, number)
+        # A text with an invalid first line is JSON lines if another document follows.
+        if second and (not error or second.lstrip().startswith(b"{")):
+            return DocumentSet(_read_lines(stream, [(number, first), (second_number, second)]))
+        first += b"\n" * (second_number - number - 1) + second
     return _read_single_text(first + stream.read(max(MAX_TEXT_BYTES - len(first), 0) + 1), number)
 
 
 def _next_line(stream: BinaryIO, number: int) -> tuple[bytes, int]:
-    """The next line that is not blank, with its number; nothing at the end."""
+    """The next line that is not blank, with its number; empty at the end."""
     while line := stream.readline(MAX_TEXT_BYTES + 1):
         number += 1
         if not line.isspace():
@@ -168,7 +168,7 @@ def _next_line(stream: BinaryIO, number: int) -> tuple[bytes, int]:
 
 
 def _parser_error(body: bytes) -> str:
-    """What a parser says of a text; nothing if it is complete."""
+    """The parser's error message on a text; empty if it is valid."""
     try:
         msgspec.json.decode(body, type=Raw)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -187,7 +187,7 @@ def _further_lines(stream: BinaryIO, number: int) -> Iterator[tuple[int, bytes]]
         number += 1
         if not line.isspace():
             yield number, line
-        while len(line) > MAX_DOCUMENT and not line.endswith(b"\n"):  # refused already; its rest is passed over
+        while len(line) > MAX_DOCUMENT and not line.endswith(b"\n"):  # the rest of a line that is too long
             line = stream.readline(MAX_DOCUMENT + 1) or b"\n"
 
 
@@ -198,7 +198,7 @@ def _read_single_text(body: bytes, line: int) -> DocumentSet:
         )
     start = body.lstrip()[:1]
     try:
-        # Only the outermost level is looked at; each document is decoded when its turn comes.
+        # Only the outermost level is decoded here; each document when it is read.
         if start == b"[":
             return DocumentSet(_list_elements(body, msgspec.json.decode(body, type=list[Raw]), line), _list_layout)
         if start == b"{":
@@ -213,14 +213,14 @@ def _read_single_text(body: bytes, line: int) -> DocumentSet:
 
 
 def _read_object(body: bytes, members: dict[str, Raw], line: int) -> DocumentSet:
-    """One document, the wrapper of a list, or the whole answer of a server that listed its tools."""
+    """The documents of an object: itself, the list in it, or those of a JSON-RPC response to `tools/list`."""
     result = bytes(members["result"]) if "jsonrpc" in members and "result" in members else b""
     if result.startswith(b"{"):
         outer = _wrapper(body, members, ["result"], line)
         inner = msgspec.json.decode(result, type=dict[str, Raw])
-        found = _read_object(result, inner, line + body[: body.find(result)].count(b"\n"))
-        layout = found.layout or _single_layout
-        return DocumentSet(found.texts, lambda documents, target: outer | {"result": layout(documents, target)})
+        documents = _read_object(result, inner, line + body[: body.find(result)].count(b"\n"))
+        layout = documents.layout or _single_layout
+        return DocumentSet(documents.texts, lambda converted, target: outer | {"result": layout(converted, target)})
     wrapped = [key for key in _LIST_KEYS if key in members and bytes(members[key]).startswith(b"[")]
     if not wrapped or not _DEFINITION_KEYS.isdisjoint(members):
         return DocumentSet(iter([RawDocument(0, line, body)]), _single_layout)
@@ -237,13 +237,13 @@ def _read_object(body: bytes, members: dict[str, Raw], line: int) -> DocumentSet
 
 
 def _wrapper_for(rest: JsonObject, target: str) -> JsonObject:
-    """The wrapper without what would not be true around documents of this dialect: only OXP lists name their schema."""
+    """The wrapper for documents of this dialect: only an OXP list keeps its `$schema`."""
     return rest if target == "oxp" else {key: value for key, value in rest.items() if key != "$schema"}
 
 
 def _wrapper(body: bytes, members: dict[str, Raw], wrapped: list[str], line: int) -> JsonObject:
-    """The wrapper with empty lists, decoded as strictly as the documents are."""
-    # A parser keeps the last of two equal keys, so colons are counted; written as \u003a they would not be.
+    """The wrapping object with empty lists, decoded as strictly as the documents."""
+    # msgspec keeps the last of two equal keys, so colons are counted to find duplicates; \u003a would hide one.
     held = sum(bytes(value).count(b":") for value in members.values())
     if b"\\u" in body or body.count(b":") != held + len(members) + sum(key.count(":") for key in members):
         for bad in duplicate_keys(body, line, max_depth=1):
@@ -257,7 +257,7 @@ def _list_elements(body: bytes, elements: list[Raw], line: int) -> Iterator[RawD
     end = 0
     for index, element in enumerate(elements):
         inner = bytes(element)
-        start = body.find(inner, end)  # nothing but blanks and a comma stands before it
+        start = body.find(inner, end)  # only whitespace and a comma are between
         line += body.count(b"\n", end, start)
         yield RawDocument(index, line, inner)
         line += inner.count(b"\n")
@@ -265,34 +265,30 @@ def _list_elements(body: bytes, elements: list[Raw], line: int) -> Iterator[RawD
 
 
 def _list_layout(documents: list[Raw], target: str) -> Json:  # noqa: ARG001 - the same for every dialect
-    """A list stays one, whatever becomes of its documents."""
+    """A list of documents stays a list."""
     return documents
 
 
 def _single_layout(documents: list[Raw], target: str) -> Json:  # noqa: ARG001
-    """One document alone; where it became several (a toolkit's tools), their list."""
+    """A single document stays one; if it became several (the tools of a toolkit), a list of them."""
     return documents[0] if len(documents) == 1 else documents
 
 
-STDIN = "-"
-_JSON_LINES_SUFFIXES = (".jsonl", ".ndjson")
-
-
 class OpenedFile(msgspec.Struct, frozen=True):
-    """A file that can be read: what to call it, and its size if it has one."""
+    """An open file with its name for messages, and its size if it is a regular file."""
 
     name: str
     stream: BinaryIO
     size: int | None
 
     def documents(self) -> DocumentSet:
-        """What is in it; BadJson if that is neither JSON nor JSON lines."""
+        """Its documents; raises InvalidJson if it is neither JSON nor JSON lines."""
         return read_documents(self.stream, lines=self.name.lower().endswith(_JSON_LINES_SUFFIXES))
 
 
 @contextlib.contextmanager
 def open_documents(file: str) -> Generator[OpenedFile, None, None]:
-    """The file, or the standard input for `-`; one line says why there is none."""
+    """Open a file, or stdin for `-`; raises UsageError or CommandError if it cannot be read."""
     if file == STDIN:
         if sys.stdin is None:
             raise UsageError("there is no standard input; name a file instead of -")
@@ -310,7 +306,7 @@ def open_documents(file: str) -> Generator[OpenedFile, None, None]:
 
 @contextlib.contextmanager
 def report_io_errors() -> Generator[None, None, None]:
-    """A full disk or a file that fails is one line too; a reader that has seen enough is none."""
+    """Context that turns an OSError into a CommandError; BrokenPipeError passes."""
     try:
         yield
     except BrokenPipeError:
@@ -320,7 +316,7 @@ def report_io_errors() -> Generator[None, None, None]:
 
 
 def check_file(file: str) -> None:
-    """Refuse a name that cannot be one of a file of definitions."""
+    """Raise UsageError unless this is `-` or an existing file."""
     if file == STDIN:
         return
     path = Path(file)
@@ -333,12 +329,12 @@ def check_file(file: str) -> None:
 
 
 def check_source_dialect(name: str | None) -> None:
-    """Refuse a --from that cannot be read."""
+    """Raise UsageError for a --from dialect that cannot be read."""
     if name is not None and name not in READABLE_DIALECTS:
         raise UsageError(f"--from {name!r} is no dialect that can be read; use one of {', '.join(READABLE_DIALECTS)}")
 
 
 def check_target_dialect(name: str) -> None:
-    """Refuse a --to that cannot be written."""
+    """Raise UsageError for a --to dialect that cannot be written."""
     if name not in DIALECTS:
         raise UsageError(f"--to {name!r} is no dialect; use one of {', '.join(DIALECTS)}")

@@ -1,4 +1,4 @@
-"""Writers of converted definitions: JSON lines, the layout of the input, a JSON report, a summary for people."""
+"""Writers of converted definitions (JSON lines, input layout, JSON report, summary), and AtomicFile."""
 
 import contextlib
 import json
@@ -20,12 +20,18 @@ from toolhall.cli.progress import ProgressDisplay
 from toolhall.dialects.base import Loss
 from toolhall.model.json import encode
 
+_IN_MEMORY = 1024 * 1024  # bytes of a report before it goes to a temporary file
+_MAX_REASONS = 10
+_MAX_EXAMPLES = 3
+_MAX_COUNTED_REASONS = 1_000  # a reason may quote the document, so there may be one for each
+_OTHER_REASONS = "for other reasons"
+
 
 class AtomicFile:
-    """Written under a name beside the real one."""
+    """A new file under a temporary name beside its path; `commit` replaces the old one in one step."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path.resolve()  # a link stays a link; what it leads to is replaced
+        self._path = path.resolve()  # the target of a symbolic link is replaced
         self._temporary = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}")
         mode = _mode(path)
         descriptor = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else mode)
@@ -34,16 +40,16 @@ class AtomicFile:
             self._temporary.chmod(mode)
 
     def replaces(self, file: str) -> bool:
-        """Whether it would replace that file."""
+        """Whether `commit` would replace this file."""
         return self._path.exists() and Path(file).exists() and self._path.samefile(file)
 
     def commit(self) -> None:
-        """Put it in its place, in one step."""
+        """Replace the file atomically."""
         self.stream.close()
         self._temporary.replace(self._path)
 
     def discard(self) -> None:
-        """Remove it, unless it was kept."""
+        """Remove the temporary file, unless it was committed."""
         with contextlib.suppress(OSError):
             self.stream.close()
         self._temporary.unlink(missing_ok=True)
@@ -51,51 +57,48 @@ class AtomicFile:
 
 @contextlib.contextmanager
 def open_atomic(path: Path) -> Generator[AtomicFile, None, None]:
-    """A new file; gone again unless it was kept."""
+    """An AtomicFile that is discarded at the end unless it was committed."""
     if path.is_dir():
         raise UsageError(f"--out {path} is a folder; name a file in it")
     if path.exists() and not path.is_file():
         raise UsageError(f"--out {path} is no plain file; leave out --out and redirect the output there")
     try:
-        made = AtomicFile(path)
+        file = AtomicFile(path)
     except OSError as error:
         raise CommandError(f"--out {path} cannot be written: {error.strerror}; choose another place") from None
     try:
-        yield made
+        yield file
     finally:
-        made.discard()
+        file.discard()
 
 
 def _mode(path: Path) -> int | None:
-    """The permissions of the file that is there already."""
+    """The permissions of an existing file."""
     return stat.S_IMODE(path.stat().st_mode) if path.exists() else None
 
 
-_IN_MEMORY = 1024 * 1024
-
-
 class ConversionWriter(Protocol):
-    """Takes what comes of a conversion, piece by piece."""
+    """Takes the documents, losses and problems of a conversion as they come."""
 
     def write_document(self, encoded: bytes) -> None:
-        """A converted document."""
+        """Write a converted document."""
         ...
 
     def write_loss(self, index: int, loss: Loss) -> None:
-        """What the target dialect cannot say of the document at `index`."""
+        """Write what the target dialect cannot express of the document at `index`."""
         ...
 
     def write_problem(self, finding: LocatedFinding) -> None:
-        """Why a document was not converted."""
+        """Write why a document was not converted."""
         ...
 
     def finish(self) -> None:
-        """All have come."""
+        """Write the end."""
         ...
 
 
 class JsonLinesWriter:
-    """JSON lines; each goes out as it comes, where somebody may be waiting for it."""
+    """Writes JSON lines; with `live` each is flushed at once."""
 
     def __init__(self, stream: IO[bytes], *, live: bool) -> None:
         self._stream = stream
@@ -109,18 +112,18 @@ class JsonLinesWriter:
             self._stream.flush()
 
     def write_loss(self, index: int, loss: Loss) -> None:
-        """Not here."""
+        """Nothing."""
 
     def write_problem(self, finding: LocatedFinding) -> None:
-        """Not here."""
+        """Nothing."""
 
     def finish(self) -> None:
-        """Hand over what is still in a buffer."""
+        """Flush."""
         self._stream.flush()
 
 
 class LayoutWriter:
-    """One JSON text, indented, in the layout of the input; nothing is written if nothing could be converted."""
+    """Writes one indented JSON text in the layout of the input; nothing if no document could be converted."""
 
     def __init__(self, stream: IO[bytes], layout: Layout, target: str) -> None:
         self._stream = stream
@@ -130,18 +133,18 @@ class LayoutWriter:
         self._refused = False
 
     def write_document(self, encoded: bytes) -> None:
-        """Keep it."""
+        """Collect it."""
         self._documents.append(Raw(encoded))
 
     def write_loss(self, index: int, loss: Loss) -> None:
-        """Not here."""
+        """Nothing."""
 
-    def write_problem(self, finding: LocatedFinding) -> None:  # noqa: ARG002 - which one is told elsewhere
+    def write_problem(self, finding: LocatedFinding) -> None:  # noqa: ARG002 - SummaryWriter prints it
         """Remember that something is missing."""
         self._refused = True
 
     def finish(self) -> None:
-        """Write the whole."""
+        """Write all documents."""
         if self._refused and not self._documents:
             return
         text = msgspec.json.format(encode(self._layout(self._documents, self._target)), indent=2)
@@ -150,7 +153,7 @@ class LayoutWriter:
 
 
 class JsonReportWriter:
-    """What `--json` prints; losses and problems wait in temporary files, so that memory does not grow with them."""
+    """Writes the report of `--json`; losses and problems are collected in temporary files, in constant memory."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -164,15 +167,15 @@ class JsonReportWriter:
         self._documents.add(encoded)
 
     def write_loss(self, index: int, loss: Loss) -> None:
-        """Keep it for later."""
+        """Collect it for the end."""
         self._losses.add(encode({"index": index, "path": loss.path, "reason": loss.reason}))
 
     def write_problem(self, finding: LocatedFinding) -> None:
-        """Keep it for later."""
+        """Collect it for the end."""
         self._problems.add(encode(finding.document()))
 
     def finish(self) -> None:
-        """Write the rest; problems are named only where there are some."""
+        """Write the losses, and the problems if there are any."""
         self._stream.write(b'],"losses":[')
         self._losses.copy_to(self._stream)
         if self._problems.count:
@@ -183,7 +186,7 @@ class JsonReportWriter:
 
 
 class _JsonArrayWriter:
-    """The items of a JSON list, written one by one."""
+    """Writes the items of a JSON array one by one."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -200,7 +203,7 @@ class _JsonArrayWriter:
 
 
 def _escape_unprintable(encoded: bytes) -> bytes:
-    """The same JSON for a terminal: what would be invisible or steer it is written as an escape."""
+    """The same JSON for a terminal, with control and invisible characters as escapes."""
     text = encoded.decode()
     if text.isprintable():
         return encoded
@@ -209,14 +212,8 @@ def _escape_unprintable(encoded: bytes) -> bytes:
     ).encode()
 
 
-_MAX_REASONS = 10
-_MAX_EXAMPLES = 3
-_MAX_COUNTED_REASONS = 1_000  # a reason may hold words of a document, so there may be one for each
-_OTHER_REASONS = "for other reasons"
-
-
 class SummaryWriter:
-    """Problems at once, losses counted by reason at the end."""
+    """Prints problems at once, and losses counted by reason at the end."""
 
     def __init__(self, progress: ProgressDisplay, *, losses: bool) -> None:
         self._progress = progress
@@ -225,13 +222,13 @@ class SummaryWriter:
         self._examples: dict[str, list[str]] = {}
 
     def write_document(self, encoded: bytes) -> None:
-        """Not here."""
+        """Nothing."""
 
     def write_loss(self, index: int, loss: Loss) -> None:
-        """Count it."""
+        """Count it by reason."""
         if not self._losses:
             return
-        reason = loss.reason.partition("; written as ")[0]  # each name is its own
+        reason = loss.reason.partition("; written as ")[0]  # the new name differs each time
         if reason not in self._counts and len(self._counts) >= _MAX_COUNTED_REASONS:
             reason = _OTHER_REASONS
         self._counts[reason] = self._counts.get(reason, 0) + 1
@@ -240,11 +237,11 @@ class SummaryWriter:
             examples.append(f"document {index}, {loss.path or '/'}")
 
     def write_problem(self, finding: LocatedFinding) -> None:
-        """Say it."""
+        """Print it."""
         self._progress.print_line(str(finding))
 
     def finish(self) -> None:
-        """Say what was lost."""
+        """Print the most frequent losses with examples."""
         self._progress.stop()
         if not self._counts:
             return

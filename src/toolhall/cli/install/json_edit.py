@@ -28,7 +28,7 @@ class _Member:
     key: str
     start: int
     value: "_Node"
-    comma: int | None = None  # where the comma behind it is
+    comma: int | None = None  # position of the comma after it
 
 
 @dataclass
@@ -47,12 +47,12 @@ class _Node:
 
 
 def read_json(text: str) -> JsonObject:
-    """The value of a text; one that is empty but for comments is an empty object."""
+    """The value of a text; a text of comments alone is an empty object."""
     return {} if _WHITESPACE_AND_COMMENTS.fullmatch(text) else _to_value(_root(text))
 
 
 def set_member(text: str, path: Sequence[str], value: JsonObject) -> str:
-    """The text with this value at this path."""
+    """The text with this value at this path; raises UneditableFile."""
     before = read_json(text)
     if _WHITESPACE_AND_COMMENTS.fullmatch(text):
         text = f"{text.rstrip()}{_newline(text)}{{}}{_newline(text)}" if text.strip() else "{}\n"
@@ -62,37 +62,37 @@ def set_member(text: str, path: Sequence[str], value: JsonObject) -> str:
             raise UneditableFile(f"its member {rest[0]!r} is not an object")
         node = found.value
         rest.pop(0)
-    there = node.member(rest[0])
+    existing = node.member(rest[0])
     new: Any = value
     for key in reversed(rest[1:]):
         new = {key: new}
-    after = _replace_value(text, there, new) if there is not None else _insert_member(text, node, rest[0], new)
-    place = before
+    after = _replace_value(text, existing, new) if existing is not None else _insert_member(text, node, rest[0], new)
+    parent = before
     for key in path[:-1]:
-        place = place.setdefault(key, {})
-    place[path[-1]] = value
+        parent = parent.setdefault(key, {})
+    parent[path[-1]] = value
     return _check_result(after, before)
 
 
 def remove_member(text: str, path: Sequence[str]) -> str:
-    """The text without the member at this path, which must be there."""
+    """The text without the member at this path; raises UneditableFile if there is none."""
     before = read_json(text)
-    node, place = _root(text), before
+    node, parent = _root(text), before
     for key in path[:-1]:
         found = node.member(key)
         if found is None or found.value.members is None:
             raise UneditableFile(f"it has no object {key!r}")
-        node, place = found.value, place[key]
+        node, parent = found.value, parent[key]
     member = node.member(path[-1])
     if member is None:
         raise UneditableFile(f"it has no member {path[-1]!r}")
     after = _cut_member(text, node, member)
-    del place[path[-1]]
+    del parent[path[-1]]
     return _check_result(after, before)
 
 
-def _check_result(text: str, wanted: JsonObject) -> str:
-    if read_json(text) != wanted:
+def _check_result(text: str, expected: JsonObject) -> str:
+    if read_json(text) != expected:
         raise UneditableFile("the change would alter more than this entry")
     return text
 
@@ -120,15 +120,15 @@ def _insert_member(text: str, node: _Node, key: str, value: Any) -> str:
 
 def _cut_member(text: str, node: _Node, member: _Member) -> str:
     members = node.members or []
-    place = members.index(member)
+    index = members.index(member)
     start, end = member.start, member.value.end if member.comma is None else member.comma + 1
     line_start = text.rfind("\n", 0, start) + 1
     if not text[line_start:start].strip():
         rest = re.compile(r"[ \t]*\r?\n").match(text, end)
-        if rest:  # the lines are its own
+        if rest:  # the member has these lines to itself
             start, end = line_start, rest.end()
     cut = text[:start] + text[end:]
-    before = members[place - 1].comma if place and member.comma is None else None
+    before = members[index - 1].comma if index and member.comma is None else None
     return cut if before is None else cut[:before] + cut[before + 1 :]
 
 
@@ -138,7 +138,7 @@ def _render(text: str, value: Any, indent: str) -> str:
 
 
 def _indent_unit(text: str) -> str:
-    """What one level is indented by in this text."""
+    """The indentation of one level in this text."""
     found = _INDENT.search(text)
     return found.group(1) if found else "  "
 
@@ -147,13 +147,13 @@ def _newline(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
 
 
-def _begins_line(text: str, place: int) -> bool:
-    return not text[text.rfind("\n", 0, place) + 1 : place].strip()
+def _begins_line(text: str, position: int) -> bool:
+    return not text[text.rfind("\n", 0, position) + 1 : position].strip()
 
 
-def _indent_at(text: str, place: int) -> str:
-    """The blanks that the line of this place begins with."""
-    line = text[text.rfind("\n", 0, place) + 1 : place]
+def _indent_at(text: str, position: int) -> str:
+    """The indentation of the line at this position."""
+    line = text[text.rfind("\n", 0, position) + 1 : position]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
@@ -174,42 +174,42 @@ def _to_value(node: _Node) -> Any:
 
 
 class _Parser:
-    """By recursive descent; every method takes the place to begin at."""
+    """A recursive-descent parser; each method takes the position to start at."""
 
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def error(self, place: int, what: str) -> UneditableFile:
-        line = self._text.count("\n", 0, place) + 1
+    def error(self, start: int, what: str) -> UneditableFile:
+        line = self._text.count("\n", 0, start) + 1
         return UneditableFile(f"line {line}: {what}")
 
-    def skip(self, place: int) -> int:
-        found = _WHITESPACE_AND_COMMENTS.match(self._text, place)
-        return found.end() if found else place
+    def skip(self, start: int) -> int:
+        found = _WHITESPACE_AND_COMMENTS.match(self._text, start)
+        return found.end() if found else start
 
-    def value(self, place: int, depth: int) -> _Node:
+    def value(self, start: int, depth: int) -> _Node:
         if depth > _MAX_DEPTH:
-            raise self.error(place, "it is nested too deeply")
-        letter = self._text[place : place + 1]
+            raise self.error(start, "it is nested too deeply")
+        letter = self._text[start : start + 1]
         if letter == "{":
-            return self._object(place, depth)
+            return self._object(start, depth)
         if letter == "[":
-            return self._array(place, depth)
-        found = (_STRING if letter == '"' else _SCALAR).match(self._text, place)
+            return self._array(start, depth)
+        found = (_STRING if letter == '"' else _SCALAR).match(self._text, start)
         if found is None:
-            raise self.error(place, "this is not JSON")
-        return _Node(place, found.end(), self._decoded(place, found.group()))
+            raise self.error(start, "this is not JSON")
+        return _Node(start, found.end(), self._decoded(start, found.group()))
 
-    def _decoded(self, place: int, written: str) -> Any:
+    def _decoded(self, start: int, written: str) -> Any:
         try:
             return json.loads(written)
         except ValueError:
-            raise self.error(place, "this is not JSON") from None
+            raise self.error(start, "this is not JSON") from None
 
-    def _object(self, place: int, depth: int) -> _Node:
-        node, members = _Node(place), list[_Member]()
+    def _object(self, start: int, depth: int) -> _Node:
+        node, members = _Node(start), list[_Member]()
         node.members = members
-        at = self.skip(place + 1)
+        at = self.skip(start + 1)
         while self._text[at : at + 1] != "}":
             if members and members[-1].comma is None:
                 raise self.error(at, "a comma or a closing brace was expected")
@@ -228,9 +228,9 @@ class _Parser:
         node.end = at + 1
         return node
 
-    def _array(self, place: int, depth: int) -> _Node:
-        node = _Node(place, value=[])
-        at, comma = self.skip(place + 1), True
+    def _array(self, start: int, depth: int) -> _Node:
+        node = _Node(start, value=[])
+        at, comma = self.skip(start + 1), True
         while self._text[at : at + 1] != "]":
             if not comma:
                 raise self.error(at, "a comma or a closing bracket was expected")

@@ -19,7 +19,7 @@ from toolhall.config import FILE_NAME
 from toolhall.server.process import secret_env_in
 
 _PROGRAM = "toolhall"
-_UV_CACHES = {"archive-v0", "environments-v2"}  # where uvx makes environments that it may remove again
+_UV_CACHES = {"archive-v0", "environments-v2"}  # folders of temporary environments of uvx
 _PREFIX = "TOOLHALL_"
 _MAX_NAME = 40
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9._-]+)\s*(?:\[([^\]]*)\])?")
@@ -29,25 +29,25 @@ _EXTRA = re.compile(r"""\bextra\s*==\s*["']([^"']+)["']""")
 def stdio_server(
     targets: Sequence[str], data: Path | None, config: Path | None, environment: Mapping[str, str]
 ) -> StdioServer:
-    """How a client starts `toolhall serve TARGETS --stdio` as it would run here and now.
+    """How a client starts `toolhall serve TARGETS --stdio` from any folder, with the same effect as here.
 
-    Settings in the environment go along, except for those that are secrets.
+    Settings in the environment are included, except for secrets.
     """
     command, *args = launch_command()
     words = [*args, "serve", *map(absolute_target, targets), "--stdio"]
     stated = data or (Path(environment["TOOLHALL_DATA"]) if environment.get("TOOLHALL_DATA") else None)
     if stated is None and not (targets and Path(words[len(args) + 1]).is_absolute()):
-        stated = default_data_folder(targets)  # which from elsewhere would be another one
+        stated = default_data_folder(targets)  # from another folder the default would differ
     file = config or (Path(FILE_NAME) if Path(FILE_NAME).is_file() else None)
     words += ["--data", str(stated.absolute())] if stated else []
     words += ["--config", str(file.absolute())] if file else []
     left_out = {*secret_env_in(environment), "TOOLHALL_DATA"}
-    kept = {name: value for name, value in environment.items() if name.startswith(_PREFIX) and name not in left_out}
-    return StdioServer(command, words, {name: value for name, value in kept.items() if not name.endswith("_FILE")})
+    settings = {name: value for name, value in environment.items() if name.startswith(_PREFIX) and name not in left_out}
+    return StdioServer(command, words, {name: value for name, value in settings.items() if not name.endswith("_FILE")})
 
 
 def launch_command() -> list[str]:
-    """The words that start this program from anywhere."""
+    """The command line that starts this program from any folder."""
     if _UV_CACHES & set(Path(sys.prefix).parts):
         folders = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
         return [*_uvx_command(os.environ), *uvx_arguments(sorted(folders)), _PROGRAM]
@@ -58,13 +58,13 @@ def launch_command() -> list[str]:
 
 
 def absolute_target(target: str) -> str:
-    """A target that means the same from every working folder."""
+    """The target with an absolute path, if it is a path."""
     file, colon, name = target.partition(".py:")
-    place, ending = (f"{file}.py", f":{name}") if colon else (target, "")
-    if Path(place).exists():
-        return f"{Path(place).absolute()}{ending}"
-    if place.lower().endswith((".py", *DEFINITION_SUFFIXES)):
-        raise UsageError(f"there is no file {place}; give a file, a folder or a module that defines tools")
+    path, ending = (f"{file}.py", f":{name}") if colon else (target, "")
+    if Path(path).exists():
+        return f"{Path(path).absolute()}{ending}"
+    if path.lower().endswith((".py", *DEFINITION_SUFFIXES)):
+        raise UsageError(f"there is no file {path}; give a file, a folder or a module that defines tools")
     module, colon, name = target.partition(":")
     below = Path.cwd().joinpath(*module.split("."))
     ending = f"{colon}{name}"
@@ -76,7 +76,7 @@ def absolute_target(target: str) -> str:
 
 
 def default_name(targets: Sequence[str], setting: str = _PROGRAM) -> str:
-    """What the server is called in a client's file: the setting `name` if it was set, else its first target's name."""
+    """The name of the server in a client's file: the setting `name`, else the name of the first target."""
     if setting != _PROGRAM or not targets:
         return _valid_name(setting)
     file, is_file_member, _ = targets[0].partition(".py:")
@@ -95,10 +95,10 @@ def _valid_name(text: str) -> str:
 
 
 def uvx_arguments(folders: Sequence[str]) -> list[str]:
-    """The arguments by which uvx makes the environment again whose packages are in these folders.
+    """The arguments with which uvx recreates the environment whose packages are in these folders.
 
-    They name where toolhall was installed from or else its version, its extras that are installed, and the packages
-    that nothing in the environment depends on, which somebody added with --with.
+    They name the source or version of toolhall, its installed extras, and the packages that no other package depends
+    on, which were added with --with.
     """
     installed = {_normalized_name(each.name): each for each in distributions(path=list(folders))}
     ours = installed[_PROGRAM]
@@ -114,7 +114,7 @@ def uvx_arguments(folders: Sequence[str]) -> list[str]:
 
 
 def _uvx_command(environment: Mapping[str, str]) -> list[str]:
-    """The words that start uvx; uv names its own file to what it runs in the variable UV."""
+    """The command line of uvx; uv puts its own path into the variable UV."""
     uv = Path(environment.get("UV", ""))
     if uv.is_absolute() and uv.is_file():
         uvx = uv.with_name(f"uvx{uv.suffix}")
@@ -123,21 +123,21 @@ def _uvx_command(environment: Mapping[str, str]) -> list[str]:
 
 
 def _dependency_closure(installed: Mapping[str, Distribution], name: str, extras: Iterable[str]) -> set[str]:
-    """The names of a package and of all that it depends on, as far as they are installed."""
-    found: dict[str, set[str]] = {}
-    waiting = [(name, set(extras))]
-    while waiting:
-        each, wanted = waiting.pop()
-        if each in installed and not (each in found and wanted <= found[each]):
-            found[each] = found.get(each, set()) | wanted
-            waiting += _dependencies(installed[each], found[each])
-    return set(found)
+    """The names of a package and of its installed dependencies, transitively."""
+    extras_of: dict[str, set[str]] = {}
+    pending = [(name, set(extras))]
+    while pending:
+        each, wanted = pending.pop()
+        if each in installed and not (each in extras_of and wanted <= extras_of[each]):
+            extras_of[each] = extras_of.get(each, set()) | wanted
+            pending += _dependencies(installed[each], extras_of[each])
+    return set(extras_of)
 
 
 def _dependencies(
     package: Distribution, extras: Set[str], *, only_extras: bool = False
 ) -> Iterator[tuple[str, set[str]]]:
-    """The name and the extras of each requirement of a package that has these extras itself."""
+    """The name and extras of each requirement of a package that is installed with these extras."""
     for stated in package.requires or ():
         found, condition = _REQUIREMENT.match(stated), _EXTRA.search(stated)
         if found and (condition[1] in extras if condition else not only_extras):
@@ -149,14 +149,14 @@ def _normalized_name(name: str) -> str:
 
 
 def _requirement(package: Distribution, extras: Sequence[str] = ()) -> str:
-    """A package as it is installed: from its address (PEP 610), or this version from the package index."""
+    """The requirement that installs the same package: its URL (PEP 610), or its version."""
     name = f"{package.name}[{','.join(extras)}]" if extras else package.name
     written = package.read_text("direct_url.json")
-    found: dict[str, Any] = json.loads(written) if written else {}
-    url, source = str(found.get("url", "")), found.get("vcs_info")
+    origin: dict[str, Any] = json.loads(written) if written else {}
+    url, source = str(origin.get("url", "")), origin.get("vcs_info")
     if not url:
         return f"{name}=={package.version}"
     if isinstance(source, dict):
         url = f"{source.get('vcs', 'git')}+{url}@{source.get('commit_id')}"
-    below = f"#subdirectory={found['subdirectory']}" if found.get("subdirectory") else ""
-    return f"{name} @ {url}{below}"
+    fragment = f"#subdirectory={origin['subdirectory']}" if origin.get("subdirectory") else ""
+    return f"{name} @ {url}{fragment}"

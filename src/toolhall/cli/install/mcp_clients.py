@@ -17,7 +17,7 @@ ClientName: TypeAlias = Literal[
 ]
 FileFormat: TypeAlias = Literal["json", "toml", "yaml"]
 System: TypeAlias = Literal["linux", "darwin", "win32"]
-# Members of an entry that say how its server is reached; all others in an entry are the person's own, and stay.
+# Members of an entry that `install` writes; all others were added by the person, and are kept.
 _CONNECTION_MEMBERS = frozenset(
     {"type", "command", "args", "env", "cwd", "url", "serverUrl", "httpUrl", "headers", "http_headers"}
     | {"bearer_token_env_var", "source"}
@@ -25,43 +25,43 @@ _CONNECTION_MEMBERS = frozenset(
 
 
 class StdioServer(msgspec.Struct, frozen=True):
-    """A server that the client starts."""
+    """A server that the client starts over stdio."""
 
     command: str
     args: Sequence[str]
     env: Mapping[str, str] = {}
 
     def entry(self) -> JsonObject:
-        """What most clients' files say of it."""
-        said: JsonObject = {"command": self.command, "args": list(self.args)}
-        return {**said, "env": dict(self.env)} if self.env else said
+        """Its entry in the form that most clients share."""
+        entry: JsonObject = {"command": self.command, "args": list(self.args)}
+        return {**entry, "env": dict(self.env)} if self.env else entry
 
 
 class RemoteServer(msgspec.Struct, frozen=True):
-    """A server that runs; `key_env` is the variable that holds the key for it."""
+    """A running server at a URL; `key_env` is the environment variable that holds its key."""
 
     url: str
     key_env: str | None = None
 
 
 class NotSupportedByClient(Exception):
-    """The client's file has no way to say this; the message says what to do instead."""
+    """The client's file cannot express this; the message says what to do instead."""
 
 
 class McpClient(NamedTuple):
-    """One client."""
+    """An MCP client: where its file is, and how an entry in it looks."""
 
     title: str
-    user_file: Callable[[System, Path, Mapping[str, str]], Path]  # of the file that counts for the person
+    user_file: Callable[[System, Path, Mapping[str, str]], Path]
     servers_key: str  # the member that holds the servers
     stdio_entry: Callable[[str, StdioServer], JsonObject]
     remote_entry: Callable[[str, RemoteServer], JsonObject]
-    project_file: str | None = None  # the file that counts for one project
+    project_file: str | None = None  # relative to the project
     format: FileFormat = "json"
     restart: str = "restart it, or reload its MCP servers"
 
     def config_file(self, *, project: bool) -> Path:
-        """Where the entry goes on this machine."""
+        """The path of the client's file on this machine."""
         if not project:
             return self.user_file(_system(), Path.home(), os.environ)
         if self.project_file is None:
@@ -69,11 +69,11 @@ class McpClient(NamedTuple):
         return Path.cwd() / self.project_file
 
     def entry(self, name: str, server: StdioServer | RemoteServer) -> JsonObject:
-        """What is written for a server; raises CannotSay."""
+        """The entry of a server; raises NotSupportedByClient."""
         return self.stdio_entry(name, server) if isinstance(server, StdioServer) else self.remote_entry(name, server)
 
     def with_entry(self, text: str, name: str, entry: JsonObject) -> str:
-        """The text of the file with the entry; what a person added to one of this name stays. Raises UneditableFile."""
+        """The file's text with the entry; members that a person added to an old one are kept. Raises UneditableFile."""
         path = (self.servers_key, name)
         match self.format:
             case "json":
@@ -86,7 +86,7 @@ class McpClient(NamedTuple):
                 return toml_yaml_edit.set_yaml_entry(text, path, entry)
 
     def without_entry(self, text: str, name: str) -> str:
-        """The text of the file without the entry; raises UneditableFile."""
+        """The file's text without the entry; raises UneditableFile."""
         path = (self.servers_key, name)
         match self.format:
             case "json":
@@ -97,7 +97,7 @@ class McpClient(NamedTuple):
                 return toml_yaml_edit.remove_yaml_entry(text, path)
 
     def find_entry(self, text: str, name: str) -> JsonObject | None:
-        """The entry of this name in the text of the file; of YAML only what can be read. Raises UneditableFile."""
+        """The entry of this name; of YAML only members in JSON notation. Raises UneditableFile."""
         if self.format == "yaml":
             return toml_yaml_edit.read_yaml_entry(text, (self.servers_key, name))
         document = json_edit.read_json(text) if self.format == "json" else toml_yaml_edit.read_toml(text)
@@ -107,7 +107,7 @@ class McpClient(NamedTuple):
         return servers[name] if isinstance(servers[name], dict) else {}
 
     def without_empty_servers(self, text: str) -> str | None:
-        """The text without the member that holds the servers; None unless that is there and empty."""
+        """The text without the member that holds the servers; None unless it exists and is empty."""
         match self.format:
             case "json" if json_edit.read_json(text).get(self.servers_key) == {}:
                 return json_edit.remove_member(text, (self.servers_key,))
@@ -117,18 +117,18 @@ class McpClient(NamedTuple):
                 return None  # a table of TOML needs no header above it
 
     def is_equivalent(self, one: str, other: str) -> bool:
-        """Whether two texts of the file differ in blanks at most that mean nothing."""
+        """Whether two texts differ at most in insignificant whitespace."""
         if self.format == "json":
             same_letters = "".join(one.split()) == "".join(other.split())
             return same_letters and json_edit.read_json(one) == json_edit.read_json(other)
         return one.rstrip() == other.rstrip()
 
     def is_empty(self, text: str) -> bool:
-        """Whether the file says nothing at all."""
+        """Whether the text holds no settings."""
         return not (json_edit.read_json(text) if self.format == "json" else text.strip())
 
     def render_entry(self, name: str, entry: JsonObject) -> str:
-        """A file with nothing but the entry."""
+        """The text of a file with this entry alone."""
         match self.format:
             case "json":
                 return json_edit.set_member("{}\n", (self.servers_key, name), entry)
@@ -138,27 +138,27 @@ class McpClient(NamedTuple):
                 return toml_yaml_edit.render_yaml_entry((self.servers_key, name), entry)
 
 
-def _servers_of(document: JsonObject, below: str) -> JsonObject:
-    found = document.get(below, {})
-    if not isinstance(found, dict):
-        raise UneditableFile(f"its member {below!r} is not an object")
-    return found
+def _servers_of(document: JsonObject, key: str) -> JsonObject:
+    servers = document.get(key, {})
+    if not isinstance(servers, dict):
+        raise UneditableFile(f"its member {key!r} is not an object")
+    return servers
 
 
 def _merge_entry(document: JsonObject, path: tuple[str, str], entry: JsonObject) -> JsonObject:
-    """The entry with what a person added to the old one: members that do not say how it is reached, and variables."""
+    """The entry with the members and environment variables that a person added to the old one."""
     old = _servers_of(document, path[0]).get(path[1])
     if not isinstance(old, dict):
         return entry
-    kept = {key: value for key, value in old.items() if key not in _CONNECTION_MEMBERS}
+    added = {key: value for key, value in old.items() if key not in _CONNECTION_MEMBERS}
     variables = old.get("env")
     if "command" in entry and isinstance(variables, dict) and variables:
         entry = {**entry, "env": {**variables, **entry.get("env", {})}}
-    return {**entry, **kept}
+    return {**entry, **added}
 
 
 def describe_entry(entry: JsonObject) -> str:
-    """What a client does with an entry, to be read behind "which"."""
+    """What a client did with an entry, as a clause after "which"."""
     for member in ("url", "serverUrl", "httpUrl", "uri"):
         if member in entry:
             return f"connected to {entry[member]}"
@@ -176,7 +176,7 @@ def _system() -> System:
 
 
 def _config_home(home: Path, environment: Mapping[str, str]) -> Path:
-    """freedesktop.org, base directories: a relative path there is to be ignored."""
+    """XDG_CONFIG_HOME, or ~/.config; a relative path is ignored (freedesktop.org, base directories)."""
     stated = Path(environment.get("XDG_CONFIG_HOME", ""))
     return stated if stated.is_absolute() else home / ".config"
 
@@ -186,9 +186,9 @@ def _windows_roaming(home: Path, environment: Mapping[str, str]) -> Path:
 
 
 def _application_file(name: str, file: str) -> Callable[[System, Path, Mapping[str, str]], Path]:
-    """A desktop application's own folder."""
+    """The path of a file in the settings folder of a desktop application."""
 
-    def place(system: System, home: Path, environment: Mapping[str, str]) -> Path:
+    def path(system: System, home: Path, environment: Mapping[str, str]) -> Path:
         match system:
             case "darwin":
                 return home / "Library" / "Application Support" / name / file
@@ -197,7 +197,7 @@ def _application_file(name: str, file: str) -> Callable[[System, Path, Mapping[s
             case "linux":
                 return _config_home(home, environment) / name / file
 
-    return place
+    return path
 
 
 def _home_file(*parts: str) -> Callable[[System, Path, Mapping[str, str]], Path]:
@@ -242,25 +242,25 @@ def _goose_stdio_entry(name: str, process: StdioServer) -> JsonObject:
 
 
 def _remote_entry(member: str, variable: str, **more: str) -> Callable[[str, RemoteServer], JsonObject]:
-    """An entry with the address in this member; `variable` is how the client's file names an environment variable."""
+    """Makes entries with the URL in `member`; `variable` is how the client's file refers to an environment variable."""
 
     def entry(_name: str, remote: RemoteServer) -> JsonObject:
-        said: JsonObject = {**more, member: remote.url}
+        result: JsonObject = {**more, member: remote.url}
         if remote.key_env is not None:
             if not variable:
                 raise NotSupportedByClient(
                     "this client's file cannot name an environment variable, and a key does not belong into a file:"
                     " leave out --key-env, and add the header Authorization by hand if you must"
                 )
-            said["headers"] = {"Authorization": f"Bearer {variable.format(remote.key_env)}"}
-        return said
+            result["headers"] = {"Authorization": f"Bearer {variable.format(remote.key_env)}"}
+        return result
 
     return entry
 
 
 def _codex_remote_entry(_name: str, remote: RemoteServer) -> JsonObject:
-    said: JsonObject = {"url": remote.url}
-    return said if remote.key_env is None else {**said, "bearer_token_env_var": remote.key_env}
+    entry: JsonObject = {"url": remote.url}
+    return entry if remote.key_env is None else {**entry, "bearer_token_env_var": remote.key_env}
 
 
 def _goose_remote_entry(name: str, remote: RemoteServer) -> JsonObject:

@@ -32,7 +32,7 @@ def read_toml(text: str) -> JsonObject:
 
 
 def set_toml_table(text: str, path: Sequence[str], value: JsonObject) -> str:
-    """The text with a table of this name and content; one that is there is replaced where it is."""
+    """The text with this table; an existing one is replaced in place."""
     table, name = path
     wanted = read_toml(text)
     if not isinstance(wanted.get(table, {}), dict):
@@ -56,7 +56,7 @@ def set_toml_table(text: str, path: Sequence[str], value: JsonObject) -> str:
 
 
 def remove_toml_table(text: str, path: Sequence[str]) -> str:
-    """The text without the table, which must be there."""
+    """The text without the table; raises UneditableFile if there is none."""
     table, name = path
     wanted = read_toml(text)
     lines = text.splitlines(keepends=True)
@@ -68,18 +68,18 @@ def remove_toml_table(text: str, path: Sequence[str]) -> str:
             del lines[at - 1]
     after = "".join(lines)
     del wanted[table][name]
-    if not wanted[table] and table not in read_toml(after):  # unless it has a header of its own
+    if not wanted[table] and table not in read_toml(after):  # it has no header of its own
         del wanted[table]
     return _check_toml_result(after, wanted)
 
 
 def _reject_inline_table(lines: list[str], table: str) -> None:
-    """Raise UneditableFile for `table = {...}`: a table that is written so cannot be added to elsewhere."""
+    """Raise UneditableFile for `table = {...}`: an inline table cannot be extended elsewhere."""
     assigned = re.compile(rf"""[ \t]*["']?{re.escape(table)}["']?[ \t]*=""")
     for number, line in enumerate(lines):
         if _toml_header_path(lines, number, line):
             return
-        if assigned.match(line) and _is_toml("".join(lines[:number])):  # not a line of a longer text
+        if assigned.match(line) and _is_toml("".join(lines[:number])):  # not inside a multi-line string
             raise UneditableFile(
                 f"its {table} is written inline ({table} = {{...}}), so it has to be edited by hand: write each server"
                 f" as a table of its own ([{table}.NAME]), or add the entry between the braces"
@@ -95,7 +95,7 @@ def _is_toml(text: str) -> bool:
 
 
 def render_toml_table(path: Sequence[str], value: JsonObject) -> str:
-    """One table."""
+    """The text of one table."""
     head = ".".join(_toml_key(part) for part in path)
     return "".join([f"[{head}]\n", *(f"{_toml_key(key)} = {_toml_value(part)}\n" for key, part in value.items())])
 
@@ -106,11 +106,11 @@ class _Span(NamedTuple):
 
 
 def _toml_spans(lines: list[str], path: tuple[str, str]) -> list[_Span]:
-    """The lines of a table and of those below it, each up to its last line that says something."""
+    """The lines of a table and its subtables, each without trailing blank lines and comments."""
     heads = [(number, found) for number, line in enumerate(lines) if (found := _toml_header_path(lines, number, line))]
     spans: list[_Span] = []
-    for place, (number, found) in enumerate(heads):
-        stop = heads[place + 1][0] if place + 1 < len(heads) else len(lines)
+    for index, (number, found) in enumerate(heads):
+        stop = heads[index + 1][0] if index + 1 < len(heads) else len(lines)
         while stop > number + 1 and (not (line := lines[stop - 1].strip()) or line.startswith("#")):
             stop -= 1
         if found[:2] == path:
@@ -122,7 +122,7 @@ def _toml_spans(lines: list[str], path: tuple[str, str]) -> list[_Span]:
 
 
 def _toml_header_path(lines: list[str], number: int, line: str) -> tuple[str, ...] | None:
-    """The path of a table header; None for a line that is none, also where it only looks like one."""
+    """The path of a table header; None for any other line, also inside a string or array."""
     if not line.lstrip().startswith("["):
         return None
     try:
@@ -146,7 +146,7 @@ def _toml_text(text: str) -> str:
 
 
 def _escaped(written: str) -> str:
-    """JSON with escapes also for what TOML or YAML take for a control character or the end of a line."""
+    """JSON in which characters that TOML or YAML take for controls or line ends are escaped, too."""
     return _SPECIAL.sub(lambda found: f"\\u{ord(found.group()):04x}", written)
 
 
@@ -171,10 +171,10 @@ def _check_toml_result(text: str, wanted: JsonObject) -> str:
 
 
 class _Outline(NamedTuple):
-    """Where the entries of one top-level key are; `head` is None where the text has no such key."""
+    """The line numbers of the entries below one top-level key; `head` is None if the text has no such key."""
 
     head: int | None
-    stop: int  # behind the last line of the block that says something
+    stop: int  # after the last line of the block with content
     indent: str
     entries: dict[str, _Span]
 
@@ -185,7 +185,7 @@ def yaml_entry_names(text: str, key: str) -> list[str]:
 
 
 def read_yaml_entry(text: str, path: Sequence[str]) -> JsonObject | None:
-    """The members of an entry that have their value as JSON in one line; None where there is no such entry."""
+    """The members of an entry whose value is JSON in one line; None if there is no such entry."""
     key, name = path
     lines = text.splitlines()
     span = _outline(lines, key).entries.get(name)
@@ -200,7 +200,7 @@ def read_yaml_entry(text: str, path: Sequence[str]) -> JsonObject | None:
 
 
 def remove_empty_yaml_key(text: str, key: str) -> str | None:
-    """The text without this top-level key; None unless it is there and has no entries."""
+    """The text without this top-level key; None unless it exists without entries."""
     lines = text.splitlines(keepends=True)
     found = _outline(lines, key)
     if found.head is None or found.entries:
@@ -210,7 +210,7 @@ def remove_empty_yaml_key(text: str, key: str) -> str | None:
 
 
 def set_yaml_entry(text: str, path: Sequence[str], value: JsonObject) -> str:
-    """The text with an entry of this name; one that is there is replaced where it is."""
+    """The text with this entry; an existing one is replaced in place."""
     key, name = path
     lines = text.splitlines(keepends=True)
     newline = "\r\n" if "\r\n" in text else "\n"
@@ -234,7 +234,7 @@ def set_yaml_entry(text: str, path: Sequence[str], value: JsonObject) -> str:
 
 
 def remove_yaml_entry(text: str, path: Sequence[str]) -> str:
-    """The text without the entry, which must be there."""
+    """The text without the entry; raises UneditableFile if there is none."""
     key, name = path
     lines = text.splitlines(keepends=True)
     found = _outline(lines, key)
@@ -256,14 +256,14 @@ def render_yaml_entry(path: Sequence[str], value: JsonObject) -> str:
 
 
 def _render_yaml_lines(name: str, value: JsonObject, indent: str) -> list[str]:
-    """Scalars, lists and mappings are written as JSON, which is YAML too."""
+    """The lines of an entry; its values are written as JSON, which is valid YAML."""
     inner = [f"{indent * 2}{key}: {_escaped(json.dumps(part, ensure_ascii=False))}" for key, part in value.items()]
     return [f"{indent}{name}:", *inner]
 
 
 def _outline(lines: list[str], key: str) -> _Outline:
     head: int | None = None
-    inside: list[int] = []  # the lines of the block that say something
+    inside: list[int] = []  # the lines of the block with content
     open_ = keyed = False
     for number, line in enumerate(lines):
         text = line.rstrip("\r\n")

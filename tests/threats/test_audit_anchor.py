@@ -323,12 +323,9 @@ async def test_K15_a_call_of_level_7_cannot_be_cut_off_after_a_crash(tmp_path: P
 KILLED = """
 import asyncio, os, sys
 from toolhall import Toolhall, tool
-from toolhall.cli.audit.accept import accept
-from toolhall.cli.audit.verify import VerifyOptions, verify
-from toolhall.cli.tools.desk import HallOptions
 from toolhall.config import Config
 from toolhall.model.caller import LOCAL
-from toolhall.model.exchange import CallTool
+from toolhall.model.messages import CallTool
 
 @tool(level=4, effect="writes")
 async def sell(what: str) -> str:
@@ -338,9 +335,9 @@ async def sell(what: str) -> str:
 
 async def main():
     hall = Toolhall(sell, config=Config(data=sys.argv[1]))
-    await hall.hall.answer(CallTool("sell", {"what": "tea"}, "test"), LOCAL)
+    await hall.dispatcher.answer(CallTool("sell", {"what": "tea"}, "test"), LOCAL)
     await hall.journal.flush()
-    await hall.hall.answer(CallTool("sell", {"what": "gold"}, "test"), LOCAL)
+    await hall.dispatcher.answer(CallTool("sell", {"what": "gold"}, "test"), LOCAL)
 
 asyncio.run(main())
 """

@@ -192,7 +192,7 @@ def test_wrong_header_is_named(server: Served, header: str, said: str | None) ->
     answer = answer_of(fetch(server.port, post(server.port, body, *kept)))
     assert (answer.status, answer.code) == (400, -32020)
     assert header.lower() in answer.text
-    assert ("missing" if said is None else "other") in answer.text
+    assert ("missing" if said is None else "differs") in answer.text
     assert VALUE.encode() not in answer.raw
 
 

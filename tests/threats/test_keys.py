@@ -155,7 +155,7 @@ def test_J5_no_statement_is_put_together_from_texts() -> None:
                 case ast.Call(func=ast.Name(id="text") | ast.Attribute(attr="text")):
                     raise AssertionError(f"{file}:{node.lineno} builds SQL from a text")
                 case ast.Call(func=ast.Attribute(attr="exec_driver_sql" | "execute"), args=[ast.JoinedStr(), *_]):
-                    assert file.name == "connection.py", f"{file}:{node.lineno} formats SQL"
+                    assert file.name == "sqlite.py", f"{file}:{node.lineno} formats SQL"
                 case _:
                     pass
 

@@ -44,8 +44,8 @@ class Answering:
             raise end
         return ToolResponseMessage(id, error=end) if isinstance(end, ErrorPayload) else ToolResponseMessage(id, end)
 
-    async def request(self, request: bytes, id: str) -> JsonObject:  # noqa: A002
-        self.asked.append(msgspec.json.decode(request))
+    async def request(self, body: bytes, id: str) -> JsonObject:  # noqa: A002
+        self.asked.append(msgspec.json.decode(body))
         if self.health is None:
             await asyncio.get_running_loop().create_future()
         if isinstance(self.health, Exception):

@@ -106,13 +106,13 @@ async def test_reports_come_in_order_however_the_bytes_are_cut(size: int) -> Non
     parts = [reply[at : at + size] for at in range(0, len(reply), size)]
     heard: list[CallEvent] = []
 
-    async def hear(report: CallEvent) -> None:
+    async def on_report(report: CallEvent) -> None:
         heard.append(report)
 
     async with peer(saying(*parts)) as server:
         line = server.line()
         for _ in range(2):
-            assert (await line.call(REQUEST, "1", hear)).result == {"a": 1}
+            assert (await line.call(REQUEST, "1", on_report)).result == {"a": 1}
         line.close()
     assert heard == [ProgressMessage("1", 1), ProgressMessage("1", 2)] * 2
 
@@ -347,13 +347,13 @@ async def test_an_answer_goes_back_by_a_request_of_its_own() -> None:
         await answered.wait()
         wire.write(chunk(ended("1", {"a": 1}) + b"\n"), LAST)
 
-    async def hear(report: CallEvent) -> bytes:
+    async def on_report(report: CallEvent) -> bytes:
         assert isinstance(report, QuestionMessage)
         return b'{"type":"tool_answer","id":"1","number":1}'
 
     async with peer(answer) as server:
         line = server.line()
-        assert (await line.call(REQUEST, "1", hear)).result == {"a": 1}
+        assert (await line.call(REQUEST, "1", on_report)).result == {"a": 1}
         line.close()
         assert len(server.bodies) == 2
 
@@ -367,7 +367,7 @@ async def test_nobody_is_asked_for_a_call_that_is_lost() -> None:
         await asked.wait()
         wire.reset()
 
-    async def hear(_: CallEvent) -> None:
+    async def on_report(_: CallEvent) -> None:
         asked.set()
         await asyncio.Event().wait()
 
@@ -375,19 +375,19 @@ async def test_nobody_is_asked_for_a_call_that_is_lost() -> None:
         line = server.line()
         async with asyncio.timeout(WAIT_SECONDS):
             with pytest.raises(CallLost) as raised:
-                await line.call(REQUEST, "1", hear)
+                await line.call(REQUEST, "1", on_report)
         assert raised.value.delivered
         line.close()
 
 
 async def test_what_hear_raises_ends_the_call() -> None:
-    async def hear(_: CallEvent) -> None:
+    async def on_report(_: CallEvent) -> None:
         raise TimeoutError("its own")
 
     async with peer(saying(STREAM + chunk(question("1", 1) + b"\n"))) as server:
         line = server.line()
         with pytest.raises(TimeoutError, match="its own"):
-            await line.call(REQUEST, "1", hear)
+            await line.call(REQUEST, "1", on_report)
         await until_gone(server)
         line.close()
 

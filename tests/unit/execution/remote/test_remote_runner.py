@@ -127,7 +127,7 @@ async def test_no_two_calls_have_the_same_id_not_even_in_two_halls() -> None:
 async def test_a_second_try_has_the_time_that_is_left() -> None:
     house, one, other = one_and_other(lost(delivered=False))
 
-    async def slowly(call_id: str, hear: ReportHandler) -> None:
+    async def slowly(call_id: str, on_report: ReportHandler) -> None:
         deadline.start()
         await asyncio.sleep(0.001)
 
@@ -354,9 +354,9 @@ async def test_where_there_is_no_other_the_first_failure_is_told() -> None:
 
 async def test_only_a_tenth_of_all_calls_is_tried_again() -> None:
     class Full(Answering):
-        async def call(self, request: bytes, id: str, hear: ReportHandler) -> Any:  # noqa: A002
+        async def call(self, request: bytes, id: str, on_report: ReportHandler) -> Any:  # noqa: A002
             self.ends = [NOT_STARTED]
-            return await super().call(request, id, hear)
+            return await super().call(request, id, on_report)
 
     house = House(Full(), Full())
     for _ in range(300):
@@ -434,9 +434,9 @@ def question() -> QuestionMessage:
 def says(*reports: CallEvent, answers: list[JsonObject] | None = None) -> Any:
     """What a line passes on before the end; what is answered is kept."""
 
-    async def say(call_id: str, hear: ReportHandler) -> None:
+    async def say(call_id: str, on_report: ReportHandler) -> None:
         for report in reports:
-            answer = await hear(report)
+            answer = await on_report(report)
             if answers is not None and answer is not None:
                 answers.append(msgspec.json.decode(answer))
 

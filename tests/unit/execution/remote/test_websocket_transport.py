@@ -36,11 +36,11 @@ class Socket:
         await self.full.wait()
 
     async def calling(
-        self, call_id: str, hear: Callable[[CallEvent], Awaitable[bytes | None]] | None = None
+        self, call_id: str, on_report: Callable[[CallEvent], Awaitable[bytes | None]] | None = None
     ) -> "Running":
         """A call that is there."""
         count = len(self.sent)
-        task = asyncio.ensure_future(self.line.call(REQUEST, call_id, hear or deaf))
+        task = asyncio.ensure_future(self.line.call(REQUEST, call_id, on_report or deaf))
         await until(lambda: len(self.sent) > count or task.done())
         return task
 
@@ -68,10 +68,10 @@ async def test_calls_at_once_get_each_its_own() -> None:
     line: Transport = socket.line
     heard: list[CallEvent] = []
 
-    async def hear(report: CallEvent) -> None:
+    async def on_report(report: CallEvent) -> None:
         heard.append(report)
 
-    first, second = await socket.calling("1", hear), await socket.calling("2")
+    first, second = await socket.calling("1", on_report), await socket.calling("2")
     for body in (progress("1", 1), ended("2", {"b": 2}), progress("1", 2), ended("1", {"a": 1})):
         assert socket.called.handle_frame(body)
     assert [(await call).result for call in (first, second)] == [{"a": 1}, {"b": 2}]
@@ -168,10 +168,10 @@ async def test_a_call_may_go_on_talking_as_long_as_it_is_read() -> None:
 async def test_what_waits_to_be_read_is_bounded_for_all_calls_together() -> None:
     socket = Socket()
 
-    async def hear(_: CallEvent) -> None:
+    async def on_report(_: CallEvent) -> None:
         await asyncio.Event().wait()
 
-    calls = [await socket.calling(str(number), hear) for number in range(MAX_UNREAD_FACTOR + 3)]
+    calls = [await socket.calling(str(number), on_report) for number in range(MAX_UNREAD_FACTOR + 3)]
     for number, call in enumerate(calls):
         socket.called.handle_frame(progress(str(number), 1))
         await asyncio.sleep(0)
@@ -200,11 +200,11 @@ async def test_who_cancels_a_call_cancels_it_there_and_a_late_answer_is_nobodys(
 
 
 async def test_an_answer_goes_back_over_the_same_socket() -> None:
-    async def hear(_: CallEvent) -> bytes:
+    async def on_report(_: CallEvent) -> bytes:
         return b'{"type":"tool_answer"}'
 
     socket = Socket()
-    call = await socket.calling("1", hear)
+    call = await socket.calling("1", on_report)
     socket.called.handle_frame(question("1", 1))
     await until(lambda: len(socket.sent) == 2)
     assert socket.sent[1] == b'{"type":"tool_answer"}'
@@ -234,12 +234,12 @@ async def test_a_line_that_ends_loses_what_runs_on_it(way: str) -> None:
     """Also a call for which a person is being asked. Over a socket that is still there, it is cancelled."""
     asked = asyncio.Event()
 
-    async def hear(_: CallEvent) -> None:
+    async def on_report(_: CallEvent) -> None:
         asked.set()
         await asyncio.Event().wait()
 
     socket = Socket()
-    asking, calling, done = await socket.calling("1", hear), await socket.calling("2"), await socket.calling("3")
+    asking, calling, done = await socket.calling("1", on_report), await socket.calling("2"), await socket.calling("3")
     socket.called.handle_frame(question("1", 1))
     await asked.wait()
     socket.called.handle_frame(ended("3"))

@@ -1,6 +1,6 @@
 """Toolhall's public API: write a tool once, serve it over MCP, REST, OXP and the hub protocol.
 
-Every public name is imported when it is first used, so that `import toolhall` costs next to nothing.
+Public names are imported on first use (PEP 562), so that `import toolhall` is fast.
 """
 
 import importlib
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from toolhall.model.tool import Icon as Icon
     from toolhall.registration.rules import BrokenPromise as BrokenPromise
 
-# Each name is imported when it is first used, so that `import toolhall` costs next to nothing.
+# The module that defines each public name.
 _HOMES = {
     "Toolhall": "toolhall.app.toolhall",
     "BaseTool": "toolhall.authoring.base_tool",

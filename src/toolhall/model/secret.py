@@ -39,7 +39,7 @@ class Secret:
     def __init__(self, value: str) -> None:
         if len(value) < MIN_SECRET_LENGTH:
             raise ValueError(
-                f"a secret has at least {MIN_SECRET_LENGTH} characters: a shorter one cannot be kept out of texts"
+                f"a secret has at least {MIN_SECRET_LENGTH} characters: a shorter one could not be redacted"
             )
         self._value = value
         self._derived: Any = None

@@ -281,14 +281,16 @@ def _flatten_notes(notes: tuple[Any, ...]) -> Iterator[Any]:
 def inline_references(schema: JsonObject) -> JsonObject:
     """The schema with references inlined; only recursive definitions stay in `$defs`."""
     definitions = schema.get("$defs", {})
-    kept = {name for name in definitions if _is_recursive(name, definitions)}
+    recursive = {name for name in definitions if _is_recursive(name, definitions)}
     budget = [MAX_INLINED]
-    result = _inline_part({key: part for key, part in schema.items() if key != "$defs"}, definitions, kept, budget)
+    result = _inline_part({key: part for key, part in schema.items() if key != "$defs"}, definitions, recursive, budget)
     if budget[0] <= 0:  # more than MAX_INLINED: the result would be too large, so the references stay
         return schema
-    if kept:
+    if recursive:
         result["$defs"] = {
-            name: _inline_part(part, definitions, kept, budget) for name, part in definitions.items() if name in kept
+            name: _inline_part(part, definitions, recursive, budget)
+            for name, part in definitions.items()
+            if name in recursive
         }
     return result  # type: ignore[no-any-return]  # an object in, an object out
 
@@ -375,19 +377,19 @@ def _is_recursive(name: str, definitions: JsonObject) -> bool:
     return False
 
 
-def _inline_part(part: Json, definitions: JsonObject, kept: set[str], budget: list[int]) -> Json:
+def _inline_part(part: Json, definitions: JsonObject, recursive: set[str], budget: list[int]) -> Json:
     if budget[0] <= 0:
         return part
     match part:
         case {"$ref": str(reference), **rest} if (name := reference.removeprefix(_DEFS_PREFIX)) in definitions:
-            if name in kept:
+            if name in recursive:
                 return {"$ref": f"{_DEFS_PREFIX}{escape_pointer(name)}", **rest}
             budget[0] -= 1
-            return {**_inline_part(definitions[name], definitions, kept, budget), **rest}
+            return {**_inline_part(definitions[name], definitions, recursive, budget), **rest}
         case dict():
-            return {key: _inline_part(value, definitions, kept, budget) for key, value in part.items()}
+            return {key: _inline_part(value, definitions, recursive, budget) for key, value in part.items()}
         case list():
-            return [_inline_part(value, definitions, kept, budget) for value in part]
+            return [_inline_part(value, definitions, recursive, budget) for value in part]
         case _:
             return part
 

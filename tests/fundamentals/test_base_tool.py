@@ -56,20 +56,20 @@ class Diary(BaseTool):
         return ToolResponse(result={"lines": self.lines})
 
 
-async def test_the_example_of_the_specification_runs() -> None:
+async def test_specification_example_runs() -> None:
     async with Client(ExampleTool) as client:
         (tool,) = await client.list_tools()
         assert str(tool.id) == "example-tool.method1@1.0.0"
         assert (await client.call_named(tool.name, {"anything": 1})).encoded == b'{"status":"success"}'
 
 
-async def test_a_method_that_is_not_there_never_reaches_the_tool() -> None:
+async def test_undeclared_method_never_reaches_the_tool() -> None:
     async with Client(ExampleTool()) as client:
         with pytest.raises(NotFound):
             await client.call_named("example-tool_method2", {})
 
 
-async def test_what_the_capabilities_say_is_promised_and_checked() -> None:
+async def test_capabilities_are_published_and_validated() -> None:
     diary = Diary()
     async with Client(diary) as client:
         write, read = await client.list_tools()

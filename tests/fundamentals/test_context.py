@@ -27,7 +27,7 @@ from toolhall.model.messages import LogEvent, ProgressEvent
 from toolhall.testing import Client
 
 
-async def test_the_context_is_no_part_of_the_schema() -> None:
+async def test_context_is_not_in_the_schema() -> None:
     @tool
     async def greet(ctx: Context, name: str) -> str:
         return f"hello {name}"
@@ -49,7 +49,7 @@ async def test_progress_reaches_the_caller() -> None:
     assert client.events == [ProgressEvent(1, 2, "half way"), ProgressEvent(2, 2, None)]
 
 
-async def test_a_log_line_carries_its_level_and_the_tool() -> None:
+async def test_log_has_level_and_tool() -> None:
     @tool
     async def look(ctx: Context) -> None:
         ctx.log("looking")
@@ -60,7 +60,7 @@ async def test_a_log_line_carries_its_level_and_the_tool() -> None:
     assert client.events == [LogEvent("info", "looking", "look"), LogEvent("warning", {"found": 0}, "look")]
 
 
-async def test_a_tool_in_a_thread_is_heard_too() -> None:
+async def test_events_of_a_sync_tool_reach_the_caller() -> None:
     @tool
     def copy(ctx: Context) -> None:
         ctx.progress(1, 1)
@@ -70,7 +70,7 @@ async def test_a_tool_in_a_thread_is_heard_too() -> None:
     assert client.events == [ProgressEvent(1, 1, None)]
 
 
-async def test_the_caller_is_known() -> None:
+async def test_context_has_the_caller() -> None:
     @tool
     async def who(ctx: Context) -> str:
         return ctx.caller.id
@@ -99,25 +99,25 @@ def filled(_: str, question: Question) -> Answered:
     return Filled("accept", {"size": "large", "quantity": 2})
 
 
-async def test_a_tool_can_ask_the_person() -> None:
+async def test_ask_returns_the_filled_form() -> None:
     async with Client(order, answers=filled) as client:
         assert await client.call(order) == "2 large"
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_the_person_may_say_no(action: Literal["decline", "cancel"]) -> None:
+async def test_ask_declined_is_not_accepted(action: Literal["decline", "cancel"]) -> None:
     async with Client(order, answers=lambda _, __: Filled(action)) as client:
         assert await client.call(order) == action
 
 
-async def test_a_reply_that_does_not_fit_the_form_is_refused() -> None:
+async def test_ask_invalid_reply_is_refused() -> None:
     async with Client(order, answers=lambda _, __: Filled("accept", {"size": "gigantic"})) as client:
         with pytest.raises(ToolhallError, match="the reply does not match the form") as caught:
             await client.call(order)
     assert "gigantic" not in str(caught.value)
 
 
-async def test_a_value_that_was_not_given_cannot_be_used() -> None:
+async def test_given_without_value_raises() -> None:
     @tool
     async def careless(ctx: Context) -> str:
         reply = await ctx.ask("Which size?", Order)
@@ -129,7 +129,7 @@ async def test_a_value_that_was_not_given_cannot_be_used() -> None:
         assert await client.call(careless) == "checked"
 
 
-async def test_a_form_can_be_a_schema_of_ones_own() -> None:
+async def test_ask_with_a_json_schema() -> None:
     schema = {"type": "object", "properties": {"email": {"type": "string", "format": "email"}}}
 
     @tool
@@ -145,7 +145,7 @@ async def test_a_form_can_be_a_schema_of_ones_own() -> None:
         assert await client.call(subscribe) == "ada@example.org"
 
 
-async def test_a_form_has_plain_fields_only() -> None:
+async def test_ask_nested_form_is_refused() -> None:
     @dataclass
     class Nested:
         order: Order
@@ -160,7 +160,7 @@ async def test_a_form_has_plain_fields_only() -> None:
         assert await client.call(nested) == "refused"
 
 
-async def test_questions_have_keys_that_stay_the_same() -> None:
+async def test_question_keys_are_stable() -> None:
     keys: list[str] = []
 
     @tool
@@ -179,7 +179,7 @@ async def test_questions_have_keys_that_stay_the_same() -> None:
 
 
 @pytest.mark.parametrize(("action", "agreed"), [("accept", True), ("decline", False)])
-async def test_a_tool_can_send_the_person_to_a_page(action: Literal["accept", "decline"], agreed: bool) -> None:
+async def test_visit_sends_the_person_to_a_page(action: Literal["accept", "decline"], agreed: bool) -> None:
     @tool
     async def connect(ctx: Context) -> bool:
         return await ctx.visit("Please sign in", "https://example.org/sign-in", key="sign_in")
@@ -192,7 +192,7 @@ async def test_a_tool_can_send_the_person_to_a_page(action: Literal["accept", "d
         assert await client.call(connect) is agreed
 
 
-async def test_a_tool_can_use_the_clients_model() -> None:
+async def test_sample_uses_the_clients_model() -> None:
     @tool
     async def summarise(ctx: Context) -> str:
         return (await ctx.sample("Summarise this", max_tokens=50)).text
@@ -207,7 +207,7 @@ async def test_a_tool_can_use_the_clients_model() -> None:
         assert await client.call(summarise) == "Short."
 
 
-async def test_a_tool_can_list_the_clients_folders() -> None:
+async def test_roots_lists_the_clients_folders() -> None:
     @tool
     async def folders(ctx: Context) -> list[str]:
         return [root.uri for root in await ctx.roots()]
@@ -216,7 +216,7 @@ async def test_a_tool_can_list_the_clients_folders() -> None:
         assert await client.call(folders) == ["file:///home"]
 
 
-async def test_several_questions_can_be_put_at_once() -> None:
+async def test_ask_all_asks_several_questions() -> None:
     @tool
     async def both(ctx: Context) -> list[str]:
         answers = await ctx.ask_all({"where": Roots(), "say": Sample(messages=(), max_tokens=1)})
@@ -229,7 +229,7 @@ async def test_several_questions_can_be_put_at_once() -> None:
         assert await client.call(both) == ["say: Sampled", "where: Rooted"]
 
 
-async def test_a_tool_can_find_out_what_the_client_can_do() -> None:
+async def test_can_reports_client_features() -> None:
     @tool
     async def able(ctx: Context) -> bool:
         return ctx.can("elicitation")
@@ -240,13 +240,13 @@ async def test_a_tool_can_find_out_what_the_client_can_do() -> None:
         assert await client.call(able) is True
 
 
-async def test_asking_a_client_that_cannot_answer_ends_the_call() -> None:
+async def test_ask_unsupported_by_the_client_ends_the_call() -> None:
     async with Client(order) as client:
         with pytest.raises(ToolhallError, match="this tool needs a client that supports elicitation"):
             await client.call(order)
 
 
-async def test_a_tool_in_a_thread_learns_that_nobody_waits_any_more() -> None:
+async def test_cancelled_is_set_for_a_sync_tool() -> None:
     started, stopped = threading.Event(), threading.Event()
 
     @tool
@@ -268,7 +268,7 @@ async def test_a_tool_in_a_thread_learns_that_nobody_waits_any_more() -> None:
         assert await asyncio.to_thread(stopped.wait, 10)
 
 
-async def test_an_unconnected_context_does_nothing() -> None:
+async def test_context_without_client_does_nothing() -> None:
     ctx = Context()
     ctx.progress(1, 2, "nobody hears")
     ctx.log("nobody reads")
@@ -283,11 +283,11 @@ async def test_an_unconnected_context_does_nothing() -> None:
     assert ctx.caller.local
 
 
-async def test_so_a_tool_can_be_called_directly_in_a_test() -> None:
+async def test_tool_can_be_called_directly_with_an_empty_context() -> None:
     assert await order(Context()) == "cancel"
 
 
-async def test_a_tool_can_refuse_clients_that_lack_a_feature() -> None:
+async def test_need_refuses_clients_without_the_feature() -> None:
     @tool
     async def picky(ctx: Context) -> str:
         ctx.need("sampling")

@@ -9,7 +9,7 @@ from toolhall import ToolFailed, ToolhallError, tool
 from toolhall.testing import Client
 
 
-async def test_what_a_tool_says_on_purpose_reaches_the_caller() -> None:
+async def test_tool_failed_message_reaches_the_caller() -> None:
     @tool
     def book() -> None:
         raise ToolFailed("the hotel is full; try another day")
@@ -19,7 +19,7 @@ async def test_what_a_tool_says_on_purpose_reaches_the_caller() -> None:
             await client.call(book)
 
 
-async def test_details_stay_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_tool_failed_detail_is_only_logged(caplog: pytest.LogCaptureFixture) -> None:
     @tool
     def book() -> None:
         raise ToolFailed("the hotel is full", detail="room 101")
@@ -32,7 +32,7 @@ async def test_details_stay_in_the_log(caplog: pytest.LogCaptureFixture) -> None
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyError, RuntimeError, OSError, asyncio.CancelledError, SystemExit])
-async def test_the_text_of_any_other_exception_stays_in_the_log(
+async def test_other_exception_text_is_only_logged(
     error: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
     @tool
@@ -47,7 +47,7 @@ async def test_the_text_of_any_other_exception_stays_in_the_log(
     assert "hunter2" in caplog.text
 
 
-async def test_a_tool_in_a_thread_leaks_nothing_either(caplog: pytest.LogCaptureFixture) -> None:
+async def test_sync_tool_exception_text_is_only_logged(caplog: pytest.LogCaptureFixture) -> None:
     @tool
     def leak() -> None:
         raise StopIteration("password=hunter2")
@@ -59,7 +59,7 @@ async def test_a_tool_in_a_thread_leaks_nothing_either(caplog: pytest.LogCapture
     assert "hunter2" in caplog.text
 
 
-async def test_the_message_names_the_call_so_that_the_log_can_be_searched(caplog: pytest.LogCaptureFixture) -> None:
+async def test_error_message_has_the_call_id(caplog: pytest.LogCaptureFixture) -> None:
     @tool
     def fail() -> None:
         raise ValueError
@@ -70,7 +70,7 @@ async def test_the_message_names_the_call_so_that_the_log_can_be_searched(caplog
     assert caught.value.message.rpartition(" ")[2] in caplog.text
 
 
-async def test_every_error_is_of_one_family() -> None:
+async def test_every_error_is_a_toolhall_error() -> None:
     @tool
     def fail() -> None:
         raise ValueError
@@ -84,7 +84,7 @@ async def test_every_error_is_of_one_family() -> None:
             await client.call_named("other", {})
 
 
-async def test_after_a_failure_the_hall_goes_on() -> None:
+async def test_hall_continues_after_a_failure() -> None:
     @tool
     def divide(a: int, b: int) -> float:
         return a / b
@@ -95,7 +95,7 @@ async def test_after_a_failure_the_hall_goes_on() -> None:
         assert await client.call(divide, 1, 2) == 0.5
 
 
-async def test_terminal_escapes_in_an_error_are_removed() -> None:
+async def test_error_message_has_no_terminal_escapes() -> None:
     @tool
     def fail() -> None:
         raise ToolFailed("\x1b[31mred\x1b[0m alert")

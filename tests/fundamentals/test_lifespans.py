@@ -97,7 +97,7 @@ class Grouped(Toolkit):
         self.group.start_soon(asyncio.sleep, 60)
 
 
-async def test_a_toolkit_is_entered_once_before_the_first_call_and_left_at_the_end() -> None:
+async def test_toolkit_is_entered_once_and_exited_at_the_end() -> None:
     async with Client(Database) as client:
         assert happened == ["connect"]
         assert (await client.call_named("Database_ask", {})).encoded == b"true"
@@ -106,7 +106,7 @@ async def test_a_toolkit_is_entered_once_before_the_first_call_and_left_at_the_e
     assert happened == ["connect", "disconnect"]
 
 
-async def test_they_are_left_in_reverse_and_one_that_fails_keeps_no_other(caplog: pytest.LogCaptureFixture) -> None:
+async def test_toolkits_are_exited_in_reverse_despite_errors(caplog: pytest.LogCaptureFixture) -> None:
     async with Client(Database, Cache):
         pass
     assert happened == ["connect", "warm", "cold", "disconnect"]
@@ -114,7 +114,7 @@ async def test_they_are_left_in_reverse_and_one_that_fails_keeps_no_other(caplog
     assert "the cache is gone" in caplog.text
 
 
-async def test_one_that_cannot_be_entered_is_named_and_the_others_are_left() -> None:
+async def test_failed_toolkit_is_named_and_others_are_exited() -> None:
     with pytest.raises(LifespanFailed) as caught:
         await Client(Database, Offline, Cache).__aenter__()
     assert str(caught.value) == (
@@ -124,7 +124,7 @@ async def test_one_that_cannot_be_entered_is_named_and_the_others_are_left() -> 
     assert happened == ["connect", "disconnect"]
 
 
-async def test_the_hall_has_a_lifespan_of_its_own_around_those_of_its_toolkits() -> None:
+async def test_hall_lifespan_surrounds_the_toolkits() -> None:
     @asynccontextmanager
     async def lifespan(hall: Toolhall) -> AsyncGenerator[None]:
         happened.append(f"start {hall.config.name}")
@@ -136,7 +136,7 @@ async def test_the_hall_has_a_lifespan_of_its_own_around_those_of_its_toolkits()
     assert happened == ["start toolhall", "connect", "disconnect", "stop"]
 
 
-async def test_a_hall_that_cannot_start_says_that_it_is_its_lifespan() -> None:
+async def test_failed_hall_lifespan_is_named() -> None:
     @asynccontextmanager
     async def lifespan(_: Toolhall) -> AsyncGenerator[None]:
         if not happened:
@@ -148,7 +148,7 @@ async def test_a_hall_that_cannot_start_says_that_it_is_its_lifespan() -> None:
     assert happened == []
 
 
-async def test_what_one_task_must_leave_is_left_by_the_task_that_entered_it() -> None:
+async def test_enter_and_exit_run_in_the_same_task() -> None:
     kit = Grouped()
     hall = Toolhall(kit)
     await asyncio.create_task(hall.open())
@@ -158,7 +158,7 @@ async def test_what_one_task_must_leave_is_left_by_the_task_that_entered_it() ->
     hall.close()
 
 
-def test_a_loop_that_ends_leaves_what_nobody_left() -> None:
+def test_end_of_the_loop_exits_open_toolkits() -> None:
     hall = Toolhall(Database)
     asyncio.run(hall.open())
     assert happened == ["connect", "disconnect"]
@@ -176,7 +176,7 @@ async def test_opening_twice_enters_once() -> None:
     assert happened == ["connect", "disconnect"]
 
 
-async def test_whoever_gives_up_waiting_leaves_nothing_behind() -> None:
+async def test_cancelled_open_exits_what_was_entered() -> None:
     class Slow(Database):
         async def __aenter__(self) -> Self:
             await asyncio.sleep(60)
@@ -195,9 +195,7 @@ async def test_whoever_gives_up_waiting_leaves_nothing_behind() -> None:
     assert happened == ["warm", "cold"]
 
 
-async def test_one_that_does_not_end_is_given_up(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_hanging_exit_is_abandoned(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     class Stuck(Database):
         async def __aexit__(self, *_: object) -> None:
             await asyncio.sleep(60)
@@ -209,7 +207,7 @@ async def test_one_that_does_not_end_is_given_up(
     assert "toolkit 'Stuck' was not left within" in caplog.text
 
 
-def test_half_a_context_manager_is_refused() -> None:
+def test_toolkit_with_one_of_aenter_and_aexit_is_refused() -> None:
     class Half(Toolkit):
         async def __aenter__(self) -> Self:
             return self
@@ -222,7 +220,7 @@ def test_half_a_context_manager_is_refused() -> None:
         Toolhall(Half())
 
 
-def test_an_ordinary_context_manager_is_refused_unless_it_is_also_asynchronous() -> None:
+def test_sync_context_manager_is_refused_unless_also_async() -> None:
     class Ordinary(Toolkit):
         def __enter__(self) -> Self:
             return self
@@ -246,27 +244,27 @@ def test_an_ordinary_context_manager_is_refused_unless_it_is_also_asynchronous()
     Toolhall(Both()).close()
 
 
-def test_a_lifespan_that_cannot_be_called_is_refused_when_the_hall_is_made() -> None:
+def test_lifespan_that_is_not_callable_is_refused() -> None:
     wrong: Any = 3
     with pytest.raises(BadDeclaration, match="lifespan is 3; give a function that returns an async context manager"):
         Toolhall(lifespan=wrong)
 
 
-async def test_a_toolkit_that_must_be_entered_comes_before_the_hall_is_opened() -> None:
+async def test_toolkit_with_lifespan_cannot_be_added_to_an_open_hall() -> None:
     async with Client() as client:
         with pytest.raises(BadDeclaration, match="toolkit 'Database' has to be entered: add it before the hall is op"):
             client.hall.add(Database)
         assert await client.list_tools() == ()
 
 
-async def test_a_tool_server_enters_and_leaves_them() -> None:
+async def test_tool_server_enters_and_exits_toolkits() -> None:
     async with desk_of(Database) as desk:
         assert await desk.result("ask", tool="Database") == {"result": True}
         assert happened == ["connect"]
     assert happened == ["connect", "disconnect"]
 
 
-async def test_a_tool_server_that_cannot_start_says_why(caplog: pytest.LogCaptureFixture) -> None:
+async def test_tool_server_start_failure_names_the_reason(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.CRITICAL), pytest.raises(LifespanFailed, match="toolkit 'Offline'"):
         async with desk_of(Offline):
             pass

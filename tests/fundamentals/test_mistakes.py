@@ -217,7 +217,7 @@ MISTAKES: list[tuple[Callable[[], None], str]] = [
 
 
 @pytest.mark.parametrize(("mistake", "told"), MISTAKES, ids=[mistake.__name__ for mistake, _ in MISTAKES])
-def test_a_mistake_is_told_with_its_place_and_its_fix(mistake: Callable[[], None], told: str) -> None:
+def test_mistake_is_reported_with_location_and_fix(mistake: Callable[[], None], told: str) -> None:
     with pytest.raises(BadDeclaration) as caught:
         mistake()
     message = str(caught.value)
@@ -225,19 +225,19 @@ def test_a_mistake_is_told_with_its_place_and_its_fix(mistake: Callable[[], None
     assert told in message
 
 
-def test_the_line_is_that_of_the_function() -> None:
+def test_mistake_has_the_line_of_the_function() -> None:
     with pytest.raises(BadDeclaration) as caught:
         unannotated()
     line = unannotated.__code__.co_firstlineno + 1
     assert str(caught.value).startswith(f"{__file__}:{line}: ")
 
 
-def test_only_functions_can_be_marked() -> None:
+def test_decorating_other_objects_is_refused() -> None:
     with pytest.raises(BadDeclaration, match=r"@tool marks functions; <class 'int'> is a type"):
         tool(int)
 
 
-def test_the_mark_goes_below_other_decorators() -> None:
+def test_tool_decorator_above_others_is_refused() -> None:
     def forecast(city: str) -> None: ...
 
     with pytest.raises(BadDeclaration, match="is a staticmethod; put @tool below other decorators"):
@@ -256,12 +256,12 @@ def test_the_mark_goes_below_other_decorators() -> None:
     ],
     ids=str,
 )
-def test_a_wrong_class_line_is_told_too(options: dict[str, Any], told: str) -> None:
+def test_invalid_class_line_is_reported(options: dict[str, Any], told: str) -> None:
     with pytest.raises(BadDeclaration, match=re.escape(told)):
         types.new_class("Weather", (Toolkit,), options)
 
 
-async def test_a_method_needs_its_toolkit() -> None:
+async def test_method_without_toolkit_is_refused() -> None:
     class Weather(Toolkit):
         @tool
         def forecast(self) -> None: ...
@@ -271,7 +271,7 @@ async def test_a_method_needs_its_toolkit() -> None:
             pass
 
 
-async def test_what_holds_no_tool_cannot_be_served() -> None:
+async def test_object_without_tools_is_refused() -> None:
     def plain() -> None: ...
 
     with pytest.raises(
@@ -281,7 +281,7 @@ async def test_what_holds_no_tool_cannot_be_served() -> None:
             pass
 
 
-async def test_a_type_may_be_defined_further_down() -> None:
+async def test_forward_reference_is_resolved_later() -> None:
     module = types.ModuleType("later")
     source = "def pick(place: 'Place') -> str:\n    return place.name\n"
     exec(compile(source, "later.py", "exec"), module.__dict__)
@@ -291,7 +291,7 @@ async def test_a_type_may_be_defined_further_down() -> None:
         assert (await client.call_named("pick", {"place": {"name": "Oslo"}})).text == "Oslo"
 
 
-async def test_a_type_that_is_never_defined_is_told_when_the_tool_is_served() -> None:
+async def test_undefined_type_is_reported_when_served() -> None:
     def pick(place: str) -> None: ...
 
     pick.__annotations__["place"] = "Nowhere"
@@ -301,7 +301,7 @@ async def test_a_type_that_is_never_defined_is_told_when_the_tool_is_served() ->
             pass
 
 
-def test_a_generator_cannot_be_a_tool() -> None:
+def test_generator_is_refused() -> None:
     with pytest.raises(BadDeclaration, match=r"tool 'steps': a tool cannot 'yield'; return a list"):
 
         @tool
@@ -309,21 +309,21 @@ def test_a_generator_cannot_be_a_tool() -> None:
             yield 1
 
 
-def test_a_class_method_cannot_be_a_tool() -> None:
+def test_class_method_is_refused() -> None:
     with pytest.raises(BadDeclaration, match="make it a plain method with 'self'"):
 
         @tool
         def made(cls: type) -> None: ...
 
 
-def test_a_default_must_fit_its_type() -> None:
+def test_default_of_another_type_is_refused() -> None:
     with pytest.raises(BadDeclaration, match="parameter 'days': its default does not fit its type"):
 
         @tool
         def forecast(days: int = "three") -> None: ...  # type: ignore[assignment]
 
 
-def test_a_method_needs_self() -> None:
+def test_method_without_self_is_refused() -> None:
     class Kit(Toolkit):
         @tool
         def alone(x: int) -> int:  # type: ignore[misc]  # noqa: N805
@@ -333,14 +333,14 @@ def test_a_method_needs_self() -> None:
         Toolhall(Kit)
 
 
-def test_tags_are_a_list() -> None:
+def test_tags_as_a_string_are_refused() -> None:
     with pytest.raises(BadDeclaration, match=r"test_mistakes\.py: toolkit 'Kit': tags is a string"):
 
         class Kit(Toolkit, tags="abc"):  # type: ignore[arg-type]
             pass
 
 
-async def test_a_wrapped_async_function_is_awaited() -> None:
+async def test_wrapped_async_function_is_awaited() -> None:
     async def inner() -> str:
         return "done"
 
@@ -352,13 +352,13 @@ async def test_a_wrapped_async_function_is_awaited() -> None:
         assert await client.call_named("inner", {}) is not None
 
 
-def test_metadata_keys_that_mcp_keeps_to_itself_are_refused() -> None:
+def test_reserved_metadata_keys_are_refused() -> None:
     with pytest.raises(BadDeclaration, match="a prefix that is reserved for MCP"):
 
         @tool(meta={"io.modelcontextprotocol/x": 1})
         def marked() -> None: ...
 
 
-async def test_a_form_cannot_ask_for_a_secret() -> None:
+async def test_form_that_asks_for_a_secret_is_refused() -> None:
     with pytest.raises(TypeError, match=r"field 'password' asks for a secret; .* ctx\.visit"):
         await Context().ask("Log in", {"type": "object", "properties": {"password": {"type": "string"}}})

@@ -16,7 +16,7 @@ async def definition_of(function: Any) -> Any:
     return definition
 
 
-async def test_a_tool_has_a_title_and_a_description_of_its_own() -> None:
+async def test_title_and_description_options() -> None:
     @tool(title="Weather forecast", description="What the sky will do.")
     def forecast() -> None:
         """For programmers."""
@@ -25,7 +25,7 @@ async def test_a_tool_has_a_title_and_a_description_of_its_own() -> None:
     assert (found.title, found.description) == ("Weather forecast", "What the sky will do.")
 
 
-async def test_a_tool_can_have_icons() -> None:
+async def test_icons_option() -> None:
     icon = Icon(src="https://example.org/a.png", mime_type="image/png", sizes=("48x48",), theme="dark")
 
     @tool(icons=[icon])
@@ -37,7 +37,7 @@ async def test_a_tool_can_have_icons() -> None:
 @pytest.mark.parametrize(
     ("effect", "read_only", "destructive"), [("reads", True, None), ("writes", False, False), ("destroys", False, True)]
 )
-async def test_the_effect_becomes_hints(effect: Any, read_only: bool, destructive: bool | None) -> None:
+async def test_effect_sets_annotations(effect: Any, read_only: bool, destructive: bool | None) -> None:
     @tool(effect=effect)
     def act() -> None: ...
 
@@ -46,28 +46,28 @@ async def test_the_effect_becomes_hints(effect: Any, read_only: bool, destructiv
     assert found.annotations == Annotations(read_only=read_only, destructive=destructive)
 
 
-async def test_hints_can_be_said_one_by_one() -> None:
+async def test_annotations_option() -> None:
     @tool(annotations=Annotations(title="Look", idempotent=True, open_world=False))
     def look() -> None: ...
 
     assert (await definition_of(look)).annotations == Annotations(title="Look", idempotent=True, open_world=False)
 
 
-async def test_stated_hints_win_over_the_effect() -> None:
+async def test_annotations_override_the_effect() -> None:
     @tool(effect="writes", annotations=Annotations(destructive=True, idempotent=True))
     def act() -> None: ...
 
     assert (await definition_of(act)).annotations == Annotations(read_only=False, destructive=True, idempotent=True)
 
 
-async def test_without_effect_nothing_is_hinted() -> None:
+async def test_without_effect_there_are_no_annotations() -> None:
     @tool
     def act() -> None: ...
 
     assert (await definition_of(act)).annotations is None
 
 
-async def test_tags_meta_and_version_are_kept() -> None:
+async def test_tags_meta_and_version_options() -> None:
     @tool(tags=["weather", "europe"], meta={"example.org/owner": "sky"}, version="2.1.0-rc.1")
     def forecast() -> None: ...
 
@@ -76,7 +76,7 @@ async def test_tags_meta_and_version_are_kept() -> None:
     assert str(found.id) == "test_options.forecast@2.1.0-rc.1"
 
 
-async def test_a_timeout_ends_a_tool_that_waits_too_long() -> None:
+async def test_timeout_option_ends_a_slow_tool() -> None:
     ended = asyncio.Event()
 
     @tool(timeout=0.05)
@@ -92,7 +92,7 @@ async def test_a_timeout_ends_a_tool_that_waits_too_long() -> None:
     assert ended.is_set()
 
 
-async def test_the_halls_timeout_holds_for_tools_that_state_none() -> None:
+async def test_call_timeout_applies_to_tools_without_timeout() -> None:
     release = threading.Event()
 
     @tool
@@ -108,7 +108,7 @@ async def test_the_halls_timeout_holds_for_tools_that_state_none() -> None:
 
 
 @pytest.mark.parametrize("level", [None, 0, 1, 7])
-async def test_up_to_level_seven_the_local_caller_just_calls(level: int | None) -> None:
+async def test_level_up_to_seven_needs_no_person_locally(level: int | None) -> None:
     def act() -> str:
         return "done"
 
@@ -118,7 +118,7 @@ async def test_up_to_level_seven_the_local_caller_just_calls(level: int | None) 
 
 
 @pytest.mark.parametrize("level", [8, 9, 10])
-async def test_from_level_eight_a_person_must_agree(level: int) -> None:
+async def test_level_from_eight_needs_a_person(level: int) -> None:
     done: list[int] = []
 
     @tool(level=level)
@@ -134,7 +134,7 @@ async def test_from_level_eight_a_person_must_agree(level: int) -> None:
         assert await client.call(act) == "done"
 
 
-async def test_a_person_is_not_bothered_with_wrong_arguments() -> None:
+async def test_invalid_arguments_are_refused_before_asking_a_person() -> None:
     @tool(level=10)
     def act(n: int) -> None: ...
 
@@ -143,7 +143,7 @@ async def test_a_person_is_not_bothered_with_wrong_arguments() -> None:
             await client.call_named("act", {"n": "one"})
 
 
-async def test_calls_are_limited_per_caller() -> None:
+async def test_rate_limit_is_per_caller() -> None:
     @tool
     async def act() -> None: ...
 
@@ -154,7 +154,7 @@ async def test_calls_are_limited_per_caller() -> None:
             await client.call(act)
 
 
-async def test_results_have_a_largest_size() -> None:
+async def test_result_size_is_limited() -> None:
     @tool
     async def much() -> list[str]:
         return ["x" * 100]
@@ -166,7 +166,7 @@ async def test_results_have_a_largest_size() -> None:
         assert await client.call(much) == ["x" * 100]
 
 
-async def test_long_lists_come_in_pages() -> None:
+async def test_tool_list_is_paginated() -> None:
     functions = []
     for number in range(5):
 

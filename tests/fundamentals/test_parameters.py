@@ -25,7 +25,7 @@ async def refusal(function: Any, **arguments: Any) -> str:
     return caught.value.message
 
 
-async def test_a_parameter_without_a_default_is_required() -> None:
+async def test_parameter_without_default_is_required() -> None:
     @tool
     def pick(city: str, days: int = 3) -> None: ...
 
@@ -37,7 +37,7 @@ async def test_a_parameter_without_a_default_is_required() -> None:
     }
 
 
-async def test_a_default_is_used_when_the_argument_is_left_out() -> None:
+async def test_default_is_used_for_missing_argument() -> None:
     @tool
     def pick(city: str, days: int = 3) -> str:
         return f"{city} {days}"
@@ -47,7 +47,7 @@ async def test_a_default_is_used_when_the_argument_is_left_out() -> None:
         assert await client.call(pick, "Oslo", days=5) == "Oslo 5"
 
 
-async def test_a_tool_without_parameters_takes_an_empty_object() -> None:
+async def test_tool_without_parameters_takes_an_empty_object() -> None:
     @tool
     def now() -> str:
         return "noon"
@@ -56,7 +56,7 @@ async def test_a_tool_without_parameters_takes_an_empty_object() -> None:
     assert "/when" in await refusal(now, when="later")
 
 
-async def test_a_plain_string_describes_a_parameter() -> None:
+async def test_annotated_string_is_the_description() -> None:
     @tool
     def pick(city: Annotated[str, "City name"]) -> None: ...
 
@@ -82,7 +82,7 @@ def pydantic_field(n: Annotated[int, pydantic.Field(ge=1, le=9, description="A n
 @pytest.mark.parametrize(
     "function", [msgspec_meta, annotated_type, annotated_interval, pydantic_field], ids=lambda each: each.__name__
 )
-async def test_bounds_can_be_written_in_any_common_notation(function: Any) -> None:
+async def test_bounds_in_any_notation(function: Any) -> None:
     expected = {"type": "integer", "minimum": 1, "maximum": 9, "description": "A number"}
     assert (await schema_of(function))["properties"]["n"] == expected
     assert "/n: the value is less than the minimum of 1" in await refusal(function, n=0)
@@ -91,7 +91,7 @@ async def test_bounds_can_be_written_in_any_common_notation(function: Any) -> No
         await client.call_named(function.__name__, {"n": 9})
 
 
-async def test_strings_and_lists_have_bounds_too() -> None:
+async def test_bounds_of_strings_and_lists() -> None:
     @tool
     def pick(
         code: Annotated[str, msgspec.Meta(pattern="^[A-Z]+$", min_length=2, max_length=3)],
@@ -113,14 +113,14 @@ async def test_strings_and_lists_have_bounds_too() -> None:
     assert all(place in told for place in ("/code: ", "/parts: ", "/step: "))
 
 
-async def test_bounds_reach_inside_lists() -> None:
+async def test_bounds_inside_lists() -> None:
     @tool
     def pick(days: list[Annotated[int, annotated_types.Ge(0)]]) -> None: ...
 
     assert "/days/1: the value is less than the minimum of 0" in await refusal(pick, days=[1, -1])
 
 
-async def test_titles_examples_and_any_other_keyword_can_be_said() -> None:
+async def test_titles_examples_and_extra_keywords() -> None:
     @tool
     def pick(
         city: Annotated[str, pydantic.Field(title="City", examples=["Oslo"], json_schema_extra={"x-kind": "place"})],
@@ -130,7 +130,7 @@ async def test_titles_examples_and_any_other_keyword_can_be_said() -> None:
     assert (await schema_of(pick))["properties"]["city"] == expected
 
 
-async def test_all_problems_are_told_at_once_with_their_paths() -> None:
+async def test_all_problems_are_reported_with_paths() -> None:
     @tool
     def pick(city: str, days: Annotated[int, msgspec.Meta(ge=1)], exact: bool = False) -> None: ...
 
@@ -144,21 +144,21 @@ async def test_all_problems_are_told_at_once_with_their_paths() -> None:
         assert problem in told
 
 
-async def test_a_problem_never_repeats_the_value() -> None:
+async def test_problem_never_contains_the_value() -> None:
     @tool
     def pick(days: int) -> None: ...
 
     assert "hunter2" not in await refusal(pick, days="hunter2")
 
 
-async def test_an_argument_that_nobody_declared_is_refused() -> None:
+async def test_undeclared_argument_is_refused() -> None:
     @tool
     def pick(city: str) -> None: ...
 
     assert "'colour' was unexpected" in await refusal(pick, city="Oslo", colour="red")
 
 
-async def test_a_whole_float_counts_as_an_integer() -> None:
+async def test_integral_float_is_an_integer() -> None:
     @tool
     def double(number: int) -> int:
         return number * 2
@@ -167,7 +167,7 @@ async def test_a_whole_float_counts_as_an_integer() -> None:
         assert (await client.call_named("double", {"number": 2.0})).encoded == b"4"
 
 
-async def test_large_integers_stay_exact() -> None:
+async def test_large_integers_are_exact() -> None:
     @tool
     def same(number: int) -> int:
         return number
@@ -185,7 +185,7 @@ async def test_keyword_only_parameters_work() -> None:
         assert await client.call(pick, city="Oslo") == "Oslo 1"
 
 
-async def test_a_sequence_is_a_list() -> None:
+async def test_sequence_is_a_list() -> None:
     @tool
     def total(numbers: Sequence[int]) -> int:
         return sum(numbers)
@@ -194,7 +194,7 @@ async def test_a_sequence_is_a_list() -> None:
         assert await client.call(total, [1, 2, 3]) == 6
 
 
-async def test_a_schema_can_be_written_by_hand() -> None:
+async def test_input_option_publishes_the_schema() -> None:
     schema = {
         "type": "object",
         "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},

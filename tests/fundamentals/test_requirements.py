@@ -14,24 +14,24 @@ async def send(ctx: Context, to: str) -> str:
     return f"to {to} with a key of {len(ctx.secret('TWILIO_API_KEY'))} letters"
 
 
-async def test_a_secret_is_supplied_to_the_tool_that_declares_it() -> None:
+async def test_declared_secret_is_supplied() -> None:
     async with Client(send, supplies={"TWILIO_API_KEY": "SK0123456789"}) as client:
         assert await client.call(send, to="Ada") == "to Ada with a key of 12 letters"
 
 
-async def test_a_model_sees_neither_the_secret_nor_that_there_is_one() -> None:
+async def test_secrets_are_not_in_the_schema() -> None:
     async with Client(send, supplies={"TWILIO_API_KEY": "SK0123456789"}) as client:
         (shown,) = await client.list_tools()
         assert list(shown.input["properties"]) == ["to"]
 
 
-async def test_a_tool_that_lacks_something_does_not_run_and_the_error_names_the_fix() -> None:
+async def test_missing_requirement_refuses_the_call_with_the_fix() -> None:
     async with Client(send) as client:
         with pytest.raises(NeedsRequirement, match="toolhall secret set TWILIO_API_KEY"):
             await client.call(send, to="Ada")
 
 
-async def test_a_secret_that_the_tool_says_aloud_is_hidden() -> None:
+async def test_secret_in_a_result_is_redacted() -> None:
     @tool(secrets=["TWILIO_API_KEY"])
     async def leak(ctx: Context) -> str:
         """Leak."""
@@ -41,7 +41,7 @@ async def test_a_secret_that_the_tool_says_aloud_is_hidden() -> None:
         assert "SK0123456789" not in await client.call(leak)
 
 
-async def test_an_account_of_the_user_is_supplied_as_a_token() -> None:
+async def test_declared_account_is_supplied_as_a_token() -> None:
     class Calendar(Toolkit, account="google:calendar.events"):
         """The user's calendar."""
 
@@ -55,7 +55,7 @@ async def test_an_account_of_the_user_is_supplied_as_a_token() -> None:
         assert await client.call(calendar.letters) == 10
 
 
-async def test_a_tool_that_is_for_users_knows_whom_it_is_called_for() -> None:
+async def test_user_id_is_supplied() -> None:
     @tool(user_id=True)
     async def who(ctx: Context) -> str | None:
         """Who calls."""

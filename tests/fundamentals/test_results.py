@@ -17,7 +17,7 @@ class Forecast:
     degrees: float
 
 
-async def test_a_value_comes_back_as_the_declared_type() -> None:
+async def test_value_is_returned_as_the_declared_type() -> None:
     @tool
     def forecast(city: str) -> Forecast:
         return Forecast(city, 21.5)
@@ -26,7 +26,7 @@ async def test_a_value_comes_back_as_the_declared_type() -> None:
         assert await client.call(forecast, city="Oslo") == Forecast("Oslo", 21.5)
 
 
-async def test_the_return_type_becomes_the_output_schema() -> None:
+async def test_return_type_is_the_output_schema() -> None:
     @tool
     def forecast(city: str) -> Forecast:
         return Forecast(city, 21.5)
@@ -42,7 +42,7 @@ async def test_the_return_type_becomes_the_output_schema() -> None:
     }
 
 
-async def test_a_pydantic_model_can_be_returned() -> None:
+async def test_pydantic_model_can_be_returned() -> None:
     class Person(pydantic.BaseModel):
         name: str = pydantic.Field(serialization_alias="fullName")
 
@@ -58,7 +58,7 @@ async def test_a_pydantic_model_can_be_returned() -> None:
     assert definition.output.schema["required"] == ["fullName"]
 
 
-async def test_plain_text_is_text() -> None:
+async def test_string_is_sent_as_text() -> None:
     @tool
     def greet() -> str:
         return "hello"
@@ -68,7 +68,7 @@ async def test_plain_text_is_text() -> None:
         assert (await client.call_named("greet", {})).text == "hello"
 
 
-async def test_nothing_can_be_returned() -> None:
+async def test_none_can_be_returned() -> None:
     @tool
     def ring() -> None: ...
 
@@ -92,7 +92,7 @@ BLOCKS: list[Text | Image | Audio | ResourceLink | Resource] = [
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=repr)
-async def test_a_block_of_content_can_be_returned(block: Any) -> None:
+async def test_content_block_can_be_returned(block: Any) -> None:
     def give() -> Any:
         return block
 
@@ -104,11 +104,11 @@ async def test_a_block_of_content_can_be_returned(block: Any) -> None:
         assert await client.call(marked) == block
 
 
-async def test_pictures_and_sounds_have_a_usual_type() -> None:
+async def test_images_and_audio_have_default_types() -> None:
     assert (Image(PNG).mime_type, Audio(WAV).mime_type) == ("image/png", "audio/wav")
 
 
-async def test_several_blocks_can_be_returned_at_once() -> None:
+async def test_several_blocks_can_be_returned() -> None:
     @tool
     def everything() -> list[Text | Image | Audio | ResourceLink | Resource]:
         return BLOCKS
@@ -117,7 +117,7 @@ async def test_several_blocks_can_be_returned_at_once() -> None:
         assert await client.call(everything) == BLOCKS
 
 
-async def test_one_of_several_kinds_can_be_returned() -> None:
+async def test_union_of_blocks_can_be_returned() -> None:
     @tool
     def either(picture: bool) -> Image | Text:
         return Image(PNG) if picture else Text("none")
@@ -127,7 +127,7 @@ async def test_one_of_several_kinds_can_be_returned() -> None:
         assert await client.call(either, picture=False) == Text("none")
 
 
-async def test_notes_say_for_whom_how_important_and_how_old() -> None:
+async def test_notes_have_audience_priority_and_date() -> None:
     notes = Notes(audience=("user", "assistant"), priority=0.5, last_modified="2026-07-28T12:00:00Z")
 
     @tool
@@ -138,7 +138,7 @@ async def test_notes_say_for_whom_how_important_and_how_old() -> None:
         assert (await client.call(noted)).notes == notes
 
 
-async def test_a_reply_says_everything_at_once() -> None:
+async def test_reply_has_content_value_and_meta() -> None:
     @tool(returns=Forecast)
     def forecast() -> Reply:
         return Reply((Text("mild"),), Forecast("Oslo", 12), {"example.org/source": "yr"})
@@ -153,7 +153,7 @@ async def test_a_reply_says_everything_at_once() -> None:
     assert reply == Reply((Text("mild"),), {"city": "Oslo", "degrees": 12}, {"example.org/source": "yr"})
 
 
-async def test_a_reply_can_be_an_error_that_the_model_reads() -> None:
+async def test_reply_can_be_an_error() -> None:
     @tool
     def fetch() -> Reply:
         return Reply((Text("the page is gone"),), is_error=True)
@@ -165,7 +165,7 @@ async def test_a_reply_can_be_an_error_that_the_model_reads() -> None:
             await client.call(fetch)
 
 
-async def test_a_reply_need_not_have_a_value() -> None:
+async def test_reply_without_value() -> None:
     @tool
     def say() -> Reply:
         return Reply((Text("only words"),))
@@ -176,7 +176,7 @@ async def test_a_reply_need_not_have_a_value() -> None:
     assert reply.content == (Text("only words"),)
 
 
-async def test_an_output_schema_can_be_written_by_hand() -> None:
+async def test_output_option_publishes_the_schema() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "required": ["n"]}
 
     @tool(output=schema)
@@ -191,7 +191,7 @@ async def test_an_output_schema_can_be_written_by_hand() -> None:
             await client.call(count, -1)
 
 
-async def test_a_tool_that_breaks_its_promise_is_stopped() -> None:
+async def test_result_that_violates_the_schema_is_refused() -> None:
     @tool
     def count() -> int:
         return "three"  # type: ignore[return-value]
@@ -201,7 +201,7 @@ async def test_a_tool_that_breaks_its_promise_is_stopped() -> None:
             await client.call(count)
 
 
-async def test_what_json_cannot_express_is_stopped() -> None:
+async def test_unencodable_result_is_refused() -> None:
     def strange() -> object:
         return object()
 
@@ -212,7 +212,7 @@ async def test_what_json_cannot_express_is_stopped() -> None:
             await client.call_named("strange", {})
 
 
-async def test_terminal_escapes_never_reach_the_caller() -> None:
+async def test_result_has_no_terminal_escapes() -> None:
     @tool
     def paint() -> list[str]:
         return ["\x1b[31mred\x1b[0m", "plain\ttab\nline"]

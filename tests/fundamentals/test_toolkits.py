@@ -27,14 +27,14 @@ class Counter(Toolkit, version="1.2.0", level=3, tags=["count"]):
         return -1
 
 
-async def test_each_marked_method_is_a_tool() -> None:
+async def test_each_decorated_method_is_a_tool() -> None:
     counter = Counter()
     async with Client(counter) as client:
         assert await client.call(counter.add, by=2) == 2
         assert await client.call(counter.read) == 2
 
 
-async def test_an_instance_keeps_its_state() -> None:
+async def test_instance_keeps_its_state() -> None:
     counter = Counter(start=40)
     async with Client(counter) as client:
         await client.call(counter.add)
@@ -42,27 +42,27 @@ async def test_an_instance_keeps_its_state() -> None:
     assert counter.count == 42
 
 
-async def test_a_class_is_served_through_an_instance_of_its_own() -> None:
+async def test_class_is_instantiated() -> None:
     async with Client(Counter) as client:
         await client.call_named("Counter_add", {"by": 5})
         assert (await client.call_named("Counter_read", {})).encoded == b"5"
 
 
-async def test_names_carry_the_toolkit() -> None:
+async def test_published_names_have_the_toolkit() -> None:
     async with Client(Counter) as client:
         tools = await client.list_tools()
     assert [each.name for each in tools] == ["Counter_add", "Counter_read"]
     assert [str(each.id) for each in tools] == ["Counter.add@1.2.0", "Counter.read@2.0.0"]
 
 
-async def test_what_the_class_line_says_holds_for_tools_that_say_nothing() -> None:
+async def test_class_options_are_defaults_of_tools() -> None:
     async with Client(Counter) as client:
         add, read = await client.list_tools()
     assert (add.level, add.id.version, add.tags) == (3, "1.2.0", ("count",))
     assert (read.level, read.id.version, read.tags) == (0, "2.0.0", ("count", "look"))
 
 
-async def test_the_toolkit_can_be_given_a_name() -> None:
+async def test_toolkit_name_option() -> None:
     class Internal(Toolkit, name="Clock"):
         @tool
         def now(self) -> str:
@@ -73,7 +73,7 @@ async def test_the_toolkit_can_be_given_a_name() -> None:
     assert (definition.name, definition.id.toolkit) == ("Clock_now", "Clock")
 
 
-async def test_a_subclass_inherits_tools() -> None:
+async def test_subclass_inherits_tools() -> None:
     class Doubling(Counter):
         @tool
         def double(self) -> int:
@@ -86,7 +86,7 @@ async def test_a_subclass_inherits_tools() -> None:
         assert await client.call(doubling.double) == 8
 
 
-async def test_a_static_method_can_be_a_tool() -> None:
+async def test_static_method_can_be_a_tool() -> None:
     class Maths(Toolkit):
         @staticmethod
         @tool
@@ -97,7 +97,7 @@ async def test_a_static_method_can_be_a_tool() -> None:
         assert (await client.call_named("Maths_half", {"number": 3})).encoded == b"1.5"
 
 
-async def test_serving_a_toolkit_runs_none_of_its_properties() -> None:
+async def test_serving_runs_no_properties() -> None:
     class Careful(Toolkit):
         @property
         def connection(self) -> str:
@@ -111,7 +111,7 @@ async def test_serving_a_toolkit_runs_none_of_its_properties() -> None:
         assert (await client.call_named("Careful_ping", {})).text == "pong"
 
 
-async def test_a_long_name_is_shortened_the_same_way_every_time() -> None:
+async def test_long_name_is_shortened_deterministically() -> None:
     class AVeryLongToolkitNameThatSaysEverything(Toolkit):
         @tool
         def and_a_tool_name_that_is_hardly_any_shorter(self) -> str:
@@ -125,7 +125,7 @@ async def test_a_long_name_is_shortened_the_same_way_every_time() -> None:
         assert (await client.call_named(definition.name, {})).text == "here"
 
 
-async def test_a_module_is_served_whole_without_what_it_imports() -> None:
+async def test_module_is_served_without_its_imports() -> None:
     module = types.ModuleType("weather")
     source = (
         "from toolhall import Toolkit, tool\n"

@@ -9,7 +9,7 @@ from toolhall import Toolhall, ToolhallError, tool
 from toolhall.testing import Client
 
 
-async def test_a_function_becomes_a_tool() -> None:
+async def test_function_becomes_a_tool() -> None:
     @tool
     def add(a: int, b: int) -> int:
         """Add two numbers."""
@@ -19,7 +19,7 @@ async def test_a_function_becomes_a_tool() -> None:
         assert await client.call(add, a=2, b=3) == 5
 
 
-async def test_the_docstring_is_the_description() -> None:
+async def test_docstring_is_the_description() -> None:
     @tool
     def add(a: int, b: int) -> int:
         """Add two numbers."""
@@ -30,7 +30,7 @@ async def test_the_docstring_is_the_description() -> None:
     assert (definition.name, definition.description) == ("add", "Add two numbers.")
 
 
-def test_a_tool_can_still_be_called_as_before() -> None:
+def test_decorated_function_can_be_called() -> None:
     @tool
     def add(a: int, b: int) -> int:
         return a + b
@@ -38,7 +38,7 @@ def test_a_tool_can_still_be_called_as_before() -> None:
     assert add(2, 3) == 5
 
 
-async def test_parentheses_may_be_left_out_or_hold_options() -> None:
+async def test_decorator_with_and_without_parentheses() -> None:
     @tool
     def bare() -> str:
         return "bare"
@@ -56,7 +56,7 @@ async def test_parentheses_may_be_left_out_or_hold_options() -> None:
     assert said == ["bare", "empty", "full"]
 
 
-async def test_an_async_function_runs_in_the_loop() -> None:
+async def test_async_function_runs_in_the_loop() -> None:
     @tool
     async def where() -> bool:
         return asyncio.get_running_loop().is_running() and threading.current_thread() is threading.main_thread()
@@ -65,7 +65,7 @@ async def test_an_async_function_runs_in_the_loop() -> None:
         assert await client.call(where)
 
 
-async def test_a_sync_function_runs_in_a_thread_and_blocks_nobody() -> None:
+async def test_sync_function_runs_in_a_thread() -> None:
     started, release = threading.Event(), threading.Event()
 
     @tool
@@ -88,7 +88,7 @@ async def test_a_sync_function_runs_in_a_thread_and_blocks_nobody() -> None:
         assert await waiting
 
 
-async def test_a_function_belongs_to_a_toolkit_named_after_its_file() -> None:
+async def test_function_toolkit_is_named_after_its_file() -> None:
     @tool
     def add(a: int) -> int:
         return a
@@ -98,7 +98,7 @@ async def test_a_function_belongs_to_a_toolkit_named_after_its_file() -> None:
     assert str(definition.id) == "test_tools.add@0.1.0"
 
 
-async def test_the_name_can_be_given() -> None:
+async def test_name_option() -> None:
     @tool(name="get_sum")
     def add(a: int, b: int) -> int:
         return a + b
@@ -109,7 +109,7 @@ async def test_the_name_can_be_given() -> None:
         assert await client.call(add, a=1, b=1) == 2
 
 
-async def test_a_tool_is_reached_by_its_name_or_its_id() -> None:
+async def test_tool_is_called_by_name_or_id() -> None:
     @tool(version="1.2.0")
     def add(a: int) -> int:
         return a + 1
@@ -120,13 +120,13 @@ async def test_a_tool_is_reached_by_its_name_or_its_id() -> None:
     assert by_name.encoded == by_id.encoded == b"2"
 
 
-async def test_an_unknown_tool_is_refused() -> None:
+async def test_unknown_tool_is_refused() -> None:
     async with Client() as client:
         with pytest.raises(ToolhallError, match="unknown tool: nowhere"):
             await client.call_named("nowhere", {})
 
 
-async def test_tools_are_listed_in_the_order_they_were_given() -> None:
+async def test_tools_are_listed_in_order() -> None:
     @tool
     def second() -> None: ...
 
@@ -137,7 +137,7 @@ async def test_tools_are_listed_in_the_order_they_were_given() -> None:
         assert [definition.name for definition in await client.list_tools()] == ["first", "second"]
 
 
-async def test_two_tools_cannot_share_a_name() -> None:
+async def test_duplicate_name_is_refused() -> None:
     @tool(name="twin")
     def one() -> None: ...
 
@@ -153,7 +153,7 @@ async def test_two_tools_cannot_share_a_name() -> None:
         hall.add(one, other)
 
 
-async def test_tools_come_and_go_while_the_hall_is_open() -> None:
+async def test_tools_can_be_added_and_removed_while_open() -> None:
     @tool
     def add(a: int) -> int:
         return a
@@ -166,7 +166,7 @@ async def test_tools_come_and_go_while_the_hall_is_open() -> None:
         assert await client.list_tools() == ()
 
 
-async def test_adding_is_all_or_nothing() -> None:
+async def test_adding_is_atomic() -> None:
     @tool
     def fine() -> None: ...
 

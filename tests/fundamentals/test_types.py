@@ -99,7 +99,7 @@ def bytes_length(data: bytes) -> int:
     ],
     ids=str,
 )
-async def test_a_value_comes_through_as_what_it_was(hint: Any, value: object) -> None:
+async def test_value_round_trips_through_its_type(hint: Any, value: object) -> None:
     seen: list[object] = []
 
     def same(value: Any) -> Any:
@@ -114,7 +114,7 @@ async def test_a_value_comes_through_as_what_it_was(hint: Any, value: object) ->
     assert type(seen[0]) is type(value)
 
 
-async def test_a_union_tells_tagged_types_apart() -> None:
+async def test_tagged_union_is_decoded() -> None:
     @tool
     def area(shape: Circle | Square) -> float:
         return shape.side**2 if isinstance(shape, Square) else 3 * shape.radius**2
@@ -124,7 +124,7 @@ async def test_a_union_tells_tagged_types_apart() -> None:
         assert await client.call(area, Circle(1)) == 3
 
 
-async def test_an_enum_lists_its_choices() -> None:
+async def test_enum_lists_its_choices() -> None:
     @tool
     def paint(colour: Colour = Colour.RED) -> str:
         return colour.name
@@ -138,7 +138,7 @@ async def test_an_enum_lists_its_choices() -> None:
             await client.call_named("paint", {"colour": "green"})
 
 
-async def test_nested_types_need_no_references() -> None:
+async def test_nested_types_are_inlined() -> None:
     @tool
     def draw(line: Line) -> None: ...
 
@@ -148,7 +148,7 @@ async def test_nested_types_need_no_references() -> None:
     assert definition.input["properties"]["line"]["properties"]["start"]["properties"]["x"] == {"type": "integer"}
 
 
-async def test_a_type_that_holds_itself_is_referred_to() -> None:
+async def test_recursive_type_has_references() -> None:
     @tool
     def depth(tree: Tree) -> int:
         return 1 + max((depth(part) for part in tree.parts), default=0)
@@ -159,7 +159,7 @@ async def test_a_type_that_holds_itself_is_referred_to() -> None:
         assert await client.call(depth, Tree("a", [Tree("b", [Tree("c")])])) == 3
 
 
-async def test_a_pydantic_model_keeps_its_own_rules() -> None:
+async def test_pydantic_validators_apply() -> None:
     class Even(pydantic.BaseModel):
         number: int
 
@@ -181,7 +181,7 @@ async def test_a_pydantic_model_keeps_its_own_rules() -> None:
     assert "4711" not in caught.value.message
 
 
-async def test_what_the_schema_and_what_the_types_refuse_is_told_at_once() -> None:
+async def test_schema_and_type_problems_are_reported_together() -> None:
     class Code(pydantic.BaseModel):
         code: str
         count: int = pydantic.Field(gt=3)
@@ -209,7 +209,7 @@ async def test_what_the_schema_and_what_the_types_refuse_is_told_at_once() -> No
     }
 
 
-async def test_a_validators_text_is_told_without_a_secret() -> None:
+async def test_validator_message_masks_the_value() -> None:
     class Key(pydantic.BaseModel):
         key: str
 
@@ -227,7 +227,7 @@ async def test_a_validators_text_is_told_without_a_secret() -> None:
     assert "hunter2" not in f"{caught.value} {caught.value.problems}"
 
 
-async def test_a_time_that_is_none_is_refused_with_its_place() -> None:
+async def test_invalid_datetime_is_refused_with_its_path() -> None:
     @tool
     def book(start: datetime.datetime) -> None: ...
 
@@ -240,12 +240,12 @@ async def test_a_time_that_is_none_is_refused_with_its_place() -> None:
             await client.call_named("book", {"start": "tomorrow"})
 
 
-async def test_bytes_travel_as_base64() -> None:
+async def test_bytes_are_base64() -> None:
     async with Client(bytes_length) as client:
         assert (await client.call_named("bytes_length", {"data": "AAEC"})).encoded == b"3"
 
 
-async def test_a_path_arrives_as_a_path() -> None:
+async def test_path_is_decoded_as_a_path() -> None:
     @tool
     def parent(
         file: Annotated[pathlib.Path, "Where it is"],
@@ -272,7 +272,7 @@ async def test_a_path_arrives_as_a_path() -> None:
             await client.call_named("parent", {"file": "a\0b", "others": ["\0"]})
 
 
-async def test_two_types_of_one_name_stay_apart() -> None:
+async def test_types_of_the_same_name_stay_apart() -> None:
     def make(field: str) -> Any:
         return msgspec.defstruct("Node", [(field, int), ("next", "Node | None", None)], module=field)
 

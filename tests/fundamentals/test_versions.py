@@ -51,7 +51,7 @@ def config(tmp_path: Path) -> Config:
     return Config(data=str(tmp_path))
 
 
-async def test_what_was_served_once_must_not_change_under_its_version(config: Config) -> None:
+async def test_changed_definition_under_the_same_version_is_refused(config: Config) -> None:
     async with Client(Shop, config=config):
         pass
     with pytest.raises(BrokenPromise) as broken:
@@ -60,7 +60,7 @@ async def test_what_was_served_once_must_not_change_under_its_version(config: Co
     assert "write version 2.0.0" in broken.value.message
 
 
-async def test_a_version_must_rise_as_much_as_the_change_demands(config: Config) -> None:
+async def test_version_must_rise_as_the_change_requires(config: Config) -> None:
     async with Client(Shop, config=config):
         pass
     with pytest.raises(BrokenPromise, match=r"from 1\.0\.0 to 1\.1\.0 is too little for a major change"):
@@ -70,7 +70,7 @@ async def test_a_version_must_rise_as_much_as_the_change_demands(config: Config)
         assert await called(client, "Shop_price", item="tea", currency="EUR") == 6
 
 
-async def test_versions_live_side_by_side_and_a_caller_says_which_it_means(config: Config) -> None:
+async def test_several_versions_are_served_and_selected(config: Config) -> None:
     async with Client(Shop, Asked, config=config) as client:
         assert await called(client, "Shop.price@^1", item="tea") == 3
         assert await called(client, "Shop_price", item="tea", currency="EUR") == 6  # the newest
@@ -86,7 +86,7 @@ GREETER: dict[str, Any] = {
 }
 
 
-async def test_what_comes_from_outside_waits_until_somebody_has_looked_at_it(config: Config) -> None:
+async def test_external_definition_is_quarantined(config: Config) -> None:
     async with Client(config=config) as client:
         registrar = client.hall.registration
         (kept,) = await registrar.register(GREETER, "machine", RegistrationSource("http", "ada", 0.0))
@@ -99,21 +99,21 @@ async def test_what_comes_from_outside_waits_until_somebody_has_looked_at_it(con
         assert [each.name for each in await client.list_tools()] == ["greeter_greet"]
 
 
-async def test_a_tool_that_goes_says_when_and_what_comes_after(config: Config) -> None:
+async def test_deprecated_tool_has_sunset_and_successor(config: Config) -> None:
     async with Client(Shop, Asked, config=config) as client:
         registrar = client.hall.registration
         await registrar.deprecate("Shop.price@1.0.0", "ada", None, "Shop.price@2.0.0")
         assert await called(client, "Shop.price@^1", item="tea") == 3
 
 
-async def test_after_its_last_day_it_is_refused_and_names_its_successor(config: Config) -> None:
+async def test_retired_tool_is_refused_with_its_successor(config: Config) -> None:
     async with Client(Shop, Asked, config=config) as client:
         await client.hall.registration.deprecate("Shop.price@1.0.0", "ada", date(2020, 1, 1), "Shop.price@2.0.0")
         with pytest.raises(Retired, match=r"was retired on 2020-01-01; call Shop\.price@2\.0\.0 instead"):
             await called(client, "Shop.price@^1", item="tea")
 
 
-async def test_one_can_go_back_to_the_version_before(config: Config) -> None:
+async def test_rollback_restores_the_previous_version(config: Config) -> None:
     async with Client(Shop, Asked, config=config) as client:
         await client.hall.registration.roll_back("Shop.price", "ada")
         assert await called(client, "Shop_price", item="tea") == 3

@@ -23,7 +23,7 @@ def cpu_seconds(code: str) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def test_import_costs_at_most_sixty_milliseconds_of_cpu() -> None:
+def test_import_takes_at_most_sixty_milliseconds_of_cpu() -> None:
     cpu_seconds("import toolhall")  # writes what is compiled
     bare = min(cpu_seconds("pass") for _ in range(ROUNDS))
     imported = min(cpu_seconds("import toolhall") for _ in range(ROUNDS))
@@ -37,7 +37,7 @@ def state_after(code: str) -> Any:
     return threads, set(modules)
 
 
-def test_import_starts_no_thread_and_loads_no_heavy_part() -> None:
+def test_import_starts_no_thread_and_loads_no_heavy_module() -> None:
     threads, modules = state_after("import toolhall")
     assert threads == 1
     heavy = {
@@ -56,7 +56,7 @@ def test_import_starts_no_thread_and_loads_no_heavy_part() -> None:
     assert not modules & heavy
 
 
-def test_a_tool_author_does_not_pay_for_the_server() -> None:
+def test_authoring_imports_no_server_module() -> None:
     threads, modules = state_after("from toolhall import Context, Toolkit, tool")
     assert threads == 1
     assert not modules & {
@@ -71,12 +71,12 @@ def test_a_tool_author_does_not_pay_for_the_server() -> None:
     }
 
 
-def test_pydantic_is_never_imported_by_the_hall_itself() -> None:
+def test_pydantic_is_never_imported_by_the_hall() -> None:
     code = "from toolhall import Toolhall, tool\n@tool\ndef add(a: int) -> int: return a\nToolhall(add).close()"
     _, modules = state_after(code)
     assert "toolhall.app" in modules
     assert not {module for module in modules if module.split(".")[0].startswith("pydantic")}
 
 
-def test_nothing_is_printed() -> None:
+def test_import_prints_nothing() -> None:
     assert run("import toolhall; from toolhall import *") == ""

@@ -16,7 +16,7 @@ ALIASES = {name for name in toolhall.__all__ if isinstance(getattr(toolhall, nam
 
 
 @pytest.mark.parametrize("name", sorted({*toolhall.__all__} - ALIASES))
-def test_every_public_name_is_documented(name: str) -> None:
+def test_every_public_name_has_a_docstring(name: str) -> None:
     found = getattr(toolhall, name)
     own = found.__doc__ if isinstance(found, type) else inspect.getdoc(found)
     assert own, f"say in one sentence what {name} is"
@@ -24,7 +24,7 @@ def test_every_public_name_is_documented(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", toolhall.__all__)
-def test_every_public_name_is_that_of_its_home(name: str) -> None:
+def test_every_public_name_is_defined_in_its_module(name: str) -> None:
     home = importlib.import_module(HOMES[name])
     assert getattr(home, name) is getattr(toolhall, name)
     if name not in ALIASES:
@@ -32,23 +32,23 @@ def test_every_public_name_is_that_of_its_home(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(ALIASES))
-def test_an_alias_stands_for_public_names(name: str) -> None:
+def test_aliases_consist_of_public_names(name: str) -> None:
     assert {part.__name__ for part in get_args(getattr(toolhall, name))} <= set(toolhall.__all__)
 
 
-def test_the_list_is_sorted_and_complete() -> None:
+def test_all_is_sorted_and_complete() -> None:
     assert toolhall.__all__ == sorted(toolhall.__all__)
     assert set(HOMES) == set(toolhall.__all__)
     assert len(toolhall.__all__) <= 35, "few names are easy to remember"
 
 
-def test_star_import_brings_exactly_these() -> None:
+def test_star_import_has_exactly_all() -> None:
     namespace: dict[str, object] = {}
     exec("from toolhall import *", namespace)
     assert set(namespace) - {"__builtins__"} == set(toolhall.__all__)
 
 
-def test_completion_knows_every_name_before_it_is_used() -> None:
+def test_dir_lists_every_name_before_use() -> None:
     code = """
 import rlcompleter, toolhall
 completer = rlcompleter.Completer({"toolhall": toolhall})
@@ -59,14 +59,14 @@ assert [name for name in dir(toolhall) if not name.startswith("__")] == sorted(t
     assert done.stdout.startswith("toolhall.Toolkit")
 
 
-def test_any_other_name_is_missing_as_usual() -> None:
+def test_unknown_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'toolhall' has no attribute 'nothing'"):
         getattr(toolhall, "nothing")  # noqa: B009 - a type checker would find it first
     assert not hasattr(toolhall, "nothing")
 
 
 @pytest.mark.parametrize("name", toolhall.__all__)
-def test_every_public_method_is_documented(name: str) -> None:
+def test_every_public_method_has_a_docstring(name: str) -> None:
     found = getattr(toolhall, name)
     if not isinstance(found, type):
         return

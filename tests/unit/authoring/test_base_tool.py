@@ -37,7 +37,7 @@ def names(tool: object) -> list[str]:
     return [definition.tool.id.tool for definition in definitions_of(tool)]
 
 
-def test_methods_are_found_by_their_coroutines() -> None:
+def test_methods_are_found_by_handler_coroutines() -> None:
     second, first = definitions_of(Plain())
     assert (str(second.tool.id), second.tool.description) == ("plain.second@1.0.0", "The second.")
     assert (str(first.tool.id), first.tool.description) == ("plain.first@1.0.0", None)
@@ -75,7 +75,7 @@ def test_resources_may_be_names_or_objects() -> None:
         ("a", "capabilities is not a dict"),
     ],
 )
-def test_wrong_capabilities_are_refused_with_the_fix(stated: Any, problem: str) -> None:
+def test_invalid_capabilities_are_refused_with_the_fix(stated: Any, problem: str) -> None:
     with pytest.raises(BadDeclaration, match=rf"test_base_tool.*tool 'Plain': .*{problem}"):
         list(definitions_of(Plain(capabilities=stated)))
 
@@ -84,12 +84,12 @@ def test_wrong_capabilities_are_refused_with_the_fix(stated: Any, problem: str) 
     ("name", "version", "problem"),
     [("a b", "1.0.0", "is not a name"), ("a", "1", "is not a semantic version"), ("a", None, "no version")],
 )
-def test_a_wrong_name_or_version_is_refused(name: Any, version: Any, problem: str) -> None:
+def test_invalid_name_or_version_is_refused(name: Any, version: Any, problem: str) -> None:
     with pytest.raises(BadDeclaration, match=problem):
         list(definitions_of(Plain(name, version)))
 
 
-def test_a_tool_without_handle_request_is_refused() -> None:
+def test_missing_handle_request_is_refused() -> None:
     with pytest.raises(BadDeclaration, match="write 'async def handle_request"):
         list(definitions_of(BaseTool("a", "1.0.0")))
 
@@ -109,15 +109,15 @@ class Mine(Own):
 """
 
 
-def test_a_module_serves_its_tools_and_not_what_they_are_made_from() -> None:
+def test_module_serves_tools_without_their_base_classes() -> None:
     assert [str(each.tool.id) for each in definitions_of(module_of(OWN))] == ["mine.a@1.0.0"]
 
 
-def test_an_instance_stands_for_its_class() -> None:
+def test_instance_replaces_its_class() -> None:
     assert [str(each.tool.id) for each in definitions_of(module_of(OWN + "mine = Mine()\n"))] == ["mine.a@1.0.0"]
 
 
-def test_a_class_that_needs_arguments_and_has_no_instance_is_refused() -> None:
+def test_class_with_constructor_arguments_is_refused() -> None:
     with pytest.raises(TypeError, match="name"):
         list(definitions_of(module_of(OWN.partition("class Mine")[0])))
 
@@ -136,7 +136,7 @@ def test_a_class_that_needs_arguments_and_has_no_instance_is_refused() -> None:
         (None, None),
     ],
 )
-def test_the_value_of_what_a_tool_answers(answered: object, value: object) -> None:
+def test_response_result_of_every_form(answered: object, value: object) -> None:
     assert response_result(answered) == value
 
 
@@ -156,26 +156,26 @@ def test_the_value_of_what_a_tool_answers(answered: object, value: object) -> No
         ({"type": "tool_error", "code": "FULL", "message": "no room"}, "no room", "FULL", {}),
     ],
 )
-def test_an_error_in_what_a_tool_answers_is_raised(answered: object, message: str, code: str, details: Any) -> None:
+def test_response_result_raises_errors(answered: object, message: str, code: str, details: Any) -> None:
     with pytest.raises(ToolError) as raised:
         response_result(answered)
     assert (raised.value.message, raised.value.code, raised.value.details) == (message, code, details)
 
 
-def test_a_failure_is_raised_as_it_is() -> None:
+def test_response_result_raises_tool_failed_unchanged() -> None:
     failed = ToolFailed("later", retry_after=3)
     with pytest.raises(ToolFailed) as raised:
         response_result(ToolResponse(error=failed))
     assert raised.value is failed
 
 
-async def test_a_request_names_the_tool_the_method_and_the_parameters() -> None:
+async def test_request_has_tool_method_and_params() -> None:
     async with Client(Plain()) as client:
         result = await client.call_named("plain_first", {"context": 1, "self": 2, "a b": 3})
     assert result.encoded == b'{"method":"first","params":{"context":1,"self":2,"a b":3},"tool":"plain"}'
 
 
-async def test_each_request_has_an_id_of_its_own() -> None:
+async def test_requests_have_unique_ids() -> None:
     seen: list[Any] = []
 
     class Noting(Plain):
@@ -190,7 +190,7 @@ async def test_each_request_has_an_id_of_its_own() -> None:
     assert all(seen)
 
 
-async def test_a_sync_tool_runs_in_a_thread() -> None:
+async def test_sync_handler_runs_in_a_thread() -> None:
     class Sync(Plain):
         def handle_request(self, request: ToolRequest) -> ToolResponse:  # type: ignore[override]
             return ToolResponse({"sync": True})
@@ -201,7 +201,7 @@ async def test_a_sync_tool_runs_in_a_thread() -> None:
         assert (await client.call_named("plain_first", {})).encoded == b'{"sync":true}'
 
 
-async def test_what_a_tool_raises_tells_nothing_unless_it_is_meant_to() -> None:
+async def test_unexpected_exception_text_is_not_sent() -> None:
     class Failing(Plain):
         async def handle_request(self, request: ToolRequest) -> ToolResponse:
             raise ToolError("no room") if request.method == "first" else RuntimeError("canary")
@@ -214,7 +214,7 @@ async def test_what_a_tool_raises_tells_nothing_unless_it_is_meant_to() -> None:
     assert "canary" not in raised.value.message
 
 
-def test_a_definition_knows_how_its_tool_is() -> None:
+def test_definition_has_the_health_check() -> None:
     tool = Plain()
     assert [definition.health_check for definition in definitions_of(tool)] == [tool.health_check] * 2
 
@@ -232,7 +232,7 @@ def test_a_definition_knows_how_its_tool_is() -> None:
         (Reply((), 5), {"result": 5}),
     ],
 )
-async def test_the_hub_gets_an_object_as_its_specification_has_it(given: Any, answered: Any) -> None:
+async def test_results_are_objects_for_the_hub(given: Any, answered: Any) -> None:
     """What is one is not wrapped once more."""
 
     class Given(BaseTool):

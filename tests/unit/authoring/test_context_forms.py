@@ -23,7 +23,7 @@ def form(**fields: Any) -> Any:
     return msgspec.defstruct("Order", list(fields.items()))
 
 
-def test_a_form_lists_its_fields_and_which_must_be_filled_in() -> None:
+def test_form_schema_has_fields_and_required() -> None:
     @dataclasses.dataclass
     class Order:
         name: str
@@ -36,7 +36,7 @@ def test_a_form_lists_its_fields_and_which_must_be_filled_in() -> None:
     }
 
 
-def test_a_form_may_need_nothing() -> None:
+def test_form_schema_without_required_fields() -> None:
     class Order(TypedDict, total=False):
         name: str
 
@@ -63,23 +63,23 @@ FIELDS: list[tuple[Any, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("hint", "schema"), FIELDS, ids=[str(hint) for hint, _ in FIELDS])
-def test_a_plain_field(hint: Any, schema: dict[str, Any]) -> None:
+def test_form_field_of_plain_types(hint: Any, schema: dict[str, Any]) -> None:
     assert form_schema(form(field=hint))["properties"]["field"] == schema
 
 
 @pytest.mark.parametrize("hint", [list[int], dict[str, str], int | str, Literal[1, 2], Address, list[int] | None])
-def test_a_field_that_cannot_be_shown(hint: Any) -> None:
+def test_form_field_of_other_type_is_refused(hint: Any) -> None:
     with pytest.raises(TypeError, match="field 'field' cannot be shown in a form: use str, int, float, bool, Literal"):
         form_schema(form(field=hint))
 
 
 @pytest.mark.parametrize("hint", [int, list[str], str | None])
-def test_what_is_no_form(hint: Any) -> None:
+def test_form_schema_of_non_object_is_refused(hint: Any) -> None:
     with pytest.raises(TypeError, match="is not a form: use a dataclass"):
         form_schema(hint)
 
 
-def test_a_default_of_null_is_left_out() -> None:
+def test_form_field_null_default_is_dropped() -> None:
     @dataclasses.dataclass
     class Order:
         name: str | None = None

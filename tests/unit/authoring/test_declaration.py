@@ -8,7 +8,7 @@ from toolhall.authoring.declaration import declaration_of, tool
 from toolhall.model.tool import Output
 
 
-def test_the_mark_is_found_again() -> None:
+def test_declaration_of_decorated_function() -> None:
     def pick(city: str) -> None: ...
 
     assert declaration_of(pick) is None
@@ -18,7 +18,7 @@ def test_the_mark_is_found_again() -> None:
     assert (found.name, found.function, found.is_method, found.takes_context) == ("pick", pick, False, False)
 
 
-def test_what_is_no_mark_is_none() -> None:
+def test_declaration_of_other_objects_is_none() -> None:
     class Odd:
         __toolhall__ = "odd"
 
@@ -26,7 +26,7 @@ def test_what_is_no_mark_is_none() -> None:
         assert declaration_of(candidate) is None
 
 
-def test_self_makes_a_method_and_context_is_seen_behind_it() -> None:
+def test_method_with_context_is_recognized() -> None:
     @tool
     def pick(self: Any, ctx: Context, city: str) -> None: ...
 
@@ -36,7 +36,7 @@ def test_self_makes_a_method_and_context_is_seen_behind_it() -> None:
     assert list(found.resolve_signature().input["properties"]) == ["city"]
 
 
-def test_a_parameter_named_like_a_context_is_none() -> None:
+def test_parameter_named_like_a_context_is_not_one() -> None:
     @tool
     def pick(ctx: str) -> None: ...
 
@@ -45,7 +45,7 @@ def test_a_parameter_named_like_a_context_is_none() -> None:
     assert not found.takes_context
 
 
-def test_a_hand_written_output_wins_over_the_return_type() -> None:
+def test_output_option_overrides_return_type() -> None:
     @tool(output={"type": "object"})
     def pick() -> dict[str, int]:
         return {}
@@ -55,7 +55,7 @@ def test_a_hand_written_output_wins_over_the_return_type() -> None:
     assert found.resolve_signature().output == Output("schema", {"type": "object"})
 
 
-def test_hand_written_input_keeps_the_return_type() -> None:
+def test_input_option_keeps_return_type() -> None:
     @tool(input={"type": "object"})
     def pick(ctx: Context, **arguments: Any) -> int:
         return 1
@@ -68,7 +68,7 @@ def test_hand_written_input_keeps_the_return_type() -> None:
     assert found.resolve_signature().bind({"a": 1}) == {"a": 1}
 
 
-def test_both_schemas_can_be_written_by_hand() -> None:
+def test_input_and_output_options_together() -> None:
     @tool(input={"type": "object"}, output={"type": "array"})
     def pick(**arguments: Any) -> Any: ...
 
@@ -77,7 +77,7 @@ def test_both_schemas_can_be_written_by_hand() -> None:
     assert found.resolve_signature().output == Output("schema", {"type": "array"})
 
 
-def test_a_decorated_function_is_read_through_its_wrapper() -> None:
+def test_wrapped_function_is_read_through_its_wrapper() -> None:
     def logged(function: Any) -> Any:
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:

@@ -15,7 +15,7 @@ def requirements(target: object) -> Any:
     return next(definitions_of(target)).tool.requirements
 
 
-def test_a_tool_needs_what_its_toolkit_says_and_what_it_says() -> None:
+def test_requirements_of_toolkit_and_tool_are_merged() -> None:
     class Mail(Toolkit, account="google:a b", secrets=["ONE"]):
         """Mail."""
 
@@ -31,7 +31,7 @@ def test_a_tool_needs_what_its_toolkit_says_and_what_it_says() -> None:
     }
 
 
-def test_a_tool_that_needs_nothing_says_nothing() -> None:
+def test_requirements_empty_is_none() -> None:
     @tool
     def plain() -> int:
         """Plain."""
@@ -53,7 +53,7 @@ def test_a_tool_that_needs_nothing_says_nothing() -> None:
         ("user_id", "yes", "use True or False"),
     ],
 )
-def test_a_mistake_is_refused_with_the_fix(option: str, value: object, fix: str) -> None:
+def test_invalid_requirement_is_refused_with_the_fix(option: str, value: object, fix: str) -> None:
     options: Any = {option: value}
     with pytest.raises(BadDeclaration, match="tool 'wrong'") as refused:
 
@@ -66,7 +66,7 @@ def test_a_mistake_is_refused_with_the_fix(option: str, value: object, fix: str)
         type("Wrong", (Toolkit,), {}, **options)
 
 
-def test_a_context_gives_what_was_declared_and_nothing_else() -> None:
+def test_context_returns_declared_credentials_only() -> None:
     accounts = {"google": AccountToken("google", Secret("ya29.token"), ("mail",))}
     context = Context(equipment=ResolvedCredentials({"KEY": Secret("hunter22")}, accounts, "ada"))
     assert context.secret("KEY") == "hunter22"
@@ -78,7 +78,7 @@ def test_a_context_gives_what_was_declared_and_nothing_else() -> None:
         context.secret("OTHER")
 
 
-def test_which_account_is_meant_must_be_clear() -> None:
+def test_context_account_with_none_or_several_raises() -> None:
     with pytest.raises(LookupError, match="declares no account"):
         Context().account  # noqa: B018 - looking at it is what raises
     several = {name: AccountToken(name, Secret("token")) for name in ("google", "slack")}
@@ -86,7 +86,7 @@ def test_which_account_is_meant_must_be_clear() -> None:
         Context(equipment=ResolvedCredentials(accounts=several)).account  # noqa: B018
 
 
-async def test_every_client_goes_through_one_door() -> None:
+async def test_context_clients_use_the_egress_client() -> None:
     outside = LazyEgressClient()
     assert outside.egress_client is outside.egress_client
     async with Context(outside=outside).http() as client:

@@ -21,7 +21,7 @@ def ids(target: object) -> list[str]:
     return [str(definition.tool.id) for definition in definitions_of(target)]
 
 
-def test_a_function_has_a_default_version() -> None:
+def test_function_has_default_version() -> None:
     @tool
     def pick() -> None: ...
 
@@ -38,12 +38,12 @@ def test_a_function_has_a_default_version() -> None:
         ("x" * 80 + ".py", "x" * 64),
     ],
 )
-def test_a_function_belongs_to_its_file(file: str, toolkit: str) -> None:
+def test_function_toolkit_is_named_after_its_file(file: str, toolkit: str) -> None:
     module = module_of("@tool\ndef pick() -> None: ...\n", file=file)
     assert ids(module) == [f"{toolkit}.pick@0.1.0"]
 
 
-def test_functions_come_before_toolkits_in_the_order_of_the_file() -> None:
+def test_module_lists_functions_before_toolkits() -> None:
     module = module_of(
         "class Kit(Toolkit):\n  @tool\n  def b(self) -> None: ...\n  @tool\n  def a(self) -> None: ...\n"
         "@tool\ndef second() -> None: ...\n"
@@ -52,12 +52,12 @@ def test_functions_come_before_toolkits_in_the_order_of_the_file() -> None:
     assert ids(module) == ["made.second@0.1.0", "made.first@0.1.0", "Kit.b@0.1.0", "Kit.a@0.1.0"]
 
 
-def test_an_instance_in_a_module_stands_for_its_class() -> None:
+def test_module_instance_replaces_its_class() -> None:
     module = module_of("class Kit(Toolkit):\n  @tool\n  def a(self) -> None: ...\nkit = Kit()\n")
     assert ids(module) == ["Kit.a@0.1.0"]
 
 
-def test_a_method_of_an_instance_is_one_tool() -> None:
+def test_bound_method_is_one_tool() -> None:
     class Kit(Toolkit, version="2.0.0"):
         @tool
         def a(self) -> None: ...
@@ -68,7 +68,7 @@ def test_a_method_of_an_instance_is_one_tool() -> None:
     assert ids(Kit().b) == ["Kit.b@2.0.0"]
 
 
-def test_an_overridden_tool_is_listed_once_and_an_unmarked_override_is_none() -> None:
+def test_overridden_tool_is_listed_once() -> None:
     class Parent(Toolkit):
         @tool
         def a(self) -> str:
@@ -90,7 +90,7 @@ def test_an_overridden_tool_is_listed_once_and_an_unmarked_override_is_none() ->
     assert definition.body.function() == "child"
 
 
-def test_a_body_knows_how_it_is_run() -> None:
+def test_function_body_knows_how_to_call() -> None:
     @tool
     async def later() -> None: ...
 
@@ -102,12 +102,12 @@ def test_a_body_knows_how_it_is_run() -> None:
 
 
 @pytest.mark.parametrize("target", [None, 3, "text", sys.modules, object(), int, Toolkit.__init_subclass__])
-def test_anything_else_holds_no_tool(target: Any) -> None:
+def test_other_object_is_refused(target: Any) -> None:
     with pytest.raises(BadDeclaration, match="contains no tool"):
         list(definitions_of(target))
 
 
-def test_an_empty_toolkit_or_module_holds_nothing() -> None:
+def test_empty_toolkit_or_module_has_no_tools() -> None:
     class Empty(Toolkit):
         pass
 

@@ -76,17 +76,17 @@ PUBLIC = [
 
 
 @pytest.mark.parametrize("address", CLOSED)
-def test_what_is_not_public_is_closed(address: str) -> None:
+def test_non_public_addresses_are_refused(address: str) -> None:
     assert non_public_kind(ip_address(address))
 
 
 @pytest.mark.parametrize("address", PUBLIC)
-def test_what_is_public_is_open(address: str) -> None:
+def test_public_addresses_are_allowed(address: str) -> None:
     assert non_public_kind(ip_address(address)) is None
 
 
 @pytest.mark.parametrize("network", ["10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "fc00::/7", "224.0.0.0/4"])
-def test_a_network_is_closed_from_its_first_address_to_its_last(network: str) -> None:
+def test_network_boundaries_are_exact(network: str) -> None:
     whole = ip_network(network)
     assert non_public_kind(whole[0])
     assert non_public_kind(whole[-1])
@@ -120,7 +120,7 @@ def test_a_network_is_closed_from_its_first_address_to_its_last(network: str) ->
         ("localhost:80", "localhost", 80, "8.8.8.8", False),
     ],
 )
-def test_an_entry_opens_what_it_names(entry: str, host: str, port: int, address: str, is_open: bool) -> None:
+def test_allowlist_entry_allows_what_it_names(entry: str, host: str, port: int, address: str, is_open: bool) -> None:
     assert (EgressAllowlist([entry]).refusal_reason(host, port, ip_address(address)) is None) is is_open
 
 
@@ -154,14 +154,14 @@ def test_an_entry_opens_what_it_names(entry: str, host: str, port: int, address:
         ("user@host", "neither an ASCII hostname"),
     ],
 )
-def test_an_entry_that_cannot_be_meant_says_what_to_write(entry: str, fix: str) -> None:
+def test_allowlist_invalid_entry_names_the_fix(entry: str, fix: str) -> None:
     with pytest.raises(BadAllowlistEntry) as bad:
         EgressAllowlist([entry])
     assert fix in str(bad.value)
     assert str(bad.value).startswith("egress_allow: ")
 
 
-def test_names_and_what_only_looks_like_one() -> None:
+def test_is_hostname() -> None:
     assert all(
         map(is_hostname, ["localhost", "a", "a-b.c_d.example", "xn--exmple-cua.com", "1.example", "0x7f.example"])
     )
@@ -185,6 +185,6 @@ def test_names_and_what_only_looks_like_one() -> None:
     assert not any(map(is_hostname, wrong))
 
 
-def test_this_machine_by_name() -> None:
+def test_is_loopback() -> None:
     assert all(map(is_loopback, ["localhost", "a.localhost", "127.0.0.1", "127.9.9.9", "::1"]))
     assert not any(map(is_loopback, ["localhost.example", "notlocalhost", "10.0.0.1", "0.0.0.0", "::"]))

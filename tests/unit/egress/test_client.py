@@ -13,7 +13,7 @@ from toolhall.egress.client import BearerAuth, EgressClient
 from toolhall.model.secret import Secret
 
 
-async def test_a_reply_is_there_whole() -> None:
+async def test_fetch_returns_the_whole_response() -> None:
     async with outside(reply(b"hello", "X-Kind: greeting", status="418 Teapot")) as server:
         found = await server.door.fetch("GET", f"{server.url}/a?b=c", headers={"accept": "text/plain"})
     assert (found.status, found.headers["x-kind"], found.body) == (418, "greeting", b"hello")
@@ -22,7 +22,7 @@ async def test_a_reply_is_there_whole() -> None:
     assert f"host: 127.0.0.1:{server.port}" in server.heads[0].lower()
 
 
-async def test_forms_and_documents_are_sent() -> None:
+async def test_fetch_sends_forms_and_json() -> None:
     async with outside() as server:
         await server.door.fetch("POST", server.url, form={"a": "b c", "d": "é"})
         await server.door.fetch("PUT", server.url, json={"a": [1, None]})
@@ -31,13 +31,13 @@ async def test_forms_and_documents_are_sent() -> None:
     assert "application/json" in server.heads[1]
 
 
-async def test_a_reply_does_not_show_itself() -> None:
+async def test_response_repr_has_no_content() -> None:
     async with outside(reply(b"hunter2", "Set-Cookie: hunter2")) as server:
         found = await server.door.fetch("GET", server.url)
     assert repr(found) == "<reply 200, 7 bytes>"
 
 
-async def test_packed_replies_are_unpacked() -> None:
+async def test_gzip_response_is_decompressed() -> None:
     text = b"some text " * 5_000
     members = gzip.compress(text[:20_000]) + gzip.compress(text[20_000:])
     for packed in (gzip.compress(text), members, gzip.compress(text, compresslevel=0)):
@@ -60,20 +60,20 @@ async def test_packed_replies_are_unpacked() -> None:
     ],
     ids=["damaged", "cut", "more", "many", "other", "twice"],
 )
-async def test_what_cannot_be_unpacked_is_not_read(packed: bytes, coding: str, why: str) -> None:
+async def test_undecodable_response_fails(packed: bytes, coding: str, why: str) -> None:
     async with outside(reply(packed, f"Content-Encoding: {coding}")) as server:
         with pytest.raises(EgressFailed, match=why):
             await server.door.fetch("GET", server.url)
 
 
-async def test_a_head_may_speak_of_more_than_is_read() -> None:
+async def test_head_response_may_declare_a_large_body() -> None:
     async with outside(
         whole(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\nContent-Encoding: gzip\r\n\r\n")
     ) as server:
         assert (await server.door.fetch("HEAD", server.url)).body == b""
 
 
-async def test_the_name_is_kept_for_the_certificate_and_the_host(tmp_path: Path) -> None:
+async def test_tls_uses_the_name_and_not_the_address(tmp_path: Path) -> None:
     tls, trust = certified(tmp_path, "provider.example")
     named: list[str | None] = []
     tls.sni_callback = lambda _socket, name, _context: named.append(name)
@@ -86,7 +86,7 @@ async def test_the_name_is_kept_for_the_certificate_and_the_host(tmp_path: Path)
     assert f"host: provider.example:{server.port}\r\n" in server.heads[0].lower()
 
 
-async def test_a_certificate_of_another_name_is_not_believed(tmp_path: Path) -> None:
+async def test_tls_certificate_of_another_name_is_refused(tmp_path: Path) -> None:
     tls, trust = certified(tmp_path, "other.example")
     async with outside(tls=tls) as server:
         door = EgressClient(EgressAllowlist(["provider.example"]), answering(["127.0.0.1"]), lambda: trust)
@@ -95,9 +95,7 @@ async def test_a_certificate_of_another_name_is_not_believed(tmp_path: Path) -> 
     assert server.heads == []
 
 
-async def test_nobody_is_believed_whom_the_machine_does_not_know(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_tls_untrusted_certificate_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tls, _ = certified(tmp_path, "provider.example")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "provider.example.pem"))
     async with outside(tls=tls) as server:
@@ -106,7 +104,7 @@ async def test_nobody_is_believed_whom_the_machine_does_not_know(
             await door.fetch("GET", f"https://provider.example:{server.port}/x")
 
 
-async def test_the_next_address_is_tried() -> None:
+async def test_next_address_is_tried() -> None:
     """A host has several addresses so that one of them may be away."""
     async with outside() as server:
         door = EgressClient(EgressAllowlist(["127.0.0.0/8"]), answering(["127.0.0.3", "127.0.0.1"]))
@@ -114,7 +112,7 @@ async def test_the_next_address_is_tried() -> None:
 
 
 @pytest.mark.parametrize("addresses", [[], ["127.0.0.3"]])
-async def test_a_host_that_is_not_there(addresses: list[str]) -> None:
+async def test_unreachable_host_fails(addresses: list[str]) -> None:
     async with outside() as server:
         port = server.port
     door = EgressClient(EgressAllowlist(["127.0.0.0/8"]), answering(addresses))
@@ -122,7 +120,7 @@ async def test_a_host_that_is_not_there(addresses: list[str]) -> None:
         await door.fetch("GET", f"http://a.localhost:{port}")
 
 
-async def test_a_name_that_leads_nowhere() -> None:
+async def test_unresolvable_name_fails() -> None:
     async def resolve(host: str, port: int) -> list[object]:
         raise OSError(-2, "Name or service not known")
 
@@ -130,13 +128,13 @@ async def test_a_name_that_leads_nowhere() -> None:
         await EgressClient(EgressAllowlist(), resolve).fetch("GET", "https://nowhere.example")  # type: ignore[arg-type]
 
 
-async def test_what_is_no_http_fails() -> None:
+async def test_non_http_response_fails() -> None:
     async with outside(whole(b"220 smtp.example ESMTP\r\n")) as server:
         with pytest.raises(EgressFailed, match="sent no valid response"):
             await server.door.fetch("GET", server.url)
 
 
-async def test_a_client_speaks_the_errors_of_its_library() -> None:
+async def test_http_client_raises_httpx_errors() -> None:
     async with outside(whole(b"220 smtp.example ESMTP\r\n")) as server, server.door.http_client() as client:
         with pytest.raises(httpx2.RemoteProtocolError):
             await client.get(server.url)
@@ -145,7 +143,7 @@ async def test_a_client_speaks_the_errors_of_its_library() -> None:
             await client.get(server.url)
 
 
-async def test_a_client_reads_in_parts_and_may_stop() -> None:
+async def test_http_client_streams_and_may_stop() -> None:
     forever = endless(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 1_000)
     async with outside(forever) as server, server.door.http_client() as client:
         async with client.stream("GET", server.url) as found:
@@ -156,7 +154,7 @@ async def test_a_client_reads_in_parts_and_may_stop() -> None:
             assert found.status_code == 200
 
 
-async def test_a_client_with_a_base_goes_nowhere_else() -> None:
+async def test_http_client_with_base_url_stays_below_it() -> None:
     async with outside() as server, outside() as other:
         door = EgressClient(EgressAllowlist([server.entry, other.entry]))
         async with door.http_client(base_url=f"{server.url}/v1", headers={"x-key": "hunter2"}) as client:
@@ -169,7 +167,7 @@ async def test_a_client_with_a_base_goes_nowhere_else() -> None:
     assert all("x-key: hunter2" in head.lower() for head in server.heads)
 
 
-async def test_a_token_goes_with_the_requests_of_its_client() -> None:
+async def test_bearer_auth_sends_the_token() -> None:
     async with outside() as server:
         auth = BearerAuth(server.url, Secret("hunter2"))
         async with server.door.http_client(base_url=server.url, auth=auth) as client:
@@ -177,12 +175,12 @@ async def test_a_token_goes_with_the_requests_of_its_client() -> None:
     assert "authorization: Bearer hunter2\r\n" in server.heads[0].replace("Authorization", "authorization")
 
 
-async def test_a_base_that_is_closed_makes_no_client() -> None:
+async def test_http_client_with_forbidden_base_url_is_refused() -> None:
     with pytest.raises(EgressRefused, match="egress_allow"):
         EgressClient(EgressAllowlist()).http_client(base_url="https://127.0.0.1")
 
 
-async def test_certificates_are_read_once_for_all_requests(tmp_path: Path) -> None:
+async def test_ssl_context_is_created_once(tmp_path: Path) -> None:
     asked: list[ssl.SSLContext] = []
     tls, trust = certified(tmp_path, "provider.example")
 

@@ -33,7 +33,7 @@ async def dialled(dial: Dialer, url: str) -> Caller:
 
 @pytest.mark.threat("E1")
 @pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_E1_no_spelling_of_a_closed_address_is_dialled(scheme: str) -> None:
+async def test_E1_forbidden_address_in_any_spelling_is_not_dialled(scheme: str) -> None:
     async with outside() as server:
         for spelling in SPELLINGS:
             with pytest.raises(EgressRefused):
@@ -43,7 +43,7 @@ async def test_E1_no_spelling_of_a_closed_address_is_dialled(scheme: str) -> Non
 
 @pytest.mark.threat("E1")
 @pytest.mark.parametrize("addresses", LED_HERE, ids="-".join)
-async def test_E1_one_closed_address_closes_a_name(addresses: list[str]) -> None:
+async def test_E1_one_forbidden_address_refuses_the_name(addresses: list[str]) -> None:
     """Whatever address the line has for itself: that one is open, and nothing beside it."""
     async with outside() as server:
         for dial in (
@@ -56,7 +56,7 @@ async def test_E1_one_closed_address_closes_a_name(addresses: list[str]) -> None
 
 
 @pytest.mark.threat("E2")
-async def test_E2_the_address_that_was_judged_is_the_one_connected_to() -> None:
+async def test_E2_dialer_connects_to_the_checked_address() -> None:
     """A name that leads elsewhere the second time: the first answer is used, the second is judged anew."""
     async with outside(host="127.0.0.2") as good, outside(port=good.port) as trap:
         dial = Dialer(EgressAllowlist(["127.0.0.2/32"]), answering(["127.0.0.2"], ["127.0.0.1"]))
@@ -68,7 +68,7 @@ async def test_E2_the_address_that_was_judged_is_the_one_connected_to() -> None:
 
 
 @pytest.mark.threat("E6")
-async def test_E6_the_environment_names_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_E6_dialer_ignores_proxies_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     async with outside() as proxy, outside() as server:
         for name in PROXIES:
             monkeypatch.setenv(name, proxy.url)
@@ -78,21 +78,21 @@ async def test_E6_the_environment_names_no_proxy(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.threat("E9")
 @pytest.mark.parametrize("url", ["unix:/run/docker.sock", "ftp://127.0.0.1/", "ws://127.0.0.1/", "/run/docker.sock"])
-def test_E9_only_https_is_dialled(url: str) -> None:
+def test_E9_dialer_allows_https_only(url: str) -> None:
     with pytest.raises(EgressRefused, match="is not an https URL"):
         Dialer(EgressAllowlist()).with_address(HERE).parse(url)
 
 
 @pytest.mark.parametrize("joined_from", ["127.0.0.1", "127.0.0.9", "::1", "::ffff:127.0.0.1"])
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-async def test_who_joined_from_this_machine_lives_on_it(joined_from: str, host: str) -> None:
+async def test_with_address_loopback_allows_loopback(joined_from: str, host: str) -> None:
     async with outside() as server:
         dial = Dialer(EgressAllowlist(), tool_resolver).with_address(ip_address(joined_from))
         assert (await dialled(dial, f"http://{host}:{server.port}/")).address == "127.0.0.1"
 
 
 @pytest.mark.parametrize("address", ["10.1.2.3", "192.168.0.7", "fd12::7", "100.64.0.1"])
-def test_an_address_is_opened_for_one_line(address: str) -> None:
+def test_with_address_applies_to_one_dialer(address: str) -> None:
     """Its neighbours stay closed, and so does it for others; secrets travel, so the line is encrypted."""
     dial = Dialer(EgressAllowlist())
     own, url = dial.with_address(ip_address(address)), f"https://{f'[{address}]' if ':' in address else address}:9/"
@@ -110,7 +110,7 @@ def test_an_address_is_opened_for_one_line(address: str) -> None:
 
 @pytest.mark.threat("E1")
 @pytest.mark.parametrize("address", [*METADATA, "0.0.0.0", "224.0.0.1", "2002:7f00:1::"])
-async def test_E1_nobody_joins_from_a_metadata_service(address: str) -> None:
+async def test_E1_with_address_never_allows_a_metadata_service(address: str) -> None:
     """Whatever somebody made the hall believe about where they are."""
     found: IpAddress = ip_address(address)
     dial = Dialer(EgressAllowlist(), answering([address])).with_address(found)
@@ -119,7 +119,7 @@ async def test_E1_nobody_joins_from_a_metadata_service(address: str) -> None:
             await dialled(dial, f"https://{host}:9/")
 
 
-async def test_a_certificate_must_be_for_the_name_and_believed(tmp_path: Path) -> None:
+async def test_dialer_verifies_the_certificate(tmp_path: Path) -> None:
     """The name is what is checked, though an address is what is connected to."""
     server_side, believing = certified(tmp_path, "tools.example")
     async with outside(tls=server_side) as server:
@@ -132,13 +132,13 @@ async def test_a_certificate_must_be_for_the_name_and_believed(tmp_path: Path) -
             await dialled(Dialer(allowed, answering(["127.0.0.1"])), f"https://tools.example:{server.port}/")
 
 
-async def test_the_next_address_is_tried_when_one_takes_no_connection() -> None:
+async def test_dialer_tries_the_next_address() -> None:
     async with outside(host="127.0.0.2") as server:
         dial = Dialer(EgressAllowlist(["127.0.0.0/8"]), answering(["127.0.0.1", "127.0.0.2"]))
         assert (await dialled(dial, f"http://a.localhost:{server.port}/")).address == "127.0.0.2"
 
 
-async def test_a_name_that_leads_nowhere_is_told_as_that() -> None:
+async def test_dialer_unresolvable_name_raises_name_not_found() -> None:
     with pytest.raises(NameNotFound, match="no address"):
         await dialled(Dialer(EgressAllowlist(), answering([])), "https://nowhere.example/")
     with pytest.raises(NameNotFound, match="cannot be resolved"):

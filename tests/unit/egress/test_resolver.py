@@ -49,19 +49,19 @@ async def given_up(lookups: SystemResolver, host: str) -> None:
     await asyncio.wait([asking])
 
 
-async def test_a_name_has_all_its_addresses_once() -> None:
+async def test_resolver_returns_unique_addresses() -> None:
     found = await SystemResolver(1)("localhost", 80)
     assert ip_address("127.0.0.1") in found or ip_address("::1") in found
     assert len(set(found)) == len(found)
 
 
-async def test_a_name_that_leads_nowhere_is_an_error_of_the_system() -> None:
+async def test_resolver_unknown_name_raises_oserror() -> None:
     with pytest.raises(OSError, match=r"."):
         await SystemResolver(1)("nowhere.invalid", 80)
 
 
 @pytest.mark.threat("I6")
-async def test_lookups_that_hang_are_counted_also_when_nobody_waits_any_more(names: Names) -> None:
+async def test_resolver_counts_abandoned_lookups(names: Names) -> None:
     lookups = SystemResolver(FEW)
     for number in range(FEW):
         await given_up(lookups, f"slow{number}.example")
@@ -72,7 +72,7 @@ async def test_lookups_that_hang_are_counted_also_when_nobody_waits_any_more(nam
 
 
 @pytest.mark.threat("I6")
-async def test_a_name_that_hangs_takes_one_place_however_often_it_is_asked_for(names: Names) -> None:
+async def test_resolver_shares_pending_lookups(names: Names) -> None:
     lookups = SystemResolver(2)
     for _ in range(20):
         await given_up(lookups, "slow.example")
@@ -80,7 +80,7 @@ async def test_a_name_that_hangs_takes_one_place_however_often_it_is_asked_for(n
     assert names.asked == ["slow.example", "localhost"]
 
 
-async def test_a_place_is_free_again_when_the_answer_comes(names: Names) -> None:
+async def test_resolver_finished_lookup_frees_its_slot(names: Names) -> None:
     lookups = SystemResolver(1)
     waiting = [asyncio.ensure_future(lookups("slow.example", 443)) for _ in range(2)]
     await asyncio.sleep(0)
@@ -90,7 +90,7 @@ async def test_a_place_is_free_again_when_the_answer_comes(names: Names) -> None
 
 
 @pytest.mark.threat("I6")
-async def test_tools_take_no_place_of_the_halls_own(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_resolver_of_tools_does_not_block_the_hall(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
     """All places of tools are taken: their next request fails at once, and one of the hall's own goes on."""
     for number in range(16):
         await given_up(tool_resolver, f"slow{number}.example")

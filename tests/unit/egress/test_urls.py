@@ -22,7 +22,7 @@ from toolhall.egress.urls import Url, check_header_value, display_url, parse_url
         ("https://example.com/...", Url("https", "example.com", 443, "/...", None)),
     ],
 )
-def test_what_a_url_says(url: str, read: Url) -> None:
+def test_parse_url_parts(url: str, read: Url) -> None:
     assert parse_url(url) == read
 
 
@@ -35,7 +35,7 @@ def test_what_a_url_says(url: str, read: Url) -> None:
         "https://1.1.1.1",
     ],
 )
-def test_a_plain_url_is_written_as_it_was(url: str) -> None:
+def test_parse_url_plain_url_round_trips(url: str) -> None:
     assert str(parse_url(url)) == url
 
 
@@ -83,7 +83,7 @@ def test_a_plain_url_is_written_as_it_was(url: str) -> None:
         ("https://example.com/" + "a" * 9_000, "longer than"),
     ],
 )
-def test_what_is_unclear_is_refused(url: str, why: str) -> None:
+def test_parse_url_ambiguous_url_is_refused(url: str, why: str) -> None:
     with pytest.raises(EgressRefused) as refused:
         parse_url(url)
     assert why in str(refused.value)
@@ -93,7 +93,7 @@ def test_what_is_unclear_is_refused(url: str, why: str) -> None:
 @pytest.mark.parametrize(
     "url", ["http://localhost:9", "http://127.0.0.1:9/a", "http://[::1]:9", "http://a.localhost:9"]
 )
-def test_plain_http_is_for_this_machine_where_it_is_open(url: str) -> None:
+def test_parse_url_http_to_allowed_loopback(url: str) -> None:
     with pytest.raises(EgressRefused, match="egress_allow"):
         parse_url(url)
     with pytest.raises(EgressRefused, match="egress_allow"):
@@ -102,7 +102,7 @@ def test_plain_http_is_for_this_machine_where_it_is_open(url: str) -> None:
     assert parse_url(url, EgressAllowlist([host])).scheme == "http"
 
 
-def test_plain_http_stays_closed_beyond_this_machine() -> None:
+def test_parse_url_http_beyond_loopback_is_refused() -> None:
     allowed = EgressAllowlist(["10.0.0.0/8", "db.internal"])
     assert parse_url("https://10.0.0.1/", allowed).host == "10.0.0.1"
     for url in ("http://10.0.0.1/", "http://db.internal/"):
@@ -110,7 +110,7 @@ def test_plain_http_stays_closed_beyond_this_machine() -> None:
             parse_url(url, allowed)
 
 
-def test_the_refusal_names_the_entry_that_would_open_it() -> None:
+def test_refusal_names_the_allowlist_entry() -> None:
     for url in ("https://10.0.0.1:8443/", "https://[fc00::1]/", "https://169.254.169.254/", "http://localhost:9/"):
         with pytest.raises(EgressRefused) as refused:
             parse_url(url)
@@ -121,7 +121,7 @@ def test_the_refusal_names_the_entry_that_would_open_it() -> None:
 @given(st.text(max_size=60) | st.text("ht ps:/.@[]%?#\\0x7f1a。１ä-", max_size=40).map("https://".__add__))
 @example("https://a.example?b@evil.example")
 @example("https://\uff41.example")
-def test_whatever_is_accepted_means_the_same_to_the_client(url: str) -> None:
+def test_parse_url_agrees_with_httpx(url: str) -> None:
     """Two readers that disagree are how a check is fooled."""
     try:
         read = parse_url(url)
@@ -133,7 +133,7 @@ def test_whatever_is_accepted_means_the_same_to_the_client(url: str) -> None:
 
 
 @given(st.text(max_size=40) | st.text("./%2eEfF\\5c", max_size=12))
-def test_a_part_of_a_path_stays_one_part(value: str) -> None:
+def test_path_segment_stays_one_segment(value: str) -> None:
     try:
         part = path_segment(value)
     except (EgressRefused, UnicodeEncodeError):
@@ -145,18 +145,18 @@ def test_a_part_of_a_path_stays_one_part(value: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["", ".", "..", "../admin", "a/../b", "..\\admin", "%2e%2e", "%252e%252e%252fadmin"])
-def test_a_step_is_no_part_of_a_path(value: str) -> None:
+def test_path_segment_with_dots_is_refused(value: str) -> None:
     with pytest.raises(EgressRefused, match="send the plain name"):
         path_segment(value)
 
 
-def test_parts_of_a_path_are_encoded_whole() -> None:
+def test_path_segment_is_encoded() -> None:
     assert path_segment("a b/c?d#e%ä") == "a%20b%2Fc%3Fd%23e%25%C3%A4"
     assert path_segment("v1.2..3") == "v1.2..3"
 
 
 @pytest.mark.parametrize("value", ["a\r\nX: y", "a\n", "\x00", "\x7f", "ä"])
-def test_a_header_ends_where_it_ends(value: str) -> None:
+def test_header_value_with_line_break_is_refused(value: str) -> None:
     with pytest.raises(EgressRefused, match="encode them"):
         check_header_value(value)
     assert check_header_value("plain \t value~") == "plain \t value~"
@@ -172,11 +172,11 @@ def test_a_header_ends_where_it_ends(value: str) -> None:
         ("https://example.com/" + "a" * 500, "https://example.com/" + "a" * 180 + "..."),
     ],
 )
-def test_messages_show_no_secrets_and_no_forged_lines(url: str, said: str) -> None:
+def test_display_url_has_no_secrets_and_one_line(url: str, said: str) -> None:
     assert display_url(url) == said
 
 
-def test_a_url_does_not_show_its_query() -> None:
+def test_url_repr_has_no_query() -> None:
     url = parse_url("https://example.com/a?token=hunter2")
     assert "hunter2" not in repr(url)
     assert url.display == "https://example.com/a"

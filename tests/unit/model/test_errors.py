@@ -45,12 +45,12 @@ ENDINGS = [kind for kind in ALL if kind not in (ToolhallError, Refused, Failed)]
 by_name = pytest.mark.parametrize("kind", ENDINGS, ids=lambda kind: kind.__name__)
 
 
-def test_there_are_two_branches() -> None:
+def test_tree_has_branches_refused_and_failed() -> None:
     assert {kind for kind in ALL if kind.__base__ is ToolhallError} == {Refused, Failed}
 
 
 @by_name
-def test_every_ending_hangs_on_a_branch(kind: type[ToolhallError]) -> None:
+def test_every_error_derives_from_a_branch(kind: type[ToolhallError]) -> None:
     assert issubclass(kind, Refused) != issubclass(kind, Failed)
 
 
@@ -61,53 +61,53 @@ TABLES: dict[str, Mapping[type, object]] = {
 }
 
 
-def test_mcp_is_among_the_dialects() -> None:
+def test_error_tables_include_mcp() -> None:
     assert "toolhall.dialects.mcp.errors" in TABLES
 
 
 @pytest.mark.parametrize("dialect", TABLES)
-def test_every_ending_has_a_form_in_every_dialect(dialect: str) -> None:
+def test_every_error_is_in_every_dialect_table(dialect: str) -> None:
     missing = {kind.__name__ for kind in ENDINGS if kind not in TABLES[dialect]}
     assert not missing, f"add them to {dialect}.TABLE"
 
 
 @pytest.mark.parametrize("dialect", TABLES)
-def test_a_table_lists_nothing_that_is_no_error_of_ours(dialect: str) -> None:
+def test_error_tables_list_only_errors_of_the_tree(dialect: str) -> None:
     assert set(TABLES[dialect]) <= set(ALL)
 
 
 @by_name
-def test_mcp_can_say_every_ending(kind: type[ToolhallError]) -> None:
+def test_mcp_translates_every_error(kind: type[ToolhallError]) -> None:
     assert isinstance(translate_error(made(kind)), ProtocolError | ErrorResult)
 
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
-def test_every_error_is_drawn_and_documented(kind: type[ToolhallError]) -> None:
+def test_every_error_is_in_the_module_docstring_and_has_one(kind: type[ToolhallError]) -> None:
     assert kind.__name__ in (inspect.getdoc(errors) or ""), "draw it in the tree on top of the file"
     assert (kind.__doc__ or "").endswith("."), "say in one sentence what it means"
 
 
 @by_name
-def test_an_error_says_something_without_being_told(kind: type[ToolhallError]) -> None:
+def test_error_without_message_has_a_default(kind: type[ToolhallError]) -> None:
     error = made(kind)
     assert error.message
     assert str(error) == error.message
     assert error.message != ToolhallError.message, "give it a message of its own"
 
 
-def test_details_are_no_part_of_the_text() -> None:
+def test_error_detail_is_not_in_its_text() -> None:
     error = ToolFailed("it broke", detail="at line 3 of secret.py")
     assert (str(error), error.message, error.detail) == ("it broke", "it broke", "at line 3 of secret.py")
     assert "secret" not in repr(error)
 
 
-def test_bad_arguments_lists_every_problem_with_its_path() -> None:
+def test_bad_arguments_message_lists_problems_with_paths() -> None:
     error = BadArguments([Problem("/a", "is wrong"), Problem("", "is missing")])
     assert error.message == "the arguments do not match the tool's input schema: /a: is wrong; /: is missing"
     assert error.problems == (Problem("/a", "is wrong"), Problem("", "is missing"))
 
 
-def test_limited_says_when_to_come_back() -> None:
+def test_limited_has_retry_after() -> None:
     error = Limited(1.26)
     assert (error.retry_after, error.message) == (1.26, "too many calls: try again in 1.3 seconds")
 
@@ -116,14 +116,14 @@ def test_unsupported_names_the_feature() -> None:
     assert Unsupported("sampling").message == "this tool needs a client that supports sampling"
 
 
-def test_a_kind_that_nobody_listed_is_said_like_its_parent() -> None:
+def test_unlisted_error_is_translated_like_its_parent() -> None:
     class HotelFull(ToolFailed):
         pass
 
     assert translate_error(HotelFull("no room")) == ErrorResult("no room")
 
 
-def test_an_error_off_the_tree_says_nothing_of_itself() -> None:
+def test_foreign_exception_is_translated_without_its_text() -> None:
     class Odd(ToolhallError):
         pass
 

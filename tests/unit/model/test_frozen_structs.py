@@ -27,9 +27,9 @@ def structs() -> Iterator[type[msgspec.Struct]]:
 
 
 @pytest.mark.parametrize("kind", list(structs()), ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
-def test_a_value_cannot_be_changed(kind: type[msgspec.Struct]) -> None:
+def test_struct_is_frozen(kind: type[msgspec.Struct]) -> None:
     assert kind.__struct_config__.frozen
 
 
-def test_there_are_values() -> None:
+def test_structs_are_found() -> None:
     assert len(list(structs())) > 30

@@ -4,7 +4,7 @@ from toolhall.model.messages import NULL_LINK, InputRequiredSignal, LogEvent, Pr
 from toolhall.model.questions import Roots
 
 
-async def test_a_silent_link_drops_events_and_answers_nothing() -> None:
+async def test_null_link_drops_events_and_returns_no_replies() -> None:
     NULL_LINK.emit(ProgressEvent(1))
     NULL_LINK.emit(LogEvent("info", "hello"))
     await NULL_LINK.detach(500)
@@ -12,7 +12,7 @@ async def test_a_silent_link_drops_events_and_answers_nothing() -> None:
     assert await NULL_LINK.ask({"where": Roots()}) == {}
 
 
-def test_asking_is_not_swallowed_by_a_tool_that_catches_every_exception() -> None:
+def test_input_required_signal_is_not_caught_by_except_exception() -> None:
     assert not issubclass(InputRequiredSignal, Exception)
     asking = InputRequiredSignal({"where": Roots(), "when": Roots()})
     assert (str(asking), set(asking.questions)) == ("where, when", {"where", "when"})

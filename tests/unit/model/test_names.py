@@ -15,22 +15,22 @@ from toolhall.model.versions import version_problem
 
 
 @pytest.mark.parametrize("name", ["a", "get_weather", "Get-Weather", "A1", "_", "-", "x" * 64])
-def test_a_name(name: str) -> None:
+def test_name_problem_valid_name_is_none(name: str) -> None:
     assert name_problem(name) is None
 
 
 @pytest.mark.parametrize("name", ["", "x" * 65, "a b", "a.b", "a\n", "\na", "ä", "a/b", "a@b", "a\x00", 3, None])
-def test_not_a_name(name: object) -> None:
+def test_name_problem_invalid_name_names_the_rule(name: object) -> None:
     assert f"{name!r} is not a name" in str(name_problem(name))
 
 
 @pytest.mark.parametrize("name", ["a", "a.b", "A-b_c.1", "x" * 128])
-def test_a_published_name(name: str) -> None:
+def test_published_name_problem_valid_name_is_none(name: str) -> None:
     assert published_name_problem(name) is None
 
 
 @pytest.mark.parametrize("name", ["", "x" * 129, "a b", "a,b", "a\n", "\u017f", "a@1.0.0"])
-def test_not_a_published_name(name: str) -> None:
+def test_published_name_problem_invalid_name_names_the_rule(name: str) -> None:
     assert "cannot be published" in str(published_name_problem(name))
 
 
@@ -38,7 +38,7 @@ def test_not_a_published_name(name: str) -> None:
     "version",
     ["0.0.0", "1.2.3", "10.20.30", "1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-0.3.7", "1.0.0+build.5", "1.0.0-x-y+z"],
 )
-def test_a_version(version: str) -> None:
+def test_version_problem_valid_version_is_none(version: str) -> None:
     assert version_problem(version) is None
 
 
@@ -60,38 +60,38 @@ def test_a_version(version: str) -> None:
         1.0,
     ],
 )
-def test_not_a_version(version: object) -> None:
+def test_version_problem_invalid_version_names_the_rule(version: object) -> None:
     assert "is not a semantic version" in str(version_problem(version))
 
 
 @pytest.mark.parametrize("key", ["source", "example.org/source", "dev.toolhall/id", "a-b.c1/x_y.z-1", "example.org/"])
-def test_a_key_for_meta(key: str) -> None:
+def test_meta_key_problem_valid_key_is_none(key: str) -> None:
     assert meta_key_problem(key) is None
 
 
 @pytest.mark.parametrize(
     "key", ["a b", "1a/x", "a-/x", "example..org/x", "/x", "x-", "-x", "io.modelcontextprotocol/x", "dev.mcp/x"]
 )
-def test_not_a_key_for_meta(key: str) -> None:
+def test_meta_key_problem_invalid_key_names_the_rule(key: str) -> None:
     assert meta_key_problem(key) is not None
 
 
-def test_an_id_reads_as_toolkit_tool_and_version() -> None:
+def test_tool_id_str_has_toolkit_tool_and_version() -> None:
     assert str(ToolId("Weather", "get", "1.2.0")) == "Weather.get@1.2.0"
 
 
-def test_ids_sort_by_toolkit_then_tool_then_version() -> None:
+def test_tool_ids_sort_by_toolkit_tool_and_version() -> None:
     ids = [ToolId("B", "a", "1.0.0"), ToolId("A", "b", "1.0.0"), ToolId("A", "a", "2.0.0"), ToolId("A", "a", "1.0.0")]
     assert sorted(ids) == ids[::-1]
 
 
-def test_a_short_published_name_is_kept() -> None:
+def test_published_name_short_name_is_unchanged() -> None:
     assert published_name("Weather", "get") == "Weather_get"
     assert len(published_name("W" * 32, "g" * 31)) == MAX_NAME_LENGTH
     assert published_name("W" * 32, "g" * 31) == "W" * 32 + "_" + "g" * 31
 
 
-def test_a_long_published_name_is_cut_and_stays_unique() -> None:
+def test_published_name_long_name_is_cut_and_unique() -> None:
     one, other = published_name("W" * 60, "get_a"), published_name("W" * 60, "get_b")
     assert len(one) == len(other) == MAX_NAME_LENGTH
     assert one != other
@@ -117,5 +117,5 @@ def test_a_long_published_name_is_cut_and_stays_unique() -> None:
         ((), False),
     ],
 )
-def test_globs_match_ids_with_and_without_version(globs: tuple[str, ...], meant: bool) -> None:
+def test_matches_any_with_and_without_version(globs: tuple[str, ...], meant: bool) -> None:
     assert matches_any(globs, "Weather.Get@1.2.0") is meant

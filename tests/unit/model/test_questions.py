@@ -17,5 +17,5 @@ from toolhall.model.questions import Sampled
         ([{"type": "text", "text": 3}], ""),
     ],
 )
-def test_the_text_of_what_a_model_said(content: Json, text: str) -> None:
+def test_sampled_text_joins_text_blocks(content: Json, text: str) -> None:
     assert Sampled("assistant", content, "some-model").text == text

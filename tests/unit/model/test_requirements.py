@@ -30,7 +30,7 @@ NEEDS = st.builds(
 )
 
 
-def test_the_seeds_examples_are_read() -> None:
+def test_requirements_from_json_reads_oxp_examples() -> None:
     gmail = {"authorization": [{"id": "google", "oauth2": {"scopes": ["mail.readonly"]}}], "user_id": True}
     assert requirements_from_json(gmail) == Requirements(
         (AccountRequirement("google", ("mail.readonly",)),), (), user_id=True
@@ -39,26 +39,26 @@ def test_the_seeds_examples_are_read() -> None:
 
 
 @pytest.mark.parametrize("nothing", [None, {}, {"user_id": False}, {"secrets": []}, {"x-other": 1}, {"secrets": "X"}])
-def test_a_tool_that_needs_nothing_needs_nothing(nothing: Any) -> None:
+def test_requirements_from_json_empty_is_none(nothing: Any) -> None:
     assert requirements_from_json(nothing) is None
 
 
-def test_what_is_named_twice_is_needed_once_with_the_scopes_of_both() -> None:
+def test_requirements_from_json_duplicates_are_merged() -> None:
     twice = {"authorization": [{"id": "a", "oauth2": {"scopes": ["x"]}}, {"id": "a", "oauth2": {"scopes": ["y", "x"]}}]}
     assert requirements_from_json(twice) == Requirements((AccountRequirement("a", ("x", "y")),))
 
 
-def test_what_cannot_be_read_is_no_requirement_and_no_crash() -> None:
+def test_requirements_from_json_invalid_entries_are_ignored() -> None:
     strange = {"authorization": [{"id": 1}, "google", {"id": "a", "oauth2": {"scopes": [1, "x"]}}], "user_id": "yes"}
     assert requirements_from_json(strange) == Requirements((AccountRequirement("a", ("x",)),))
 
 
 @given(NEEDS)
-def test_needs_come_back_from_oxps_words(needs: Requirements) -> None:
+def test_requirements_round_trip_through_json(needs: Requirements) -> None:
     assert (requirements_from_json(requirements_to_json(needs)) or Requirements()) == needs
 
 
-def test_nothing_that_is_supplied_can_be_printed() -> None:
+def test_resolved_credentials_repr_has_no_secret() -> None:
     equipment = ResolvedCredentials(
         {"KEY": Secret("hunter22")}, {"google": AccountToken("google", Secret("ya29.token"))}, "ada"
     )
@@ -68,7 +68,7 @@ def test_nothing_that_is_supplied_can_be_printed() -> None:
     assert equipment.secret_values == (Secret("hunter22"), Secret("ya29.token"))
 
 
-def test_whose_accounts_a_call_uses() -> None:
+def test_caller_user_by_kind_of_caller() -> None:
     assert LOCAL.user == "local"
     assert ANONYMOUS.user is None
     assert Caller("app", proof="shared").user is None

@@ -29,7 +29,7 @@ SHOWN: dict[str, Callable[[object], object]] = {
 
 
 @pytest.mark.parametrize("show", SHOWN.values(), ids=SHOWN)
-def test_it_is_not_shown(show: Callable[[object], object]) -> None:
+def test_secret_is_not_shown_by_any_formatting(show: Callable[[object], object]) -> None:
     assert VALUE not in str(show(Secret(VALUE)))
 
 
@@ -51,13 +51,13 @@ def test_it_is_not_shown(show: Callable[[object], object]) -> None:
     ],
     ids=lambda write: f"{write.__module__}.{write.__qualname__}",
 )
-def test_it_is_not_written(write: Callable[[object], object]) -> None:
+def test_secret_cannot_be_serialized_or_copied(write: Callable[[object], object]) -> None:
     with pytest.raises((TypeError, NotImplementedError)) as failure:
         write(Secret(VALUE))
     assert VALUE not in str(failure.value)
 
 
-def test_equality() -> None:
+def test_secret_equality() -> None:
     assert Secret(VALUE) == Secret(VALUE)
     assert Secret(VALUE) != Secret(VALUE + "x")
     assert Secret(VALUE) != VALUE
@@ -66,12 +66,12 @@ def test_equality() -> None:
     assert Secret(VALUE).reveal() == VALUE
 
 
-def test_what_is_worked_out_is_worked_out_once() -> None:
+def test_secret_derived_is_computed_once() -> None:
     secret = Secret(VALUE)
     assert secret.derived(lambda value: [value]) is secret.derived(lambda value: [value])
 
 
-def test_a_very_short_one_is_refused() -> None:
+def test_secret_too_short_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 4 characters") as failure:
         Secret("abc")
     assert "abc" not in str(failure.value)

@@ -32,7 +32,7 @@ LETTERS = "4f9aB27cD81eF06a5b3c9d2e7f10a8b6c4d2"
         "x" * 300,
     ],
 )
-def test_names_of_secrets(name: str) -> None:
+def test_is_secret_name_matches(name: str) -> None:
     assert is_secret_name(name)
 
 
@@ -67,11 +67,11 @@ def test_names_of_secrets(name: str) -> None:
         ),
     ],
 )
-def test_names_of_other_things(name: str) -> None:
+def test_is_secret_name_does_not_match_harmless_names(name: str) -> None:
     assert not is_secret_name(name)
 
 
-def test_names_that_may_count() -> None:
+def test_is_count_name() -> None:
     assert is_count_name("max_tokens")
     assert is_count_name("promptTokens")
     assert not is_count_name("token")
@@ -96,7 +96,7 @@ KEYS = [
 
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize("around", ["{}", "use {} now", '{{"a":"{}"}}', "https://example.com/{}", "a={};", "\n{}\n"])
-def test_keys_in_texts(key: str, around: str) -> None:
+def test_redact_patterns_finds_keys_in_any_context(key: str, around: str) -> None:
     shown, found = hidden(around.format(key))
     assert key not in shown
     assert REDACTED in shown
@@ -125,7 +125,7 @@ def test_keys_in_texts(key: str, around: str) -> None:
         ("f(password=hun]t(er2), 3", f"f(password={REDACTED} 3"),
     ],
 )
-def test_secrets_in_texts(text: str, shown: str) -> None:
+def test_redact_patterns_replaces_secrets(text: str, shown: str) -> None:
     assert hidden(text)[0] == shown
 
 
@@ -143,5 +143,5 @@ def test_secrets_in_texts(text: str, shown: str) -> None:
         "7b0a3a4e-3b1c-4f0e-9f64-0d6a4b1f3c11",
     ],
 )
-def test_texts_without_secrets(text: str) -> None:
+def test_redact_patterns_leaves_harmless_text(text: str) -> None:
     assert hidden(text) == (text, [])

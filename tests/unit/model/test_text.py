@@ -37,7 +37,7 @@ PROPER = {
 
 
 @pytest.mark.parametrize("text", PROPER.values(), ids=PROPER)
-def test_proper_text_stays_as_it_is(text: str) -> None:
+def test_clean_text_proper_text_is_unchanged(text: str) -> None:
     text = unicodedata.normalize("NFC", text)
     sweep = TextSanitizer()
     assert sweep.clean(text) == text
@@ -62,7 +62,7 @@ def test_proper_text_stays_as_it_is(text: str) -> None:
     ],
     ids=ascii,
 )
-def test_a_joiner_where_it_does_not_belong_is_removed(text: str) -> None:
+def test_clean_text_joiner_out_of_context_is_removed(text: str) -> None:
     assert clean_text(text) == "".join(letter for letter in text if letter not in ZWNJ + ZWJ + VS16 + ENGLAND[1:])
 
 
@@ -77,12 +77,12 @@ def test_a_joiner_where_it_does_not_belong_is_removed(text: str) -> None:
     ],
     ids=ascii,
 )
-def test_what_comes_together_when_something_goes(text: str, clean: str) -> None:
+def test_clean_text_is_clean_after_removals(text: str, clean: str) -> None:
     assert clean_text(text) == clean
     assert clean_text(clean) == clean
 
 
-def test_every_character_of_the_forbidden_categories_is_removed() -> None:
+def test_clean_text_removes_every_invisible_category() -> None:
     forbidden = [
         letter
         for letter in map(chr, range(0x3000))
@@ -95,7 +95,7 @@ def test_every_character_of_the_forbidden_categories_is_removed() -> None:
 @pytest.mark.parametrize(
     "mark", ["\u0300", "\u0489", "\u064b", "\u0e49", "\u20dd", "\u1dc0", "\U0001e8d0", "\U00011001"]
 )
-def test_a_letter_carries_few_marks(mark: str) -> None:
+def test_clean_text_caps_combining_marks(mark: str) -> None:
     sweep = TextSanitizer()
     clean = sweep.clean(f"x{mark * 50}y")
     assert clean.count(mark) == MAX_COMBINING_MARKS
@@ -104,32 +104,32 @@ def test_a_letter_carries_few_marks(mark: str) -> None:
     assert sweep.clean(f"x{mark * MAX_COMBINING_MARKS}y") == clean
 
 
-def test_marks_of_several_kinds_count_together() -> None:
+def test_clean_text_caps_mixed_marks_together() -> None:
     clean = clean_text("x" + "\u0489\U0001e8d0\u20dd" * 20)
     assert len(clean) == 1 + MAX_COMBINING_MARKS
 
 
-def test_texts_are_composed() -> None:
+def test_clean_text_is_nfc() -> None:
     sweep = TextSanitizer()
     assert sweep.clean("e\u0301 \u212b") == "é Å"
     assert sweep.removed == 0
 
 
-def test_removed_characters_are_counted_over_all_texts() -> None:
+def test_sanitizer_counts_removed_characters() -> None:
     sweep = TextSanitizer()
     assert sweep.clean_value({"a\u200b": ["\x1b[31mb", 1, None]}) == {"a": ["b", 1, None]}
     assert sweep.removed == 6
 
 
 @pytest.mark.parametrize("text", ["text", "C:\\build\\files", "é", "\x85", "\u2028", "\\u0000"])
-def test_json_is_clean_when_its_texts_are(text: str) -> None:
+def test_is_clean_json_matches_clean_text(text: str) -> None:
     encoded = encode({"a": text})
     assert clean_json(encoded) == encode({"a": clean_text(text)})
     if is_clean_json(encoded):
         assert clean_text(text) == text
 
 
-def test_a_clean_text_is_the_same_object() -> None:
+def test_clean_text_clean_text_is_the_same_object() -> None:
     for text in ("plain text", "汉字", "two\nlines\t\r\n", PROPER["family"]):
         assert clean_text(text) == text
     assert clean_text(text := "汉字 and \n text") is text

@@ -37,30 +37,30 @@ releases = st.builds("{}.{}.{}".format, numbers, numbers, numbers)
         ("*", None),
     ],
 )
-def test_what_is_asked_for_is_found(text: str | None, found: str | None) -> None:
+def test_newest_version_in_range(text: str | None, found: str | None) -> None:
     assert newest_version(KNOWN, text) == found
 
 
-def test_a_pre_release_is_newest_only_if_it_is_alone() -> None:
+def test_newest_version_prerelease_only_if_alone() -> None:
     assert newest_version(["2.0.0-rc.1", "1.0.0"]) == "1.0.0"
     assert newest_version(["2.0.0-rc.1", "2.0.0-rc.2", "2.0.0-beta"]) == "2.0.0-rc.2"
     assert newest_version([]) is None
 
 
-def test_dates_and_counts_have_an_order_too() -> None:
+def test_precedence_of_non_semantic_versions() -> None:
     assert newest_version(["20250401", "20241231"]) == "20250401"
     assert newest_version(["9", "10"]) == "10"
     assert newest_version(["20250401"], "20250401") == "20250401"
 
 
 @given(releases, releases)
-def test_numbers_are_compared_as_numbers(one: str, other: str) -> None:
+def test_precedence_compares_numbers(one: str, other: str) -> None:
     as_numbers = [tuple(map(int, each.split("."))) for each in (one, other)]
     assert (precedence(one) < precedence(other)) == (as_numbers[0] < as_numbers[1])
 
 
 @given(numbers, numbers, numbers, releases)
-def test_a_caret_keeps_the_leftmost_number_that_is_not_zero(major: int, minor: int, patch: int, version: str) -> None:
+def test_caret_range_keeps_leftmost_nonzero_number(major: int, minor: int, patch: int, version: str) -> None:
     accepted = parse_version_range(f"^{major}.{minor}.{patch}").accepts(version)
     found = tuple(map(int, version.split(".")))
     kept = 1 if major else 2 if minor else 3

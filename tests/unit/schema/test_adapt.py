@@ -61,7 +61,9 @@ def lost(schema: JsonObject, target: SchemaTarget = PLAIN_SCHEMA) -> list[str]:
 @each_target
 @many
 @given(st.data(), roots())
-def test_accepts_what_was_accepted(target: SchemaTarget, data: st.DataObject, schema: JsonObject) -> None:
+def test_adapted_schema_accepts_what_the_source_accepts(
+    target: SchemaTarget, data: st.DataObject, schema: JsonObject
+) -> None:
     reshaped = adapt_schema(schema, target)
     jsonschema_rs.meta.validate(reshaped.schema)
     check_losses(tool(schema), list(schema_losses(reshaped)))
@@ -76,7 +78,7 @@ def test_accepts_what_was_accepted(target: SchemaTarget, data: st.DataObject, sc
 
 @many
 @given(st.data(), closed_choices())
-def test_alternatives_at_the_root_accept_what_was_accepted(data: st.DataObject, schema: JsonObject) -> None:
+def test_root_alternatives_merged_accept_what_the_source_accepts(data: st.DataObject, schema: JsonObject) -> None:
     before, after = accepts(schema), accepts(shaped(schema, LOOSE_TARGET))
     for _ in range(3):
         value = fitting(data.draw, schema, schema)
@@ -85,7 +87,7 @@ def test_alternatives_at_the_root_accept_what_was_accepted(data: st.DataObject, 
 
 @many
 @given(st.data(), old_roots())
-def test_old_drafts_accept_the_same_in_the_new_one(data: st.DataObject, schema: JsonObject) -> None:
+def test_upgraded_drafts_accept_the_same(data: st.DataObject, schema: JsonObject) -> None:
     reshaped = adapt_schema(schema, OPENAPI)
     jsonschema_rs.meta.validate(reshaped.schema)
     before = jsonschema_rs.Draft7Validator(schema, validate_formats=False)
@@ -109,7 +111,7 @@ JUDGES: dict[str, tuple[SchemaTarget, Callable[[JsonObject], object]]] = {
 @some
 @example(schema={"not": [], "if": {}, "then": [], "allOf": [{"$schema": "#"}]})
 @given(garbage())
-def test_whatever_comes_in_what_goes_out_is_accepted(name: str, schema: JsonObject) -> None:
+def test_any_input_gives_a_valid_schema(name: str, schema: JsonObject) -> None:
     target, judge = JUDGES[name]
     reshaped = adapt_schema(schema, target)
     judge(reshaped.schema)
@@ -118,7 +120,7 @@ def test_whatever_comes_in_what_goes_out_is_accepted(name: str, schema: JsonObje
 
 @some
 @given(garbage())
-def test_whatever_comes_in_is_strict_or_refused(schema: JsonObject) -> None:
+def test_any_input_is_strict_or_refused(schema: JsonObject) -> None:
     with suppress(NotStrict):
         check_strict(strict_parameters(schema).schema)
 
@@ -131,7 +133,7 @@ def test_references_are_inlined() -> None:
     assert without_references(schema) == {"properties": {"a": {"type": "null"}}}
 
 
-def test_what_stands_beside_a_reference_counts_too() -> None:
+def test_reference_siblings_are_merged() -> None:
     described = {"$ref": "#/$defs/A", "description": "mine"}
     narrowed = {"$ref": "#/$defs/A", "minLength": 5, "type": "string"}
     schema = {"properties": {"a": described, "b": narrowed}, "$defs": {"A": {"type": "string", "minLength": 3}}}
@@ -150,7 +152,7 @@ def test_what_stands_beside_a_reference_counts_too() -> None:
         ("https://example.com/schema#named", {"const": 2}),
     ],
 )
-def test_references_of_every_form_are_followed(reference: str, found: JsonObject) -> None:
+def test_references_of_every_form_are_resolved(reference: str, found: JsonObject) -> None:
     schema = {
         "$id": "https://example.com/schema",
         "properties": {"a": {"$ref": reference}, "list": {"prefixItems": [{}, {"const": 3}]}},
@@ -162,18 +164,18 @@ def test_references_of_every_form_are_followed(reference: str, found: JsonObject
 @pytest.mark.parametrize(
     "reference", ["#/$defs/none", "#none", "https://example.com/other", "other.json#/a", "#/$defs"]
 )
-def test_references_to_nowhere_allow_anything(reference: str) -> None:
+def test_reference_without_target_allows_anything(reference: str) -> None:
     schema = {"properties": {"a": {"$ref": reference, "title": "A"}}, "required": ["a"]}
     assert shaped(schema)["properties"] == {"a": {"title": "A"}}
     assert lost(schema) == ["/properties/a/$ref"]
 
 
-def test_dynamic_references_are_plain_ones_within_a_document() -> None:
+def test_dynamic_references_are_resolved_as_plain_ones() -> None:
     schema = {"properties": {"a": {"$dynamicRef": "#x"}}, "$defs": {"X": {"$dynamicAnchor": "x", "type": "null"}}}
     assert without_references(schema) == {"properties": {"a": {"type": "null"}}}
 
 
-def test_recursion_is_cut_where_it_begins() -> None:
+def test_recursion_is_cut_for_targets_without_references() -> None:
     schema = {"properties": {"node": {"$ref": "#/$defs/Node"}}, "$defs": {"Node": NODE}}
     assert shaped(schema) == {
         "properties": {"node": {"type": "object", "properties": {"next": {"type": "object"}}}},
@@ -181,7 +183,7 @@ def test_recursion_is_cut_where_it_begins() -> None:
     assert lost(schema) == ["/$defs/Node/properties/next/$ref"]
 
 
-def test_recursion_is_kept_where_references_are_followed() -> None:
+def test_recursion_is_kept_for_targets_with_references() -> None:
     schema = {"properties": {"node": {"$ref": "#/$defs/Node"}, "self": {"$ref": "#"}}, "$defs": {"Node": NODE}}
     result = adapt_schema(schema, OPENAPI, "#/components/schemas/x")
     assert result.losses == []
@@ -192,14 +194,14 @@ def test_recursion_is_kept_where_references_are_followed() -> None:
     }
 
 
-def test_definitions_with_the_same_last_name_stay_apart() -> None:
+def test_definitions_of_the_same_name_stay_apart() -> None:
     loops = {key: {"$defs": {"N": {"items": {"$ref": f"#/$defs/{key}/$defs/N"}, "title": key}}} for key in "ab"}
     schema = {"properties": {key: {"$ref": f"#/$defs/{key}/$defs/N"} for key in "ab"}, "$defs": loops}
     assert {name: part["title"] for name, part in shaped(schema, OPENAPI)["$defs"].items()} == {"N": "a", "N_2": "b"}
 
 
 @each_target
-def test_a_schema_that_would_explode_stays_small(target: SchemaTarget) -> None:
+def test_exponential_schema_stays_small(target: SchemaTarget) -> None:
     levels: dict[str, Any] = {
         f"L{n}": {"properties": {k: {"$ref": f"#/$defs/L{n + 1}"} for k in "abcd"}} for n in range(30)
     }
@@ -214,13 +216,13 @@ def test_a_schema_that_would_explode_stays_small(target: SchemaTarget) -> None:
 
 
 @each_target
-def test_a_long_chain_of_references_ends(target: SchemaTarget) -> None:
+def test_long_reference_chain_ends(target: SchemaTarget) -> None:
     chain: dict[str, Any] = {f"L{n}": {"properties": {"a": {"$ref": f"#/$defs/L{n + 1}"}}} for n in range(2_000)}
     schema = {"type": "object", "properties": {"a": {"$ref": "#/$defs/L0"}}, "$defs": {**chain, "L2000": {}}}
     adapt_schema(schema, target)
 
 
-def test_members_may_be_called_like_keywords() -> None:
+def test_members_named_like_keywords_are_kept() -> None:
     members: JsonObject = {"$ref": {"type": "string"}, "definitions": {"type": "object"}}
     schema = {"type": "object", "properties": members}
     assert not has_references(schema)
@@ -257,13 +259,13 @@ def test_members_may_be_called_like_keywords() -> None:
         (False, {"not": {}}, None),
     ],
 )
-def test_impossible_values_are_mended_or_dropped(part: Json, mended: JsonObject, path: str | None) -> None:
+def test_invalid_keyword_values_are_repaired_or_dropped(part: Json, mended: JsonObject, path: str | None) -> None:
     result = adapt_schema({"properties": {"a": part}}, PLAIN_SCHEMA)
     assert result.schema["properties"]["a"] == mended
     assert [each.path for each in result.losses] == ([] if path is None else [f"/properties/a{path}"])
 
 
-def test_a_deep_schema_is_cut() -> None:
+def test_deep_schema_is_cut() -> None:
     schema: JsonObject = {"type": "string"}
     for _ in range(100):
         schema = {"type": "object", "properties": {"a": schema}}
@@ -301,11 +303,11 @@ def test_losses_are_reported_once() -> None:
          {"additionalProperties": {"type": "string"}, "properties": {"b": {"type": "string", "minLength": 1}}}),
     ],
 )  # fmt: skip
-def test_both(one: JsonObject, other: JsonObject, merged: JsonObject | None) -> None:
+def test_intersect_of_two_schemas(one: JsonObject, other: JsonObject, merged: JsonObject | None) -> None:
     assert intersect(one, other) == merged
 
 
-def test_either() -> None:
+def test_unite_of_schemas() -> None:
     assert unite([{"const": "a", "type": "string"}, {"enum": ["b", "a"], "type": "string"}]) == {
         "type": "string",
         "enum": ["a", "b"],
@@ -314,7 +316,7 @@ def test_either() -> None:
     assert unite([{"type": "string"}, {"const": 1}]) == {"anyOf": [{"type": "string"}, {"const": 1}]}
 
 
-def test_disjoint() -> None:
+def test_are_disjoint_of_two_schemas() -> None:
     cat, dog = (
         {"type": "object", "properties": {"kind": {"const": kind}}, "required": ["kind"]} for kind in ("cat", "dog")
     )

@@ -39,12 +39,12 @@ LOOPS: dict[str, JsonObject] = {
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_a_loop_that_looks_at_nothing_new_is_refused(name: str) -> None:
+def test_loop_on_the_same_value_is_refused(name: str) -> None:
     with pytest.raises(BadSchema, match="these references lead back here without looking at a part of the value"):
         measure_cost(LOOPS[name])
 
 
-def test_a_chain_has_a_largest_length() -> None:
+def test_chain_length_is_limited() -> None:
     definitions: JsonObject = {f"d{number}": {"$ref": f"#/$defs/d{number + 1}"} for number in range(300)}
     with pytest.raises(BadSchema, match="or form too long a chain"):
         measure_cost({"$ref": "#/$defs/d0", "$defs": definitions | {"d300": {}}})
@@ -64,7 +64,7 @@ def test_a_chain_has_a_largest_length() -> None:
     ],
     ids=str,
 )
-def test_every_check_is_counted_once(schema: JsonObject, visits: int) -> None:
+def test_visits_count_every_check_once(schema: JsonObject, visits: int) -> None:
     assert measure_cost(schema).visits == visits
 
 
@@ -102,12 +102,12 @@ GROWTH: dict[str, tuple[JsonObject, int]] = {
 
 
 @pytest.mark.parametrize("name", GROWTH)
-def test_growth_is_how_often_a_part_is_judged_again(name: str) -> None:
+def test_growth_counts_repeated_checks_of_a_part(name: str) -> None:
     schema, growth = GROWTH[name]
     assert measure_cost(schema).growth == growth
 
 
-def test_a_recursive_schema_still_validates() -> None:
+def test_recursive_schema_validates() -> None:
     validator = Validator(node(type="object", properties={"next": NODE}, additionalProperties=False))
     assert validator.accepts({"next": {"next": {}}})
     assert not validator.accepts({"next": {"next": {"other": {}}}})

@@ -39,7 +39,7 @@ def about(member: Any, **beside: Any) -> dict[str, Any]:
         (about(True), {"o": {}}, {"o": {}}),
     ],
 )
-def test_defaults_that_can_be_known(schema: dict[str, Any], arguments: Any, seen: Any) -> None:
+def test_with_defaults_fills_certain_defaults(schema: dict[str, Any], arguments: Any, seen: Any) -> None:
     assert with_defaults(schema, arguments) == seen
 
 
@@ -57,32 +57,32 @@ def test_defaults_that_can_be_known(schema: dict[str, Any], arguments: Any, seen
         {"properties": {"mode": {"anyOf": [{"default": "delete"}, {"default": "keep"}]}}},
     ],
 )
-def test_a_default_that_may_not_apply_is_not_known(member: Any) -> None:
+def test_with_defaults_uncertain_default_is_unknown(member: Any) -> None:
     assert with_defaults(about(member), {"o": {}}) == {"o": {"mode": UNKNOWN}}
     assert with_defaults(about(member), {"o": {"mode": "x"}}) == {"o": {"mode": "x"}}
 
 
-def test_a_pattern_is_not_tried() -> None:
+def test_with_defaults_does_not_match_patterns() -> None:
     schema = about({"patternProperties": {"(a+)+$": MODE}})
     assert with_defaults(schema, {"o": {"a": {}}}) == {"o": {"a": {"mode": UNKNOWN}}}
 
 
 @pytest.mark.parametrize("names", ["a", "ab", "abcdefgh"])
-def test_defaults_without_an_end_are_cut_off(names: str) -> None:
+def test_with_defaults_endless_defaults_are_cut_off(names: str) -> None:
     endless = {"properties": {name: {"$ref": "#", "default": {}} for name in names}}
     seen = with_defaults(endless, {})
     assert "UNKNOWN" in repr(seen)
     assert repr(seen).count("{") <= 10 * MAX_STEPS
 
 
-def test_what_is_nested_too_deep_is_not_known() -> None:
+def test_with_defaults_too_deep_is_unknown() -> None:
     schema = {"properties": {"a": {"$ref": "#"}, "mode": {"default": "delete"}}}
     seen = with_defaults(schema, nested(200))
     assert (seen["mode"], seen["a"]["mode"]) == ("delete", "delete")
     assert "UNKNOWN" in repr(seen)
 
 
-def test_without_any_default_nothing_is_looked_at() -> None:
+def test_with_defaults_schema_without_defaults_returns_arguments() -> None:
     arguments = nested(500)
     assert with_defaults({"properties": {"a": {"$ref": "#"}}}, arguments) is arguments
 
@@ -103,6 +103,6 @@ odd: Any = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["properties", "allOf", "$ref", "$defs", "anyOf"]), odd), odd)
-def test_whatever_the_schema_is_nothing_that_was_sent_is_changed(schema: Any, sent: Any) -> None:
+def test_with_defaults_never_changes_sent_values(schema: Any, sent: Any) -> None:
     assert with_defaults(schema, {"a": 1, "b": "x"}).items() >= {("a", 1), ("b", "x")}
     assert "a" in with_defaults(schema, {"a": sent})

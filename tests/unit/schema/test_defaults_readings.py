@@ -20,19 +20,19 @@ def both(function: Any, arguments: JsonObject) -> list[JsonObject]:
     return list(argument_readings(signature.input, arguments, signature.bind))
 
 
-def test_what_becomes_nothing_else_is_read_once() -> None:
+def test_readings_unchanged_arguments_are_read_once() -> None:
     def add(one: int, words: list[str], more: bool = True) -> None: ...
 
     sent = {"one": 1, "words": ["a"]}
     assert both(add, sent) == [{**sent, "more": True}]
 
 
-def test_what_is_not_our_own_is_read_as_its_schema_says() -> None:
+def test_readings_without_binder_follow_the_schema() -> None:
     schema = {"properties": {"mode": {"default": "delete"}}}
     assert list(argument_readings(schema, {}, None)) == [{"mode": "delete"}]
 
 
-def test_values_are_read_in_the_spelling_that_the_function_gets() -> None:
+def test_readings_use_decoded_values() -> None:
     def book(at: datetime.datetime, pair: tuple[int, int], names: set[str], lasts: datetime.timedelta) -> None: ...
 
     sent = {"at": "2026-01-01t00:00:00+00:00", "pair": [1, 2], "names": ["b", "a"], "lasts": "PT60S"}
@@ -40,19 +40,19 @@ def test_values_are_read_in_the_spelling_that_the_function_gets() -> None:
     assert both(book, sent) == [sent, got]
 
 
-def test_a_path_is_read_as_the_function_gets_it() -> None:
+def test_readings_path_is_a_string() -> None:
     def remove(file: Path) -> None: ...
 
     assert both(remove, {"file": "a/./b//c"}) == [{"file": "a/./b//c"}, {"file": "a/b/c"}]
 
 
-def test_defaults_stand_in_both() -> None:
+def test_readings_have_defaults_in_both() -> None:
     def take(number: float, mode: str = "keep") -> None: ...
 
     assert both(take, {"number": 2}) == [{"number": 2, "mode": "keep"}, {"number": 2.0, "mode": "keep"}]
 
 
-def test_what_the_function_would_refuse_is_refused() -> None:
+def test_readings_refused_by_the_function_raise() -> None:
     def take(at: datetime.timedelta) -> None: ...
 
     with pytest.raises(BadArguments):
@@ -68,7 +68,7 @@ class Model(pydantic.BaseModel):
     mode: str = pydantic.Field(default="keep", alias="Mode", serialization_alias="how")
 
 
-def test_only_what_cannot_be_written_is_unknown() -> None:
+def test_readings_unencodable_value_is_unknown() -> None:
     def take(model: Model) -> None: ...
 
     sent, got = both(take, {"model": {"place": "127.0.0.1", "mode": "delete", "other": 1}})
@@ -86,7 +86,7 @@ class Choosy(pydantic.BaseModel):
     mode: str = pydantic.Field(default="keep", validation_alias=pydantic.AliasChoices("a", "b"))
 
 
-def test_models_of_other_shapes() -> None:
+def test_readings_of_special_pydantic_models() -> None:
     def take(numbers: Listed, choosy: Choosy) -> None: ...
 
     _, got = both(take, {"numbers": [1], "choosy": {}})
@@ -104,7 +104,7 @@ class Broken:
     mode: str = field(default_factory=_broken)
 
 
-def test_what_cannot_be_made_is_unknown() -> None:
+def test_readings_failing_binder_gives_unknown() -> None:
     def take(broken: Broken, mode: str, more: int = 1) -> None: ...
 
     _, got = both(take, {"broken": {}, "mode": "x"})

@@ -16,44 +16,44 @@ def marked(header: Json, **keywords: Json) -> JsonObject:
     return {"type": "string", "x-mcp-header": header, **keywords}
 
 
-def test_no_parameter_is_marked() -> None:
+def test_header_parameters_without_keyword_is_empty() -> None:
     assert header_parameters(schema_of(a={"type": "string"})) == ()
 
 
 @pytest.mark.parametrize("kind", ["string", "integer", "boolean"])
-def test_plain_properties_can_be_sent(kind: str) -> None:
+def test_header_parameters_of_plain_properties(kind: str) -> None:
     assert header_parameters(schema_of(region=marked("Region", type=kind))) == (HeaderParameter("region", ("region",)),)
 
 
-def test_properties_of_properties_can_be_sent() -> None:
+def test_header_parameters_of_nested_properties() -> None:
     inner = schema_of(region=marked("Region"))
     schema = schema_of(**{"a/b": inner, "plain": {"type": "number"}})
     assert header_parameters(schema) == (HeaderParameter("region", ("a/b", "region")),)
 
 
-def test_several_can_be_sent() -> None:
+def test_header_parameters_several() -> None:
     found = header_parameters(schema_of(a=marked("A"), b=marked("B")))
     assert set(found) == {HeaderParameter("a", ("a",)), HeaderParameter("b", ("b",))}
 
 
 @pytest.mark.parametrize("header", ["", "a b", "a:b", "ä", "a\n", "x" * 65, 3, None, ["a"], True, "a(b)"])
-def test_the_name_must_be_a_token(header: Json) -> None:
+def test_header_name_must_be_a_token(header: Json) -> None:
     with pytest.raises(BadSchema, match="/properties/a/x-mcp-header: must be a header name"):
         header_parameters(schema_of(a=marked(header)))
 
 
 @pytest.mark.parametrize("kind", ["number", "object", "array", "null", ["string", "null"], None])
-def test_the_type_must_be_one_that_a_header_can_say_exactly(kind: Json) -> None:
+def test_header_parameter_type_must_be_primitive(kind: Json) -> None:
     with pytest.raises(BadSchema, match="the property's type must be string, integer or boolean"):
         header_parameters(schema_of(a=marked("A", type=kind)))
 
 
-def test_a_type_must_be_said() -> None:
+def test_header_parameter_without_type_is_refused() -> None:
     with pytest.raises(BadSchema, match="the property's type must be string, integer or boolean"):
         header_parameters(schema_of(a={"enum": ["x"], "x-mcp-header": "A"}))
 
 
-def test_a_name_is_used_once_whatever_its_case() -> None:
+def test_header_name_duplicate_in_other_case_is_refused() -> None:
     with pytest.raises(BadSchema, match="is used twice"):
         header_parameters(schema_of(a=marked("Region"), b=marked("rEGION")))
 
@@ -74,7 +74,7 @@ ELSEWHERE: dict[str, JsonObject] = {
 
 
 @pytest.mark.parametrize("place", ELSEWHERE)
-def test_only_properties_lead_to_a_parameter(place: str) -> None:
+def test_header_parameter_outside_properties_is_refused(place: str) -> None:
     with pytest.raises(BadSchema, match="only a property reached through `properties` alone can be sent as a header"):
         header_parameters(ELSEWHERE[place])
 
@@ -82,7 +82,7 @@ def test_only_properties_lead_to_a_parameter(place: str) -> None:
 @pytest.mark.parametrize(
     "name", ["password", "api_key", "apiKey", "access_token", "client_secret", "Authorization", "credential"]
 )
-def test_what_looks_like_a_secret_is_not_sent(name: str) -> None:
+def test_header_parameter_with_secret_name_is_refused(name: str) -> None:
     with pytest.raises(BadSchema, match="looks like a secret"):
         header_parameters(schema_of(**{name: marked("A")}))
     with pytest.raises(BadSchema, match="looks like a secret"):
@@ -90,11 +90,11 @@ def test_what_looks_like_a_secret_is_not_sent(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["passenger", "compass", "region", "passport_country"])
-def test_a_harmless_name_is_no_secret(name: str) -> None:
+def test_header_parameter_with_harmless_name_is_accepted(name: str) -> None:
     assert header_parameters(schema_of(**{name: marked("A")}))
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_header_problems_are_listed() -> None:
     with pytest.raises(BadSchema) as caught:
         header_parameters(schema_of(a=marked("bad name"), b=marked("B", type="number")))
     assert len(caught.value.problems) == 2

@@ -4,11 +4,11 @@ from toolhall.model.json import escape_pointer
 from toolhall.schema.keywords import Subschema, subschemas
 
 
-def test_a_pointer_part_is_escaped() -> None:
+def test_escape_pointer() -> None:
     assert escape_pointer("a/b~c") == "a~1b~0c"
 
 
-def test_some_keywords_judge_the_same_value() -> None:
+def test_subschemas_of_the_same_value_have_no_slot() -> None:
     schema = {"not": {}, "if": True, "allOf": [{}], "dependentSchemas": {"a": {}}}
     assert {(child.pointer, child.slot, child.applies) for child in subschemas(schema, "#")} == {
         ("#/not", None, True),
@@ -18,7 +18,7 @@ def test_some_keywords_judge_the_same_value() -> None:
     }
 
 
-def test_others_judge_a_part_of_it() -> None:
+def test_subschemas_of_a_part_have_a_slot() -> None:
     schema = {
         "properties": {"a/b": {}},
         "patternProperties": {"^x": True},
@@ -36,13 +36,13 @@ def test_others_judge_a_part_of_it() -> None:
     }
 
 
-def test_a_definition_judges_nothing_by_itself() -> None:
+def test_subschemas_of_definitions_do_not_apply() -> None:
     assert list(subschemas({"$defs": {"a": {"type": "string"}}}, "")) == [
         Subschema({"type": "string"}, "/$defs/a", None, applies=False)
     ]
 
 
-def test_what_only_looks_like_a_schema_is_left_alone() -> None:
+def test_subschemas_ignores_data() -> None:
     schema = {
         "enum": [{}],
         "const": {},

@@ -36,10 +36,10 @@ def members(*names: str) -> SecretFields:
         ({"additionalProperties": HIDDEN}, SecretFields(whole=True)),
     ],
 )
-def test_what_is_secret(schema: Any, secrecy: SecretFields) -> None:
+def test_secret_fields_of_marked_schemas(schema: Any, secrecy: SecretFields) -> None:
     assert secret_fields_of(schema) == secrecy
 
 
-def test_a_schema_that_holds_itself() -> None:
+def test_secret_fields_of_recursive_schema() -> None:
     node = {"properties": {"next": {"$ref": "#/$defs/node"}, "key": PASSWORD}}
     assert secret_fields_of({"$ref": "#/$defs/node", "$defs": {"node": node}}) == members("key")

@@ -26,19 +26,19 @@ def signature(**hints: Any) -> Any:
     return read_signature(namespace["made"], 0)
 
 
-def test_hidden_parameters_are_left_out() -> None:
+def test_read_signature_skips_hidden_parameters() -> None:
     def method(self: object, ctx: object, city: str) -> None: ...
 
     assert list(read_signature(method, 2).input["properties"]) == ["city"]
 
 
-def test_no_parameters_bind_to_nothing() -> None:
+def test_bind_without_parameters() -> None:
     found = signature()
     assert found.input == {"type": "object", "properties": {}, "additionalProperties": False}
     assert found.bind({}) == {}
 
 
-def test_arguments_become_the_declared_types() -> None:
+def test_bind_decodes_to_declared_types() -> None:
     class Colour(enum.Enum):
         RED = "red"
 
@@ -50,7 +50,7 @@ def test_arguments_become_the_declared_types() -> None:
     }
 
 
-def test_a_default_is_left_to_the_function() -> None:
+def test_bind_leaves_defaults_to_the_function() -> None:
     def pick(city: str = "Oslo", days: int = 3) -> None: ...
 
     found = read_signature(pick, 0)
@@ -59,7 +59,7 @@ def test_a_default_is_left_to_the_function() -> None:
     assert "required" not in found.input
 
 
-def test_whole_floats_become_integers_wherever_they_stand() -> None:
+def test_bind_integral_float_becomes_int() -> None:
     found = signature(n=int, deep=dict[str, list[int]], x=float)
     bound = found.bind({"n": 2.0, "deep": {"a": [1.0, 2]}, "x": 0.5})
     assert bound == {"n": 2, "deep": {"a": [1, 2]}, "x": 0.5}
@@ -67,7 +67,7 @@ def test_whole_floats_become_integers_wherever_they_stand() -> None:
     assert type(bound["deep"]["a"][0]) is int
 
 
-def test_a_float_that_is_no_integer_is_refused() -> None:
+def test_bind_fractional_float_for_int_is_refused() -> None:
     with pytest.raises(BadArguments):
         signature(n=int).bind({"n": 2.5})
 
@@ -95,7 +95,7 @@ def test_a_float_that_is_no_integer_is_refused() -> None:
     ],
     ids=str,
 )
-def test_a_value_of_the_wrong_form_is_told_by_its_place(hint: Any, value: Any, problem: Problem) -> None:
+def test_bind_wrong_form_is_reported_with_its_path(hint: Any, value: Any, problem: Problem) -> None:
     with pytest.raises(BadArguments) as caught:
         signature(x=hint).bind({"x": value})
     assert caught.value.problems == (problem,)
@@ -137,7 +137,7 @@ def refusal(hint: Any, value: Any) -> list[str]:
     return list(map(str, caught.value.problems))
 
 
-def test_what_a_validator_says_is_told_with_its_place() -> None:
+def test_bind_validator_message_is_reported_with_its_path() -> None:
     assert refusal(list[Stock], [{"code": "hunter2", "day": "hunter2", "count": 3}, {"code": "SKU-1"}]) == [
         "/x/0/code: a code begins with SKU-, as on the label",
         "/x/0/day: Input should be a valid date or datetime",
@@ -145,12 +145,12 @@ def test_what_a_validator_says_is_told_with_its_place() -> None:
     ]
 
 
-def test_what_a_dataclass_says_is_told_with_its_place() -> None:
+def test_bind_post_init_message_is_reported_with_its_path() -> None:
     late = {"start": "2026-07-28", "end": "2026-07-27"}
     assert refusal(dict[str, Span], {"a": late}) == ["/x/a: the end comes before the start"]
 
 
-def test_every_wrong_form_is_told_wherever_it_stands() -> None:
+def test_bind_reports_every_wrong_form() -> None:
     class Trip(TypedDict):
         days: list[datetime.date]
         legs: NotRequired[dict[str, tuple[uuid.UUID, datetime.time] | None]]
@@ -167,7 +167,7 @@ def test_every_wrong_form_is_told_wherever_it_stands() -> None:
     assert [problem.path for problem in caught.value.problems] == ["/a", "/b", "/c/code"]
 
 
-def test_problems_of_form_are_few() -> None:
+def test_bind_problems_are_limited() -> None:
     assert len(refusal(list[datetime.date], ["x"] * 1_000)) == MAX_PROBLEMS
     assert refusal(list[datetime.date], ["x"] * 100_000) == [
         "/x/0: Invalid RFC3339 encoded date; write it like 2026-12-01"
@@ -198,12 +198,12 @@ class Quoting(pydantic.BaseModel):
         raise ValueError(f"{number} is odd")
 
 
-def test_a_value_that_an_author_puts_into_a_text_is_left_out() -> None:
+def test_bind_author_message_masks_the_value() -> None:
     assert refusal(Quoting, {"word": "hunter2"}) == ["/x/word: Invalid the value"]
     assert refusal(Quoting, {"number": 411151}) == ["/x/number: the value is odd"]
 
 
-def test_a_text_without_a_value_stays_as_it_is() -> None:
+def test_bind_author_message_without_value_is_unchanged() -> None:
     """Even where the value is one of its words."""
     assert refusal(Stock, {"code": "label"}) == ["/x/code: a code begins with SKU-, as on the label"]
     assert refusal(Span, {"start": "2026-07-28", "end": "2026-07-27"}) == ["/x: the end comes before the start"]
@@ -230,7 +230,7 @@ class Tall(pydantic.BaseModel):
         raise ValueError("\x1b[31m" + "no\u202e " * 1_000)
 
 
-def test_an_authors_text_is_short_and_hides_nothing() -> None:
+def test_bind_author_message_is_shortened_and_sanitized() -> None:
     (told,) = refusal(Tall, {"word": "x"})
     assert len(told) <= MAX_AUTHOR_TEXT + len("/x/word: ")
     assert told.startswith("/x/word: no no no")
@@ -253,7 +253,7 @@ def test_an_authors_text_is_short_and_hides_nothing() -> None:
     ],
     ids=str,
 )
-def test_a_problem_never_repeats_the_value(hint: Any, value: Any) -> None:
+def test_bind_problem_never_contains_the_value(hint: Any, value: Any) -> None:
     with pytest.raises(BadArguments) as caught:
         signature(x=hint).bind({"x": value})
     assert "hunter2" not in str(caught.value)
@@ -278,28 +278,28 @@ def test_a_problem_never_repeats_the_value(hint: Any, value: Any) -> None:
     ],
     ids=str,
 )
-def test_what_a_return_type_promises(hint: Any, output: Output) -> None:
+def test_output_of_return_types(hint: Any, output: Output) -> None:
     assert output_of(hint) == output
 
 
-def test_without_a_return_type_nothing_is_promised() -> None:
+def test_output_without_return_type_is_unstated() -> None:
     assert signature().output == Output()
 
 
-def test_the_type_of_the_value_can_be_given_apart() -> None:
+def test_output_type_given_by_returns() -> None:
     def pick() -> Reply:
         return Reply()
 
     assert read_signature(pick, 0, list[int]).output.schema == {"type": "array", "items": {"type": "integer"}}
 
 
-def test_a_parameter_that_cannot_be_expressed_is_named() -> None:
+def test_parameter_of_inexpressible_type_is_named() -> None:
     with pytest.raises(BadSignature, match="parameter 'second': type <class 'complex'> is not supported"):
         signature(first=int, second=complex)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of pydantic's, on a Python that its first line does not know
-def test_a_model_of_pydantic_1_is_named_with_the_fix() -> None:
+def test_pydantic_1_model_is_named_with_the_fix() -> None:
     old = importlib.import_module("pydantic.v1")
     model: Any = type("Order", (old.BaseModel,), {"__annotations__": {"id": int}})
     for hint in (model, list[model]):

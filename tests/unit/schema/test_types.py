@@ -42,39 +42,39 @@ def schema_of(hint: Any) -> dict[str, Any]:
     return schemas_of([hint])[0]
 
 
-def test_a_pydantic_model_is_told_without_importing_pydantic() -> None:
+def test_is_pydantic_model_without_importing_pydantic() -> None:
     assert is_pydantic_model(Model)
     assert not any(map(is_pydantic_model, (int, Model(inner=Inner(n=1)), "text", msgspec.Struct)))
 
 
-def test_a_pydantic_model_is_inlined() -> None:
+def test_schema_of_pydantic_model_is_inlined() -> None:
     schema = schema_of(list[Model])
     assert "$ref" not in str(schema)
     assert schema["items"]["properties"]["inner"]["properties"]["n"]["type"] == "integer"
 
 
-def test_a_recursive_pydantic_model_is_referred_to() -> None:
+def test_schema_of_recursive_pydantic_model_has_references() -> None:
     schema = schema_of(Folder)
     assert schema["$defs"]["Folder"]["properties"]["parts"]["items"] == {"$ref": "#/$defs/Folder"}
 
 
-def test_what_is_taken_and_what_is_given_differ() -> None:
+def test_schema_modes_differ_for_aliases_and_defaults() -> None:
     assert list(schemas_of([Model], "validation")[0]["properties"]) == ["inner", "given"]
     assert list(schemas_of([Model], "serialization")[0]["properties"]) == ["inner", "Given"]
 
 
-def test_two_kinds_of_one_name_are_kept_apart() -> None:
+def test_schemas_of_same_name_stay_apart() -> None:
     first = msgspec.defstruct("Node", [("a", int)], module="one")
     second = msgspec.defstruct("Node", [("b", int)], module="two")
     assert [list(each["properties"]) for each in schemas_of([first, second])] == [["a"], ["b"]]
 
 
-def test_types_without_notes_are_left_as_they_are() -> None:
+def test_to_msgspec_type_plain_type_is_unchanged() -> None:
     for hint in (int, list[int], dict[str, int], Literal["a"], int | None, Any):
         assert to_msgspec_type(hint) is hint
 
 
-def test_a_time_says_its_format_wherever_it_stands() -> None:
+def test_datetime_has_its_format_at_any_depth() -> None:
     expected = {"type": "string", "format": "date-time"}
     assert schema_of(datetime.datetime) == expected
     assert schema_of(list[datetime.datetime])["items"] == expected
@@ -82,11 +82,11 @@ def test_a_time_says_its_format_wherever_it_stands() -> None:
     assert schema_of(Annotated[datetime.datetime, "When"]) == {**expected, "description": "When"}
 
 
-def test_notes_that_say_nothing_are_ignored() -> None:
+def test_meaningless_annotations_are_ignored() -> None:
     assert schema_of(Annotated[int, object(), annotated_types.Predicate(bool)]) == {"type": "integer"}
 
 
-def test_an_extra_that_is_a_function_is_ignored() -> None:
+def test_json_schema_extra_function_is_ignored() -> None:
     def extend(schema: dict[str, Any]) -> None:
         schema["x"] = 1
 
@@ -96,12 +96,12 @@ def test_an_extra_that_is_a_function_is_ignored() -> None:
     }
 
 
-def test_notes_add_up() -> None:
+def test_annotations_are_combined() -> None:
     hint = Annotated[Annotated[int, annotated_types.Ge(1)], annotated_types.Le(3), "A number"]
     assert schema_of(hint) == {"type": "integer", "minimum": 1, "maximum": 3, "description": "A number"}
 
 
-def test_a_type_that_json_cannot_express_is_an_error() -> None:
+def test_inexpressible_type_raises() -> None:
     with pytest.raises(TypeError, match="<class 'complex'> is not supported"):
         schema_of(complex)
 
@@ -132,24 +132,24 @@ class Custom(Mapping[str, int]):
     ],
     ids=["pydantic", "inside a list", "mapping", "deque", "range", "date"],
 )
-def test_any_value_an_author_may_return_is_written(value: object, written: bytes) -> None:
+def test_to_json_encodes_any_result(value: object, written: bytes) -> None:
     assert to_json(value) == written
 
 
 @pytest.mark.parametrize("value", [object(), 1j, print])
-def test_what_cannot_be_written_is_an_error(value: object) -> None:
+def test_to_json_unencodable_value_raises(value: object) -> None:
     with pytest.raises(NotImplementedError, match="cannot be written as JSON"):
         to_json(value)
 
 
-def test_a_decoder_makes_the_declared_type() -> None:
+def test_decoder_of_returns_declared_type() -> None:
     assert decoder_of(dict[str, Inner])({"a": {"n": 1}}) == {"a": Inner(n=1)}
     assert decoder_of(datetime.date)("2026-07-28") == datetime.date(2026, 7, 28)
     with pytest.raises(msgspec.ValidationError):
         decoder_of(Inner)({"n": "x"})
 
 
-def test_two_types_that_cannot_be_told_apart_are_an_error() -> None:
+def test_ambiguous_union_raises() -> None:
     inner = msgspec.defstruct("Same", [("a", int)])
     outer = msgspec.defstruct("Same", [("inner", inner)])
     with pytest.raises(TypeError, match=r"there are two different types .*Same.*; rename one of them"):
@@ -167,7 +167,7 @@ class Corner(pydantic.BaseModel):
 PAIR = {"type": "array", "minItems": 2, "maxItems": 2, "prefixItems": [{"type": "integer"}, {"type": "string"}]}
 
 
-def test_a_tuple_has_no_items_that_are_a_boolean() -> None:
+def test_tuple_schema_has_no_boolean_items() -> None:
     assert schema_of(tuple[int, str]) == PAIR
     for hint in (
         list[tuple[int, str]],
@@ -183,12 +183,12 @@ def test_a_tuple_has_no_items_that_are_a_boolean() -> None:
 
 
 @pytest.mark.parametrize("value", [[1], [1, "a", "b"], ["a", 1], [1, "a", None], [], "ab", {"0": 1, "1": "a"}])
-def test_a_tuple_is_still_exactly_a_tuple(value: Any) -> None:
+def test_tuple_schema_accepts_exactly_the_tuple(value: Any) -> None:
     for hint, given in ((tuple[int, str], value), (list[tuple[int, str]], [value]), (Edge, {"ends": value})):
         assert not Validator(schema_of(hint)).accepts(given)
 
 
-def test_what_looks_like_a_tuple_in_a_value_is_left_alone() -> None:
+def test_tuple_keywords_in_data_are_unchanged() -> None:
     closed = {**PAIR, "items": False}
     extra = {"default": closed, "examples": [closed], "x-own": closed}
     hint = Annotated[dict[str, Any], msgspec.Meta(extra_json_schema=extra)]
@@ -196,7 +196,7 @@ def test_what_looks_like_a_tuple_in_a_value_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("most", [{}, {"maxItems": 3}])
-def test_items_stay_where_they_decide_something(most: dict[str, int]) -> None:
+def test_items_false_stays_where_it_has_effect(most: dict[str, int]) -> None:
     part = {"type": "array", "prefixItems": [{}, {}], "items": False, **most}
     assert drop_closing_items({"properties": {"a": part}}) == {"properties": {"a": {**part, "items": False}}}
 
@@ -219,7 +219,7 @@ class Counted(Sequence[int]):
 
 @pytest.mark.parametrize("size", [0, 1, 99, 100, 4_095, 4_096, 4_097, 65_536, 100_000])
 @pytest.mark.parametrize("wrap", ["{}", '{{"a":{}}}', "[{}]", '{{"a":{{"b":{}}}}}'])
-def test_json_is_written_up_to_a_limit_and_not_beyond(size: int, wrap: str) -> None:
+def test_to_json_within_stops_at_the_limit(size: int, wrap: str) -> None:
     whole = wrap.format('"' + "x" * size + '"').encode()
     value = msgspec.json.decode(whole)
     assert to_json_within(value, len(whole)) == whole
@@ -228,12 +228,12 @@ def test_json_is_written_up_to_a_limit_and_not_beyond(size: int, wrap: str) -> N
 
 
 @hypothesis.given(st.recursive(st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.text(), st.lists))
-def test_json_within_a_limit_is_the_same_json(value: object) -> None:
+def test_to_json_within_equals_to_json(value: object) -> None:
     assert to_json_within(value, 1_000_000) == to_json(value)
 
 
 @pytest.mark.threat("K21")
-def test_K21_writing_stops_at_the_limit() -> None:
+def test_K21_to_json_within_stops_encoding_at_the_limit() -> None:
     """Of a list of many parts, only those that fit are ever written: the rest is not even looked at."""
     parts = [Counted() for _ in range(10_000)]
     assert to_json_within(parts, 10_000) is None

@@ -40,7 +40,7 @@ def properties(hint: Any) -> dict[str, Any]:
     return found
 
 
-def test_descriptions_bounds_and_formats() -> None:
+def test_fields_have_descriptions_bounds_and_formats() -> None:
     assert properties(Plain) == {
         "name": {"type": "string", "description": "What it is called"},
         "size": {"type": "integer", "minimum": 1, "description": "How many"},
@@ -50,16 +50,16 @@ def test_descriptions_bounds_and_formats() -> None:
     }
 
 
-def test_in_lists_of_classes() -> None:
+def test_fields_in_lists_of_classes() -> None:
     assert properties(Outer)["inner"]["items"]["properties"]["name"]["description"] == "What it is called"
 
 
 @pytest.mark.parametrize("hint", [Dictionary | None, dict[str, Dictionary]], ids=["union", "mapping"])
-def test_in_typed_dicts(hint: Any) -> None:
+def test_fields_in_typed_dicts(hint: Any) -> None:
     assert "What it is called" in str(schemas_of([hint]))
 
 
-def test_renamed_fields_and_msgspecs_own_notes() -> None:
+def test_fields_renamed_and_with_meta() -> None:
     assert properties(Renamed) == {
         "longName": {"type": "string", "description": "What it is called"},
         "own": {"type": "integer", "minimum": 2, "description": "read by msgspec"},

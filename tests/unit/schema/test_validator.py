@@ -13,13 +13,13 @@ from toolhall.schema.validator import LIST_ALL_MAX_BYTES, MAX_CHOICES, MAX_PROBL
 CANARY = "hunter2"
 
 
-def test_yes_has_no_problems() -> None:
+def test_accepted_value_has_no_problems() -> None:
     validator = Validator({"type": "object", "properties": {"a": {"type": "integer"}}})
     assert validator.accepts({"a": 1})
     assert validator.problems({"a": 1}, 8) == []
 
 
-def test_every_problem_has_its_path() -> None:
+def test_problems_have_paths() -> None:
     validator = Validator(
         {"properties": {"a/b": {"type": "integer"}, "c": {"items": {"minimum": 5}}}, "required": ["d"]}
     )
@@ -60,28 +60,28 @@ VALUES: list[tuple[JsonObject, Any]] = [
 
 @pytest.mark.parametrize(("schema", "value"), VALUES, ids=str)
 @pytest.mark.parametrize("size", [10, LIST_ALL_MAX_BYTES + 1], ids=["small", "large"])
-def test_a_problem_never_holds_the_value(schema: JsonObject, value: Any, size: int) -> None:
+def test_problem_never_contains_the_value(schema: JsonObject, value: Any, size: int) -> None:
     problems = Validator(schema).problems(value, size)
     assert problems
     assert not [problem for problem in problems if CANARY in str(problem) or "8191" in str(problem)]
 
 
-def test_the_words_are_plain() -> None:
+def test_false_schema_has_a_plain_reason() -> None:
     (problem,) = Validator({"additionalProperties": False}).problems({"a": 1}, 7)
     assert problem == Problem("", "no value is allowed here; leave it out")
 
 
-def test_problems_are_few() -> None:
+def test_problems_are_limited() -> None:
     validator = Validator({"items": {"type": "integer"}})
     assert len(validator.problems(["x"] * 100, 400)) == MAX_PROBLEMS
 
 
-def test_of_a_large_value_the_first_problem_is_told() -> None:
+def test_large_value_reports_first_problem_only() -> None:
     validator = Validator({"items": {"type": "integer"}})
     assert validator.problems(["x"] * 5_000, 20_000) == [Problem("/0", 'the value is not of type "integer"')]
 
 
-def test_paths_and_reasons_are_cut() -> None:
+def test_paths_and_reasons_are_shortened() -> None:
     validator = Validator({"additionalProperties": {"pattern": "^" + "y" * 500}})
     (problem,) = validator.problems({"x" * 300: ""}, 310)
     assert len(problem.path) == len(problem.reason) == MAX_REASON_LENGTH
@@ -91,7 +91,7 @@ def reasons(schema: JsonObject, value: Any) -> list[str]:
     return [str(problem) for problem in Validator(schema).problems(value, 100)]
 
 
-def test_all_choices_are_listed_up_to_twenty() -> None:
+def test_choices_up_to_twenty_are_listed() -> None:
     names = [f"choice {number}" for number in range(MAX_CHOICES)]
     (told,) = reasons({"enum": names}, CANARY)
     assert all(f'"{name}"' in told for name in names)
@@ -102,13 +102,13 @@ def test_all_choices_are_listed_up_to_twenty() -> None:
     assert told.count("...") == MAX_CHOICES
 
 
-def test_of_more_choices_it_is_said_how_many_there_are() -> None:
+def test_choices_beyond_twenty_are_counted() -> None:
     (told,) = reasons({"enum": list(range(300))}, CANARY)
     assert told.startswith("/: the value is none of the 300 choices, which begin with 0, 1, ")
     assert told.endswith(", 19")
 
 
-def test_of_alternatives_the_one_that_was_meant_is_told() -> None:
+def test_alternatives_report_the_intended_branch() -> None:
     choice: JsonObject = {"anyOf": [{"enum": ["a", "b"], "type": "string"}, {"type": "null"}]}
     assert reasons(choice, CANARY) == ['/: the value is not one of "a" or "b"']
     assert reasons(choice, 5) == ['/: the value is not of type "string" or "null"']
@@ -119,7 +119,7 @@ def test_of_alternatives_the_one_that_was_meant_is_told() -> None:
     }
 
 
-def test_the_whole_refusal_is_small() -> None:
+def test_report_size_is_limited() -> None:
     """Threat F12: whatever is sent, the answer has at most 8 kB."""
     names = [f"{number:03}" + "n" * 197 for number in range(20)]
     validator = Validator({"properties": {name: {"enum": ["y" * 1_000]} for name in names}})
@@ -134,7 +134,7 @@ def seconds_to_refuse(validator: Validator, value: Any, size: int) -> float:
     return time.process_time() - start
 
 
-def test_a_small_value_cannot_make_very_many_problems() -> None:
+def test_small_value_reports_bounded_problems() -> None:
     """Four kilobytes of empty objects, each of which lacks fifty members."""
     names = [f"a{number}" for number in range(50)]
     row = {"type": "object", "required": names, "properties": {key: {"type": "string"} for key in names}}
@@ -142,7 +142,7 @@ def test_a_small_value_cannot_make_very_many_problems() -> None:
     assert seconds_to_refuse(validator, [{}] * 1_300, 4_000) < 0.05
 
 
-def test_recursion_cannot_multiply_problems() -> None:
+def test_recursive_schema_reports_bounded_problems() -> None:
     """A hundred bytes that would be refused 2**60 times."""
     validator = Validator(
         {
@@ -154,7 +154,7 @@ def test_recursion_cannot_multiply_problems() -> None:
     assert seconds_to_refuse(validator, nested(60, "r"), 400) < 0.05
 
 
-def test_integers_stay_exact() -> None:
+def test_large_integers_are_exact() -> None:
     validator = Validator({"maximum": 2**53})
     assert validator.accepts(2**53)
     assert not validator.accepts(2**53 + 1)
@@ -162,12 +162,12 @@ def test_integers_stay_exact() -> None:
     assert not Validator({"const": 2**64 + 1}).accepts(2**64)
 
 
-def test_a_whole_float_is_an_integer_and_a_boolean_is_not() -> None:
+def test_integral_float_is_integer_and_boolean_is_not() -> None:
     validator = Validator({"type": "integer"})
     assert validator.accepts(2.0)
     assert not validator.accepts(2.5)
     assert not validator.accepts(True)
 
 
-def test_formats_are_words_only() -> None:
+def test_formats_are_not_validated() -> None:
     assert Validator({"format": "email"}).accepts("not an address")

@@ -37,7 +37,7 @@ def test_refusals_are_counted_by_reason() -> None:
     assert read(telemetry)["toolhall_refused_total"] == {labels(reason="Denied"): 1, labels(reason="Limited"): 2}
 
 
-def test_durations_fall_into_buckets() -> None:
+def test_durations_are_in_buckets() -> None:
     telemetry = Telemetry()
     for seconds in (0.0001, BUCKETS[0], 0.3, 1000.0):
         telemetry.record_call(call_of(), "Kit.pick@1.0.0", "ok", seconds)
@@ -51,14 +51,14 @@ def test_durations_fall_into_buckets() -> None:
     assert ended == 4
 
 
-def test_what_others_keep_is_read_when_asked() -> None:
+def test_metrics_are_read_when_rendered() -> None:
     now = [1]
     telemetry = Telemetry(None, [Metric("toolhall_lost_threads", "gauge", "Threads.", lambda: now[0])])
     now[0] = 5
     assert read(telemetry)["toolhall_lost_threads"] == {(): 5}
 
 
-def test_any_label_can_be_written() -> None:
+def test_labels_are_escaped() -> None:
     telemetry = Telemetry()
     hostile = 'a"b\\c\nd{e}'
     telemetry.record_call(msgspec.structs.replace(call_of(), dialect=hostile), "Kit.pick@1.0.0", "ok", 0)

@@ -50,7 +50,7 @@ def mcp_call() -> Call:
     return msgspec.structs.replace(call_of(arguments={"secret": CANARY}), dialect="mcp@2025-11-25")
 
 
-def test_a_span_says_which_tool_and_how_it_ended(spans: CallTracer, exported: InMemorySpanExporter) -> None:
+def test_span_has_tool_and_outcome(spans: CallTracer, exported: InMemorySpanExporter) -> None:
     spans.start_span(mcp_call()).end(PICK, "ok")
     (span,) = exported.get_finished_spans()
     assert (span.name, span.kind, span.status.status_code) == ("tools/call pick", SpanKind.SERVER, StatusCode.OK)
@@ -70,7 +70,7 @@ def test_a_span_says_which_tool_and_how_it_ended(spans: CallTracer, exported: In
     ("outcome", "status"),
     [("TimedOut", StatusCode.ERROR), ("Denied", StatusCode.ERROR), ("Cancelled", StatusCode.UNSET)],
 )
-def test_the_status_follows_the_outcome(
+def test_span_status_follows_the_outcome(
     spans: CallTracer, exported: InMemorySpanExporter, outcome: str, status: StatusCode
 ) -> None:
     spans.start_span(call_of()).end(PICK, outcome)
@@ -79,7 +79,7 @@ def test_the_status_follows_the_outcome(
     assert (span.attributes or {}).get("error.type") == (outcome if status is StatusCode.ERROR else None)
 
 
-def test_it_belongs_to_the_callers_trace(spans: CallTracer, exported: InMemorySpanExporter) -> None:
+def test_span_is_child_of_the_callers_trace(spans: CallTracer, exported: InMemorySpanExporter) -> None:
     def call() -> None:
         set_trace_context(TRACEPARENT, "vendor=1")
         spans.start_span(call_of()).end(PICK, "ok")
@@ -94,7 +94,7 @@ def test_it_belongs_to_the_callers_trace(spans: CallTracer, exported: InMemorySp
 
 
 @pytest.mark.parametrize("said", [None, 5, "", "00-zz-00-01", TRACEPARENT + "\n", f"{TRACEPARENT}-{CANARY}", ["a"]])
-def test_what_is_no_trace_context_is_dropped(spans: CallTracer, exported: InMemorySpanExporter, said: object) -> None:
+def test_invalid_trace_context_is_ignored(spans: CallTracer, exported: InMemorySpanExporter, said: object) -> None:
     def call() -> None:
         set_trace_context(said)
         spans.start_span(call_of()).end(PICK, "ok")
@@ -103,7 +103,7 @@ def test_what_is_no_trace_context_is_dropped(spans: CallTracer, exported: InMemo
     assert exported.get_finished_spans()[0].parent is None
 
 
-def test_what_the_tool_traces_itself_comes_below(
+def test_spans_of_the_tool_are_children(
     provider: TracerProvider, spans: CallTracer, exported: InMemorySpanExporter
 ) -> None:
     span = spans.start_span(call_of())
@@ -146,7 +146,7 @@ def collector() -> Iterator[Collector]:
         thread.join()
 
 
-def test_a_collector_named_by_the_environment_gets_them(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spans_are_exported_to_the_configured_collector(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server_port}")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
     spans = tracer_from_environment()
@@ -170,11 +170,11 @@ def test_a_collector_named_by_the_environment_gets_them(collector: Collector, mo
         {"OTEL_TRACES_EXPORTER": "console"},
     ],
 )
-def test_nobody_who_does_not_ask_for_spans_gets_any(environment: dict[str, str]) -> None:
+def test_tracer_without_exporter_is_none(environment: dict[str, str]) -> None:
     assert tracer_from_environment(environment) is None
 
 
-def test_without_a_collector_nothing_is_imported() -> None:
+def test_tracer_without_exporter_imports_nothing() -> None:
     program = (
         "import sys; from toolhall.telemetry.spans import tracer_from_environment\n"
         "assert tracer_from_environment({}) is None; print(*sys.modules)"
@@ -183,7 +183,7 @@ def test_without_a_collector_nothing_is_imported() -> None:
     assert "opentelemetry" not in ran.stdout
 
 
-def test_without_the_library_it_says_what_to_install() -> None:
+def test_tracer_without_library_warns() -> None:
     program = (
         "import sys; sys.modules['opentelemetry'] = None\n"
         "from toolhall.telemetry.spans import tracer_from_environment\n"
@@ -193,7 +193,7 @@ def test_without_the_library_it_says_what_to_install() -> None:
     assert "install toolhall[otel]" in ran.stderr
 
 
-def test_a_program_that_traces_already_is_joined() -> None:
+def test_tracer_uses_existing_provider() -> None:
     program = (
         "from opentelemetry import trace\nfrom opentelemetry.sdk.trace import TracerProvider\n"
         "provider = TracerProvider(); trace.set_tracer_provider(provider)\n"

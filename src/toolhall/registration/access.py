@@ -41,13 +41,23 @@ _RESERVED = {LOCAL.id, ANONYMOUS.id}
 _SCOPE = re.compile(
     rf"{ADMIN}|{APPROVE}|{ACT_AS}|{TRUSTED_SERVER}|(?:tools|serve):(?:\*|[A-Za-z0-9_-]{{1,64}})", re.ASCII
 )
+MAX_GRANTS = 10_000
+MAX_CONDITIONS = 32
+MAX_CONDITION_VALUES = 64  # of one condition
+MAX_PATH_LENGTH = 256
+MAX_CONDITIONS_BYTES = 16_384  # of all conditions of a grant
+_MAX_NUMBER = 10**15
+_GLOB = re.compile(r"[\x21-\x7e]{1,256}")
+_UNBALANCED_BRACKET = re.compile(r"\[(?![!^]?[^\]]+\])")
+_POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*){1,32}")
+GrantsListener: TypeAlias = Callable[[tuple[Grant, ...]], None]
 _EXPIRY = re.compile(r"([1-9][0-9]{0,3})([dh])", re.ASCII)
 _SECONDS = {"d": 86_400.0, "h": 3_600.0}
 _log = logging.getLogger("toolhall.keys")
 
 
 class NewKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is asked for; `expires` is a time from now such as 90d or 12h, or never."""
+    """A request for a new key; `expires` is a time from now such as 90d or 12h, or never."""
 
     name: str
     owner: str | None = None
@@ -56,8 +66,62 @@ class NewKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     expires: str = DEFAULT_EXPIRY
 
 
+class NewCondition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """A condition on one argument: its value, or one of its values."""
+
+    path: str
+    equals: Json | msgspec.UnsetType = msgspec.UNSET
+    one_of: list[Json] | msgspec.UnsetType = msgspec.UNSET
+
+
+class NewGrant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A request for a new grant."""
+
+    callers: str
+    tools: str
+    effect: GrantEffect = "permit"
+    conditions: Sequence[NewCondition] = ()
+
+
+class AccessControl:
+    """The API keys and grants of a hall; `on_grants_changed` gets the grants whenever they change."""
+
+    def __init__(
+        self, root_key: bytes, write_lock: WriteLock, clock: Callable[[], float], on_grants_changed: GrantsListener
+    ) -> None:
+        self.write_lock = write_lock
+        self._poller = StorePoller(self._reload)
+        self.ring = KeyRing(root_key, clock)
+        self.keys = ApiKeys(self.ring, write_lock, clock)
+        self.grants = Grants(on_grants_changed, write_lock, clock)
+        self.reload_hooks: list[
+            Callable[[], Awaitable[None]]
+        ] = []  # awaited after other processes have changed the store
+
+    async def open(self, stores: Stores) -> None:
+        """Load keys and grants; raises StoreFailed."""
+        await self._poller.set_baseline(stores.version)  # before anything is read, so that a later change is noticed
+        await self.keys.open(stores)
+        await self.grants.open(stores)
+
+    def watch(self) -> None:
+        """Poll for changes of other processes, in the running loop."""
+        self._poller.start()
+
+    def close(self) -> None:
+        """Stop polling; the stores are closed by their owner."""
+        self._poller.stop()
+
+    async def _reload(self) -> None:
+        """Reload; keys first, so that a revocation takes effect even if the grants cannot be read."""
+        await self.keys.reload()
+        await self.grants.reload()
+        for reload in self.reload_hooks:
+            await reload()
+
+
 class ApiKeys:
-    """The only writer of a process to the store of keys; a change is remembered first, then it counts at once."""
+    """Creates and revokes API keys: the only writer of this process; a change is stored first, then takes effect."""
 
     def __init__(self, ring: KeyRing, write_lock: WriteLock, clock: Callable[[], float]) -> None:
         self._ring = ring
@@ -66,10 +130,10 @@ class ApiKeys:
         self._store: ApiKeyStore = MemoryApiKeyStore()
         self._keys: dict[str, ApiKey] = {}
         self._usage_writes = BackgroundTasks()
-        self.on_change: list[Callable[[], None]] = []  # hear at once that keys came or went
+        self.on_change: list[Callable[[], None]] = []  # called after keys were created or revoked
 
     async def open(self, stores: Stores) -> None:
-        """Bring back what there is; raises StoreFailed."""
+        """Load the keys; raises StoreFailed."""
         self._store = stores.keys
         self._keys = {key.id: key for key in await stores.keys.all()}
         self._ring.load(self._keys.values())
@@ -78,12 +142,12 @@ class ApiKeys:
 
     @property
     def all(self) -> tuple[ApiKey, ...]:
-        """Every key, also what was revoked or has expired, what was made first first."""
+        """Every key, also revoked and expired ones, oldest first."""
         used = self._ring.pending_uses
         return tuple(with_last_use(key, used[key.id]) if key.id in used else key for key in self._keys.values())
 
     async def create(self, request: NewKey, by: str) -> tuple[ApiKey, str]:
-        """A new key and its text, which is not kept anywhere; Malformed says what is wrong with what is wanted."""
+        """Create a key; returns it and its token, which is stored nowhere. Raises Malformed."""
         key = generate_token()
         now = self._clock()
         made = ApiKey(
@@ -101,17 +165,17 @@ class ApiKeys:
         return made, format_token(key)
 
     async def revoke(self, key_id: str) -> ApiKey:
-        """From now on it opens nothing; NotFound if there is none."""
+        """Revoke a key at once; raises NotFound."""
         return await self._write_lock.exclusive(self._revoke(key_id))
 
     async def reload(self) -> None:
-        """Take over what other processes changed."""
+        """Load what other processes have changed."""
         await self._write_lock.exclusive(self._reload())
 
     async def _reload(self) -> None:
         found = {key.id: key for key in await self._store.all()}
         known, self._keys = self._keys, found
-        if _without_usage(found) != _without_usage(known):  # or each use elsewhere would make this ring forget
+        if _without_usage(found) != _without_usage(known):  # a use in another process alone does not count
             self._publish()
 
     async def _add(self, key: ApiKey) -> None:
@@ -135,11 +199,11 @@ class ApiKeys:
 
     def _publish(self) -> None:
         self._ring.load(self._keys.values())
-        for hear in self.on_change:
-            hear()
+        for callback in self.on_change:
+            callback()
 
     def _schedule_usage_write(self) -> None:
-        """Write down soon when keys were used; no call waits for that."""
+        """Store the times of use in the background; no call waits for it."""
         self._usage_writes.start(self._write_usage())
 
     async def _write_usage(self) -> None:
@@ -150,7 +214,74 @@ class ApiKeys:
         try:
             await self._store.record_uses(used)
         except StoreFailed as failed:
-            _log.warning("when keys were used could not be written down: %s", failed)
+            _log.warning("the times when keys were used could not be stored: %s", failed)
+
+
+class Grants:
+    """Adds and removes grants: the only writer of this process; a change is stored first, then takes effect."""
+
+    def __init__(self, on_change: GrantsListener, write_lock: WriteLock, clock: Callable[[], float]) -> None:
+        self._on_change = on_change
+        self._write_lock = write_lock
+        self._clock = clock
+        self._store: GrantStore = MemoryGrantStore()
+        self.all: tuple[Grant, ...] = ()  # oldest first
+
+    async def open(self, stores: Stores) -> None:
+        """Load the grants; raises StoreFailed, also if a forbidding grant was tampered with."""
+        self._store = stores.grants
+        self._replace(await stores.grants.all())
+
+    async def add(self, request: NewGrant, by: str) -> Grant:
+        """Add a grant; raises Malformed."""
+        grant = Grant(
+            id=f"g_{generate_key_id()}",
+            effect=request.effect,
+            callers=_checked_callers(request.callers),
+            tools=_checked_glob(request.tools, "tools", "Calendar.* or Weather.Get@1.0.0"),
+            conditions=_checked_conditions(request.conditions),
+            created_at=self._clock(),
+            by=by,
+        )
+        await self._write_lock.exclusive(self._add(grant))
+        return grant
+
+    async def remove(self, grant_id: str) -> Grant:
+        """Remove a grant; raises NotFound."""
+        return await self._write_lock.exclusive(self._remove(grant_id))
+
+    async def reload(self) -> None:
+        """Load what other processes have changed."""
+        await self._write_lock.exclusive(self._reload())
+
+    async def _reload(self) -> None:
+        found = await self._store.all()
+        if found != self.all:
+            self._replace(found)
+
+    async def _add(self, grant: Grant) -> None:
+        if len(self.all) >= MAX_GRANTS:
+            raise Malformed(f"{MAX_GRANTS} grants are kept at most; remove some first")
+        await self._store.add(grant)
+        self._replace((*self.all, grant))
+
+    async def _remove(self, grant_id: str) -> Grant:
+        known = self._find(grant_id)
+        if known is None:  # another process may just have made it
+            await self._reload()
+            known = self._find(grant_id)
+        if known is None:
+            raise NotFound("there is no grant of this id; 'toolhall grant list' shows what there is")
+        await self._store.remove(grant_id)
+        self._replace(tuple(each for each in self.all if each.id != grant_id))
+        return known
+
+    def _find(self, grant_id: str) -> Grant | None:
+        return next((each for each in self.all if each.id == grant_id), None)
+
+    def _replace(self, grants: tuple[Grant, ...]) -> None:
+        self.all = grants
+        self._on_change(grants)
 
 
 def _without_usage(keys: dict[str, ApiKey]) -> list[ApiKey]:
@@ -192,128 +323,34 @@ def _parse_expiry(expires: str, now: float) -> float | None:
     return now + int(form[1]) * _SECONDS[form[2]]
 
 
-MAX_GRANTS = 10_000
-MAX_CONDITIONS = 32
-MAX_CONDITION_VALUES = 64  # of one condition
-MAX_PATH_LENGTH = 256
-MAX_CONDITIONS_BYTES = 16_384  # of all conditions of a grant
-_MAX_NUMBER = 10**15
-_GLOB = re.compile(r"[\x21-\x7e]{1,256}")
-_UNBALANCED_BRACKET = re.compile(r"\[(?![!^]?[^\]]+\])")
-_POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*){1,32}")
-GrantsListener: TypeAlias = Callable[[tuple[Grant, ...]], None]
-
-
-class NewCondition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What an argument must be: this value, or one of these."""
-
-    path: str
-    equals: Json | msgspec.UnsetType = msgspec.UNSET
-    one_of: list[Json] | msgspec.UnsetType = msgspec.UNSET
-
-
-class NewGrant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is asked for."""
-
-    callers: str
-    tools: str
-    effect: GrantEffect = "permit"
-    conditions: Sequence[NewCondition] = ()
-
-
-class Grants:
-    """The only writer of a process to the store of grants; a change is remembered first, then it counts at once."""
-
-    def __init__(self, on_change: GrantsListener, write_lock: WriteLock, clock: Callable[[], float]) -> None:
-        self._on_change = on_change
-        self._write_lock = write_lock
-        self._clock = clock
-        self._store: GrantStore = MemoryGrantStore()
-        self.all: tuple[Grant, ...] = ()  # what was made first first
-
-    async def open(self, stores: Stores) -> None:
-        """Bring back what there is; raises StoreFailed, also where one that forbids was tampered with."""
-        self._store = stores.grants
-        self._replace(await stores.grants.all())
-
-    async def add(self, request: NewGrant, by: str) -> Grant:
-        """A new grant; Malformed says what is wrong with what is wanted."""
-        grant = Grant(
-            id=f"g_{generate_key_id()}",
-            effect=request.effect,
-            callers=_checked_callers(request.callers),
-            tools=_checked_glob(request.tools, "tools", "Calendar.* or Weather.Get@1.0.0"),
-            conditions=_checked_conditions(request.conditions),
-            created_at=self._clock(),
-            by=by,
-        )
-        await self._write_lock.exclusive(self._add(grant))
-        return grant
-
-    async def remove(self, grant_id: str) -> Grant:
-        """Forget it; NotFound if there is none."""
-        return await self._write_lock.exclusive(self._remove(grant_id))
-
-    async def reload(self) -> None:
-        """Take over what other processes changed."""
-        await self._write_lock.exclusive(self._reload())
-
-    async def _reload(self) -> None:
-        found = await self._store.all()
-        if found != self.all:
-            self._replace(found)
-
-    async def _add(self, grant: Grant) -> None:
-        if len(self.all) >= MAX_GRANTS:
-            raise Malformed(f"{MAX_GRANTS} grants are kept at most; remove some first")
-        await self._store.add(grant)
-        self._replace((*self.all, grant))
-
-    async def _remove(self, grant_id: str) -> Grant:
-        known = self._find(grant_id)
-        if known is None:  # another process may just have made it
-            await self._reload()
-            known = self._find(grant_id)
-        if known is None:
-            raise NotFound("there is no grant of this id; 'toolhall grant list' shows what there is")
-        await self._store.remove(grant_id)
-        self._replace(tuple(each for each in self.all if each.id != grant_id))
-        return known
-
-    def _find(self, grant_id: str) -> Grant | None:
-        return next((each for each in self.all if each.id == grant_id), None)
-
-    def _replace(self, grants: tuple[Grant, ...]) -> None:
-        self.all = grants
-        self._on_change(grants)
-
-
 def grant_warnings(grant: Grant, others: Iterable[Grant], callers: Iterable[str], tools: Iterable[str]) -> list[str]:
-    """What is probably not meant by a grant that is otherwise sound: names that nobody has, and idle conditions.
+    """Return warnings about a valid grant that is probably a mistake: unknown names, conditions without effect.
 
-    `callers` and `tools` are what is known here. A caller with a token of an issuer (its id holds a colon) is known by
-    nobody in advance.
+    `callers` and `tools` are those that are known here. Callers with tokens of an issuer (their id contains a colon)
+    cannot be known in advance.
     """
-    said: list[str] = []
+    warnings: list[str] = []
     if ":" not in grant.callers and not any(fnmatchcase(each, grant.callers) for each in callers):
-        said.append(
+        warnings.append(
             f"no key belongs to a caller {grant.callers!r}; make one with 'toolhall key create', or check the name"
         )
     known = tuple(tools)
     if known and not any(matches_any((grant.tools,), each) for each in known):
-        said.append(f"no tool that is known here matches {grant.tools!r}; check it against 'toolhall tool list'")
+        warnings.append(f"no tool that is known here matches {grant.tools!r}; check it against 'toolhall tool list'")
     for other in others:
         if other.id == grant.id or (other.effect, grant.effect) != ("permit", "permit"):
             continue
         if grant.conditions and not other.conditions and _covers(other, grant):
-            said.append(f"its conditions change nothing: {other.id} permits the same without any")
+            warnings.append(f"its conditions change nothing: {other.id} permits the same without any")
         if other.conditions and not grant.conditions and _covers(grant, other):
-            said.append(f"the conditions of {other.id} change nothing from now on: this permits the same without any")
-    return said
+            warnings.append(
+                f"the conditions of {other.id} change nothing from now on: this permits the same without any"
+            )
+    return warnings
 
 
 def _covers(wide: Grant, narrow: Grant) -> bool:
-    """Whether one grant is about every caller and tool of another; a pattern counts as the text that it is."""
+    """Return whether one grant matches every caller and tool of another; patterns are compared as plain text."""
     return fnmatchcase(narrow.callers, wide.callers) and matches_any((wide.tools,), narrow.tools)
 
 
@@ -329,8 +366,8 @@ def _checked_callers(text: str) -> str:
 def _checked_glob(text: str, what: str, example: str) -> str:
     if not _GLOB.fullmatch(text):
         raise Malformed(f"{what} are 1 to 256 visible ASCII characters without spaces, such as {example}")
-    if _UNBALANCED_BRACKET.search(text):  # it would mean the bracket itself, which no name has
-        raise Malformed(f"{what}: a [ has no ] in {text}; such as {example}")
+    if _UNBALANCED_BRACKET.search(text):  # fnmatch would take it as a plain bracket, which no name has
+        raise Malformed(f"{what}: unbalanced '[' in {text}; such as {example}")
     return text
 
 
@@ -365,7 +402,7 @@ def _checked_condition(requested: NewCondition) -> Condition:
 
 
 def _is_portable(value: Json) -> bool:
-    """Whether every program reads it alike."""
+    """Return whether every JSON parser reads the value alike."""
     match value:
         case str():
             return "\x00" not in value
@@ -380,38 +417,3 @@ def _is_portable(value: Json) -> bool:
             )
         case _:
             return all(map(_is_portable, value))
-
-
-class AccessControl:
-    """Who has a key, and who was granted what; `changed` hears of the grants whenever they change."""
-
-    def __init__(
-        self, root_key: bytes, write_lock: WriteLock, clock: Callable[[], float], on_grants_changed: GrantsListener
-    ) -> None:
-        self.write_lock = write_lock
-        self._poller = StorePoller(self._reload)
-        self.ring = KeyRing(root_key, clock)
-        self.keys = ApiKeys(self.ring, write_lock, clock)
-        self.grants = Grants(on_grants_changed, write_lock, clock)
-        self.reload_hooks: list[Callable[[], Awaitable[None]]] = []  # what else takes over what other processes changed
-
-    async def open(self, stores: Stores) -> None:
-        """Bring back what there is; raises StoreFailed."""
-        await self._poller.set_baseline(stores.version)  # before anything is read: a change in between is seen later
-        await self.keys.open(stores)
-        await self.grants.open(stores)
-
-    def watch(self) -> None:
-        """Notice what other processes change, in the loop that runs now."""
-        self._poller.start()
-
-    def close(self) -> None:
-        """Watch no longer; whoever opened the stores closes them."""
-        self._poller.stop()
-
-    async def _reload(self) -> None:
-        """Keys first: one that was revoked does not wait for grants that cannot be read."""
-        await self.keys.reload()
-        await self.grants.reload()
-        for take in self.reload_hooks:
-            await take()

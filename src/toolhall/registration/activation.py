@@ -27,37 +27,38 @@ from toolhall.registry.registry import RETIRED, UNSERVED, Conflict, Registry
 from toolhall.registry.snapshot import Entry, Runner, compile_entry, tool_key
 from toolhall.stores.tools import ToolOrigin, ToolRecord
 
-_MAX_SLEEP_SECONDS = 3_600.0  # clocks are set, and machines sleep
+_MAX_SLEEP_SECONDS = 3_600.0  # clocks are adjusted, and machines sleep
+OPERATOR = "operator"  # who registers code and files
 _log = logging.getLogger("toolhall.registrar")
 
 
 class ActiveTools:
-    """The operator's own code brings its own runners; one runner has all the rest."""
+    """Serves tools: those defined in code with their own runners, all others with `runner`."""
 
     def __init__(self, registry: Registry, clock: Callable[[], float], runner: Runner) -> None:
         self._registry = registry
         self._clock = clock
         self._runner = runner
         self._code: dict[str, Entry] = {}
-        self._code_toolkits: Counter[str] = Counter()  # of the operator's own tools
+        self._code_toolkits: Counter[str] = Counter()  # how many tools each toolkit has in code
         self.code_claims = NameClaims()
-        self._sunsetting: dict[str, IndexedTool] = {}  # what is active, and has a last day
+        self._sunsetting: dict[str, IndexedTool] = {}  # active tools with a sunset
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def code_entries(self) -> tuple[Entry, ...]:
-        """The operator's own tools, served or not."""
+        """The tools defined in code, served or not."""
         return tuple(self._code.values())
 
     def add_code_tools(self, entries: Iterable[Entry]) -> None:
-        """Tools of the operator's own code are there from now on."""
+        """Add tools defined in code; `apply` decides what is served."""
         for entry in entries:
             self._code[entry.id] = entry
             self._code_toolkits[entry.tool.id.toolkit] += 1
             self.code_claims.claim(entry.tool)
 
     def remove_code_tool(self, name: str) -> Entry | None:
-        """A tool of the operator's own code is there no more: by id or published name, served or not."""
+        """Remove a tool defined in code by id or published name, served or not; returns it, or None."""
         found = self._registry.snapshot.find(name)
         by_name = [each for each in self._code.values() if each.tool.name == name]
         entry = self._code.pop(found.id if found else by_name[-1].id if by_name else name, None)
@@ -68,65 +69,61 @@ class ActiveTools:
         return entry
 
     def is_servable(self, record: ToolRecord) -> bool:
-        """Whether it could be served: of code only what is there, and nothing else beside that in its toolkit."""
+        """Return whether a record could be served: code that is present, or a toolkit that has no code."""
         return record.id in self._code if record.origin == "code" else not self.has_code_toolkit(record.toolkit)
 
     def has_code_toolkit(self, toolkit: str) -> bool:
-        """Whether a toolkit is the operator's own code."""
+        """Return whether any tool of the toolkit is defined in code."""
         return self._code_toolkits[toolkit] > 0
 
     def check_conflict(self, indexed: IndexedTool) -> None:
-        """Raise Malformed if this cannot be served beside what is."""
+        """Raise Malformed if the tool's names collide with those of a served tool."""
         if problem := self._registry.find_conflict(self._entry(indexed)):
             raise Malformed(problem)
 
     def apply(self, changed: Iterable[IndexedTool]) -> None:
-        """Serve or withhold each of these, as its papers say now."""
-        everything = [each for each in changed if not self._is_unchanged(each) and not self.shadows(each.record)]
-        served = [each for each in everything if self._is_served(each.record)]
-        for each in everything:
+        """Serve each of these tools, or hold it back, as its record says."""
+        applied = [each for each in changed if not self._is_unchanged(each) and not self.shadows(each.record)]
+        served = [each for each in applied if self._is_served(each.record)]
+        for each in applied:
             self._registry.inactive.drop(each.record.id)
             self._sunsetting.pop(each.record.id, None)
             if not self._is_served(each.record):
                 self._registry.inactive.put(each.tool, self._inactive_state(each.record))
-            if (
-                each.record.state == "active"
-                and each.record.sunset is not None
-                and not self._is_past_sunset(each.record)
-            ):
+            if each.record.state == "active" and each.record.sunset and not self._is_past_sunset(each.record):
                 self._sunsetting[each.record.id] = each
         try:
-            self._registry.change([self._entry(each) for each in served], {each.record.id for each in everything})
+            self._registry.change([self._entry(each) for each in served], {each.record.id for each in applied})
         except Conflict:
-            self._apply_one_by_one(everything, served)
+            self._apply_one_by_one(applied, served)
 
     def remove(self, tool_id: str) -> None:
-        """It is known no more."""
+        """Stop serving a tool and forget its state."""
         self._registry.change(removed_ids={tool_id})
         self._registry.inactive.drop(tool_id)
         self._sunsetting.pop(tool_id, None)
 
     def schedule_sunsets(self) -> None:
-        """Take tools away when their last day is over; in the loop that runs now."""
+        """Stop serving tools whose sunset has come, and set a timer for the next one in the running loop."""
         self.stop()
-        over = [each for each in self._sunsetting.values() if self._is_past_sunset(each.record)]
-        if over:
-            self.apply(over)
+        past = [each for each in self._sunsetting.values() if self._is_past_sunset(each.record)]
+        if past:
+            self.apply(past)
         days = [each.record.sunset for each in self._sunsetting.values() if each.record.sunset is not None]
         if days:
-            left = _day_start(min(days)) - self._clock()
-            self._timer = asyncio.get_running_loop().call_later(min(left, _MAX_SLEEP_SECONDS), self.schedule_sunsets)
+            seconds = _day_start(min(days)) - self._clock()
+            self._timer = asyncio.get_running_loop().call_later(min(seconds, _MAX_SLEEP_SECONDS), self.schedule_sunsets)
 
     def stop(self) -> None:
-        """Watch no longer."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _apply_one_by_one(self, everything: list[IndexedTool], served: list[IndexedTool]) -> None:
-        """One of them has a twin among what is served, which was there first: that one alone is left out."""
-        self._registry.change(removed_ids={each.record.id for each in everything})
-        for each in sorted(served, key=lambda each: each.record.id not in self._code):  # code wins
+    def _apply_one_by_one(self, applied: list[IndexedTool], served: list[IndexedTool]) -> None:
+        """Serve the tools one by one after a conflict; only those that collide with a served tool are left out."""
+        self._registry.change(removed_ids={each.record.id for each in applied})
+        for each in sorted(served, key=lambda each: each.record.id not in self._code):  # code first
             try:
                 self._registry.add([self._entry(each)])
             except Conflict as conflict:
@@ -134,13 +131,13 @@ class ActiveTools:
                 self._registry.inactive.put(each.tool, UNSERVED)
 
     def _is_unchanged(self, indexed: IndexedTool) -> bool:
-        """Whether the operator's own tool is served already, exactly so; then its place in lists stays, too."""
+        """Return whether a tool from code is served exactly so already; then it keeps its position in lists."""
         own = self._code.get(indexed.record.id)
-        stands = own is not None and self._registry.snapshot.find(own.id) is own
-        return stands and self._is_served(indexed.record) and indexed.record.deprecated_at is None
+        is_current = own is not None and self._registry.snapshot.find(own.id) is own
+        return is_current and self._is_served(indexed.record) and indexed.record.deprecated_at is None
 
     def shadows(self, record: ToolRecord) -> bool:
-        """Whether the operator's own code has the very id of this, which is then as if it were not there."""
+        """Return whether a tool defined in code shadows this registered tool."""
         return record.origin != "code" and record.id in self._code
 
     def _is_served(self, record: ToolRecord) -> bool:
@@ -165,54 +162,49 @@ class ActiveTools:
 
 
 def _day_start(day: str) -> float:
-    """When a day begins, UTC."""
+    """Return when a day begins, in UTC."""
     return datetime.combine(date.fromisoformat(day), time.min, UTC).timestamp()
 
 
-OPERATOR = "operator"  # who brings code and files
-
-
 class RecordLookup:
-    """By id, by `Toolkit.tool`, or by published name."""
+    """Finds records by id, by `Toolkit.tool` or by published name; tools in code have one even if not stored."""
 
     def __init__(self, index: RecordIndex, active: ActiveTools, clock: Callable[[], float]) -> None:
         self._index = index
         self._active = active
         self._clock = clock
-        self._code_records: dict[
-            str, tuple[Entry, ToolRecord]
-        ] = {}  # papers of code that no store has; made once for each
+        self._code_records: dict[str, tuple[Entry, ToolRecord]] = {}  # of code that is not stored, cached
 
     @property
     def all_records(self) -> tuple[ToolRecord, ...]:
-        """Everything there is, in whatever state; what code outdoes is not there."""
-        unwritten = [
+        """The records of all tools in every state, without those that code shadows."""
+        unstored = [
             self._code_record(entry) for entry in self._active.code_entries if not self._index.is_from_code(entry.id)
         ]
-        written = [listed.record for listed in self._index.all if not self._active.shadows(listed.record)]
-        return (*written, *unwritten)
+        stored = [listed.record for listed in self._index.all if not self._active.shadows(listed.record)]
+        return (*stored, *unstored)
 
     def find(self, name: str) -> IndexedTool:
-        """By id, or the newest version of the tool that is called so; raises NotFound."""
+        """Return a tool by id, or the newest version of a name; raises NotFound."""
         versions = self._by_id(name) or self.versions(name) or self.versions(self._key_by_name(name))
         if not versions:
             raise NotFound(f"{name[:128]} is not registered; 'toolhall tool list' shows what is")
         return max(versions, key=lambda each: precedence(each.record.version))
 
     def versions(self, key: str) -> list[IndexedTool]:
-        """Every version of a `Toolkit.tool`; one that is the operator's own code by its id, too."""
-        written = [each for each in self._index.versions(key) if not self._active.shadows(each.record)]
+        """Return every version of a `Toolkit.tool`; a tool in code also by its id."""
+        stored = [each for each in self._index.versions(key) if not self._active.shadows(each.record)]
         own = [entry for entry in self._active.code_entries if key in (entry.id, tool_key(entry.tool))]
-        unwritten = [entry for entry in own if not self._index.is_from_code(entry.id)]
-        return [*written, *(IndexedTool(self._code_record(entry), entry.tool) for entry in unwritten)]
+        unstored = [entry for entry in own if not self._index.is_from_code(entry.id)]
+        return [*stored, *(IndexedTool(self._code_record(entry), entry.tool) for entry in unstored)]
 
     def tool(self, record: ToolRecord) -> Tool:
-        """The tool that these papers are about; of what is known, it need not be read again."""
+        """Return the tool of a record; decoded only if it is not in the index."""
         listed = self._index.get(record.id) if record.id in self._index else None
         return listed.tool if listed is not None and listed.record is record else tool_from_record(record)
 
     def operator_source(self, origin: ToolOrigin, detail: str = "") -> RegistrationSource:
-        """What the operator brings now."""
+        """Return the source of what the operator registers now."""
         return RegistrationSource(origin, OPERATOR, self._clock(), detail)
 
     def _by_id(self, tool_id: str) -> list[IndexedTool]:
@@ -221,7 +213,7 @@ class RecordLookup:
 
     @property
     def published_names(self) -> frozenset[str]:
-        """The published names of everything, in small letters."""
+        """The published names of all tools, in lower case."""
         return frozenset(tool.name.casefold() for tool in self._tools())
 
     def _key_by_name(self, name: str) -> str:
@@ -232,7 +224,7 @@ class RecordLookup:
         yield from (entry.tool for entry in self._active.code_entries)
 
     def _code_record(self, entry: Entry) -> ToolRecord:
-        made = self._code_records.get(entry.id)
-        if made is None or made[0] is not entry:
-            made = self._code_records[entry.id] = entry, record_for_code(entry.tool, self.operator_source("code"))
-        return made[1]
+        cached = self._code_records.get(entry.id)
+        if cached is None or cached[0] is not entry:
+            cached = self._code_records[entry.id] = entry, record_for_code(entry.tool, self.operator_source("code"))
+        return cached[1]

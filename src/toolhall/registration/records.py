@@ -30,74 +30,21 @@ from toolhall.schema.cost import BadSchema
 from toolhall.schema.header_parameters import header_parameters, may_have_headers
 from toolhall.stores.tools import ToolOrigin, ToolRecord, ToolState
 
+MAX_TOOLS = 100_000
+MAX_DOCUMENT_BYTES = 256 * 1024 * 1024  # of all documents together; the tools of one document share it
+CODE_DIALECT = "toolhall"  # of tools defined in code: their document is the Tool itself
+_decode = msgspec.json.Decoder(Tool).decode
 HEADER_RULE = "header/refused"
 _OWN_META_PREFIX = "/_meta/dev.toolhall~1"
-
-
-def read_external_tools(document: Json, catalog: Catalog) -> tuple[Tool, ...]:
-    """The tools of a document, as far as they may be served one day; BadDocument with every finding."""
-    tools = lossless.read(document, catalog)
-    findings = [each for number, tool in enumerate(tools) for each in _header_findings(tool, document, catalog, number)]
-    if findings:
-        raise BadDocument(findings)
-    if not all(is_safe_icon(icon) for tool in tools for icon in tool.icons):
-        # Read again without them: what is kept beside the model would bring them back.
-        tools = lossless.read(_without_unsafe_icons(document, tools), catalog)
-    return tuple(_mark_foreign(tool) for tool in tools)
-
-
-def _mark_foreign(tool: Tool) -> Tool:
-    """Marked as what it is; what only the hall says (its id, whether it will go) is not kept as the document had it."""
-    kept = tool.remainder
-    if kept is not None:
-        item = tuple(
-            change for change in kept.item if not change.path.startswith(_OWN_META_PREFIX) and change.path != "/_meta"
-        )
-        kept = msgspec.structs.replace(kept, item=item)
-    return msgspec.structs.replace(
-        tool, foreign=True, deprecation=None, header_parameters=_headers(tool), remainder=kept
-    )
-
-
-def _headers(tool: Tool) -> tuple[HeaderParameter, ...]:
-    return header_parameters(tool.input) if may_have_headers(tool.input) else ()
-
-
-def _header_findings(tool: Tool, document: JsonObject, catalog: Catalog, number: int) -> Iterator[Finding]:
-    try:
-        _headers(tool)
-    except BadSchema as bad:
-        for problem in bad.problems:
-            yield Finding(
-                document_pointer(f"/inputSchema{problem.path}", document, catalog, number), HEADER_RULE, problem.reason
-            )
-
-
-def _without_unsafe_icons(document: JsonObject, tools: Sequence[Tool]) -> JsonObject:
-    """A definition of MCP, the only dialect that has icons: it is one tool."""
-    (tool,) = tools
-    safe = [stated for stated, icon in zip(document["icons"], tool.icons, strict=True) if is_safe_icon(icon)]
-    rest = {key: value for key, value in document.items() if key != "icons"}
-    return {**rest, "icons": safe} if safe else rest
-
-
-def count_removed_icons(document: bytes, tools: Sequence[Tool]) -> int:
-    """How many icons of a definition are not served, because they could do harm."""
-    stated = msgspec.json.decode(document) if len(tools) == 1 else None
-    icons = stated.get("icons") if isinstance(stated, dict) else None
-    return len(icons) - len(tools[0].icons) if isinstance(icons, list) else 0
-
-
-CODE_DIALECT = "toolhall"  # the dialect of tools that are code: the model itself
-_decode = msgspec.json.Decoder(Tool).decode
+_log = logging.getLogger("toolhall.registrar")
 
 
 class TamperedRecord(Exception):
-    """What the store holds is not what was registered; the message is for the log."""
+    """A stored record is not what was registered; the message is for the log."""
 
 
 class RegistrationSource(msgspec.Struct, frozen=True):
-    """Where tools come from, who brings them when, and what their author says of the change beyond the definition."""
+    """The origin, author and time of a registration; `behaviour` is a change that the definition cannot show."""
 
     origin: ToolOrigin
     by: str
@@ -108,7 +55,7 @@ class RegistrationSource(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class DefinitionDocument:
-    """One document with definitions, as it came; it is read once."""
+    """A document with tool definitions, as it came; parsed once."""
 
     body: Json
     dialect: str
@@ -116,61 +63,205 @@ class DefinitionDocument:
 
     @cached_property
     def tools(self) -> tuple[Tool, ...]:
-        """What it defines; BadDocument with every finding."""
+        """The tools of the document; raises BadDocument with every finding."""
         return read_definition(self.body, self.dialect)
 
 
+class IndexedTool(msgspec.Struct, frozen=True):
+    """A record and its decoded tool."""
+
+    record: ToolRecord
+    tool: Tool
+
+
+class RecordIndex:
+    """All records in memory, indexed by id, toolkit and `Toolkit.tool`; counts documents and name claims."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, IndexedTool] = {}
+        self._by_toolkit: dict[str, dict[str, IndexedTool]] = {}
+        self._by_key: dict[str, dict[str, IndexedTool]] = {}
+        self._documents: Counter[bytes] = Counter()
+        self._bytes = 0
+        self.name_claims = NameClaims()  # of tools from outside
+
+    def __contains__(self, tool_id: str) -> bool:
+        return tool_id in self._by_id
+
+    def is_from_code(self, tool_id: str) -> bool:
+        """Return whether the record of this id is of a tool defined in code."""
+        listed = self._by_id.get(tool_id)
+        return listed is not None and listed.record.origin == "code"
+
+    def tool_states(self, toolkit: str, version: str) -> dict[str, str]:
+        """Return the states of all tools of a toolkit's version, by id."""
+        return {
+            each.record.id: each.record.state for each in self.in_toolkit(toolkit) if each.record.version == version
+        }
+
+    def owners(self, toolkit: str) -> frozenset[str]:
+        """Return everyone who has registered a tool of the toolkit."""
+        return frozenset(listed.record.by for listed in self.in_toolkit(toolkit))
+
+    @property
+    def all(self) -> tuple[IndexedTool, ...]:
+        """All records, in the order of registration."""
+        return tuple(self._by_id.values())
+
+    def get(self, name: str) -> IndexedTool | None:
+        """Return a record by id, or by `Toolkit.tool`, which means its newest version."""
+        return self._by_id.get(name) or self._newest(name)
+
+    def in_toolkit(self, toolkit: str) -> list[IndexedTool]:
+        """Return every version of every tool of a toolkit."""
+        return list(self._by_toolkit.get(toolkit, {}).values())
+
+    def versions(self, key: str) -> list[IndexedTool]:
+        """Return every version of `Toolkit.tool`."""
+        return list(self._by_key.get(key, {}).values())
+
+    def put(self, record: ToolRecord, tool: Tool) -> None:
+        """Add or replace a record."""
+        if record.id in self._by_id:
+            self._release_claims(record.id)
+        listed = self._by_id[record.id] = IndexedTool(record, tool)
+        for index, name in self._indexes(record):
+            index.setdefault(name, {})[record.id] = listed
+        self._count_document(record, 1)
+        if record.origin != "code":
+            self.name_claims.claim(tool)
+
+    def put_all(self, tools: Iterable[IndexedTool]) -> None:
+        """Add or replace records."""
+        for listed in tools:
+            self.put(listed.record, listed.tool)
+
+    def remove(self, tool_id: str) -> None:
+        """Remove a record."""
+        self._release_claims(tool_id)
+        for index, name in self._indexes(self._by_id.pop(tool_id).record):
+            del index[name][tool_id]
+            if not index[name]:
+                del index[name]
+
+    def check_capacity(self, count: int, size: int) -> None:
+        """Raise Malformed if so many more tools, with so many bytes, exceed a limit."""
+        if len(self._by_id) + count > MAX_TOOLS:
+            raise Malformed(f"{MAX_TOOLS} tools are registered at most; remove some first")
+        if self._bytes + size > MAX_DOCUMENT_BYTES:
+            raise Malformed(f"what is registered would take over {MAX_DOCUMENT_BYTES} bytes; remove some first")
+
+    def _indexes(self, record: ToolRecord) -> tuple[tuple[dict[str, dict[str, IndexedTool]], str], ...]:
+        return (self._by_toolkit, record.toolkit), (self._by_key, record.key)
+
+    def _release_claims(self, tool_id: str) -> None:
+        listed = self._by_id[tool_id]
+        if listed.record.origin != "code":
+            self.name_claims.release(listed.tool)
+        self._count_document(listed.record, -1)
+
+    def _count_document(self, record: ToolRecord, change: int) -> None:
+        """Count the bytes of a document once, however many tools share it."""
+        before = self._documents[record.document]
+        after = self._documents[record.document] = before + change
+        if 0 in (before, after):
+            self._bytes += change * len(record.document)
+        if after == 0:
+            del self._documents[record.document]
+
+    def _newest(self, key: str) -> IndexedTool | None:
+        versions = {each.record.version: each for each in self.versions(key)}
+        return versions.get(newest_version(versions) or "")
+
+
+def load_records(stored: Iterable[ToolRecord], index: RecordIndex) -> list[IndexedTool]:
+    """Load records into the index; returns those that must be quarantined, because the store was tampered with."""
+    changed: list[IndexedTool] = []
+    for record in stored:
+        try:
+            tool = tool_from_record(record)
+        except TamperedRecord as tampered:
+            _log.error("%s; it is not served until somebody has looked at it", tampered)
+            changed += _reread_quarantined(record)
+            continue
+        if record.sound:
+            index.put(with_current_digests(record, tool), tool)
+        else:
+            _log.error("another program changed %s in the store; it is not served until somebody has looked", record.id)
+            changed.append(IndexedTool(msgspec.structs.replace(record, state="quarantined"), tool))
+    return changed
+
+
+def _reread_quarantined(record: ToolRecord) -> list[IndexedTool]:
+    """Read a tampered record's document again, quarantined; empty if that cannot be read either."""
+    try:
+        tool = read_definition(strict_json.decode(record.document), record.dialect)[record.number]
+    except (ToolhallError, IndexError, LookupError):
+        return []
+    if record.dialect == CODE_DIALECT or str(tool.id) != record.id:
+        return []
+    found = compute_digests(tool)
+    changed = msgspec.structs.replace(
+        record,
+        state="quarantined",
+        model=msgspec.json.encode(tool),
+        shown_digest=found.shown,
+        contract_digest=found.contract,
+    )
+    return [IndexedTool(changed, tool)]
+
+
 def record_for_code(tool: Tool, source: RegistrationSource) -> ToolRecord:
-    """What is kept of a tool of the operator's own code."""
+    """Return the record of a tool defined in code."""
     return _new_record(tool, CODE_DIALECT, code_document(tool), 0, source)
 
 
 def code_document(tool: Tool) -> bytes:
-    """A tool of the operator's own code, as it is kept."""
+    """Return the document of a tool defined in code: the encoded Tool."""
     return msgspec.json.encode(tool)
 
 
 def records_for_document(
     document: DefinitionDocument, tools: tuple[Tool, ...], source: RegistrationSource
 ) -> list[ToolRecord]:
-    """What is kept of the tools of a document; each holds the whole of it, as it came."""
+    """Return the records of a document's tools; each contains the whole document."""
     body = encode(document.body)
     return [_new_record(tool, document.dialect, body, number, source) for number, tool in enumerate(tools)]
 
 
 def read_definition(document: Json, dialect: str) -> tuple[Tool, ...]:
-    """The tools of a document from outside; BadDocument with every finding."""
+    """Read the tools of a document in a dialect; raises BadDocument with every finding."""
     return read_external_tools(document, readable_catalog(dialect))
 
 
 def tool_from_record(record: ToolRecord) -> Tool:
-    """The tool that these papers are about; raises Tampered if it is not what was registered."""
+    """Decode the tool of a record; raises TamperedRecord if it does not match the record's digests."""
     try:
         tool = _decode(record.model or record.document)
     except msgspec.DecodeError as error:
         raise TamperedRecord(f"{record.id} cannot be read from the store: {error}") from None
-    # The digests do not cover whose tool it is; the operator's own code is trusted with more.
-    whole = (str(tool.id), tool.foreign) == (record.id, record.dialect != CODE_DIALECT)
+    # The digests do not cover the origin; code is trusted with more than foreign tools.
+    has_identity = (str(tool.id), tool.foreign) == (record.id, record.dialect != CODE_DIALECT)
     stated = Digests(record.shown_digest, record.contract_digest)
-    if not whole or (compute_digests(tool) != stated and compute_legacy_digests(tool) != stated):
+    if not has_identity or (compute_digests(tool) != stated and compute_legacy_digests(tool) != stated):
         raise TamperedRecord(f"{record.id} is not what was registered under that id")
     return with_deprecation(tool, record)
 
 
 def with_current_digests(record: ToolRecord, tool: Tool) -> ToolRecord:
-    """The papers of a tool with the digests that it has today, so that it can be compared with what comes now."""
-    if b'"prefixItems"' not in (record.model or record.document):  # nothing else has other digests today
+    """Return the record with digests of today's algorithm, so that it can be compared with new definitions."""
+    if b'"prefixItems"' not in (record.model or record.document):  # only these tools had other digests before
         return record
     found = compute_digests(tool)
     return msgspec.structs.replace(record, shown_digest=found.shown, contract_digest=found.contract)
 
 
 def with_deprecation(tool: Tool, record: ToolRecord) -> Tool:
-    """The tool with what its papers say of its end."""
-    said = None
+    """Return the tool with the deprecation that its record states."""
+    stated = None
     if record.deprecated_at is not None:
-        said = Deprecation(since=int(record.deprecated_at), sunset=record.sunset, successor=record.successor)
-    return tool if tool.deprecation == said else msgspec.structs.replace(tool, deprecation=said)
+        stated = Deprecation(since=int(record.deprecated_at), sunset=record.sunset, successor=record.successor)
+    return tool if tool.deprecation == stated else msgspec.structs.replace(tool, deprecation=stated)
 
 
 def _new_record(tool: Tool, dialect: str, document: bytes, number: int, source: RegistrationSource) -> ToolRecord:
@@ -195,152 +286,60 @@ def _new_record(tool: Tool, dialect: str, document: bytes, number: int, source: 
     )
 
 
-MAX_TOOLS = 100_000
-MAX_DOCUMENT_BYTES = 256 * 1024 * 1024  # of documents; the tools of one share it
+def read_external_tools(document: Json, catalog: Catalog) -> tuple[Tool, ...]:
+    """Read the tools of a document from outside, marked as foreign; raises BadDocument with every finding.
+
+    Header parameters are checked, and unsafe icons are removed.
+    """
+    tools = lossless.read(document, catalog)
+    findings = [each for number, tool in enumerate(tools) for each in _header_findings(tool, document, catalog, number)]
+    if findings:
+        raise BadDocument(findings)
+    if not all(is_safe_icon(icon) for tool in tools for icon in tool.icons):
+        # Read the document again without them: otherwise the unknown members kept beside the model would restore them.
+        tools = lossless.read(_without_unsafe_icons(document, tools), catalog)
+    return tuple(_mark_foreign(tool) for tool in tools)
 
 
-class IndexedTool(msgspec.Struct, frozen=True):
-    """A tool with its papers."""
-
-    record: ToolRecord
-    tool: Tool
-
-
-class RecordIndex:
-    """What is known, ready to be asked."""
-
-    def __init__(self) -> None:
-        self._by_id: dict[str, IndexedTool] = {}
-        self._by_toolkit: dict[str, dict[str, IndexedTool]] = {}
-        self._by_key: dict[str, dict[str, IndexedTool]] = {}
-        self._documents: Counter[bytes] = Counter()
-        self._bytes = 0
-        self.name_claims = NameClaims()  # of what came from outside
-
-    def __contains__(self, tool_id: str) -> bool:
-        return tool_id in self._by_id
-
-    def is_from_code(self, tool_id: str) -> bool:
-        """Whether these are papers of the operator's own code."""
-        listed = self._by_id.get(tool_id)
-        return listed is not None and listed.record.origin == "code"
-
-    def tool_states(self, toolkit: str, version: str) -> dict[str, str]:
-        """What has become of the tools of a version of a toolkit, by id."""
-        return {
-            each.record.id: each.record.state for each in self.in_toolkit(toolkit) if each.record.version == version
-        }
-
-    def owners(self, toolkit: str) -> frozenset[str]:
-        """Who has registered anything of a toolkit."""
-        return frozenset(listed.record.by for listed in self.in_toolkit(toolkit))
-
-    @property
-    def all(self) -> tuple[IndexedTool, ...]:
-        """Everything, in the order it came."""
-        return tuple(self._by_id.values())
-
-    def get(self, name: str) -> IndexedTool | None:
-        """By id, or by `Toolkit.tool`, which means its newest version."""
-        return self._by_id.get(name) or self._newest(name)
-
-    def in_toolkit(self, toolkit: str) -> list[IndexedTool]:
-        """Every version of every tool of a toolkit."""
-        return list(self._by_toolkit.get(toolkit, {}).values())
-
-    def versions(self, key: str) -> list[IndexedTool]:
-        """Every version of `Toolkit.tool`."""
-        return list(self._by_key.get(key, {}).values())
-
-    def put(self, record: ToolRecord, tool: Tool) -> None:
-        """Add or replace."""
-        if record.id in self._by_id:
-            self._release_claims(record.id)
-        listed = self._by_id[record.id] = IndexedTool(record, tool)
-        for index, name in self._indexes(record):
-            index.setdefault(name, {})[record.id] = listed
-        self._count_document(record, 1)
-        if record.origin != "code":
-            self.name_claims.claim(tool)
-
-    def put_all(self, tools: Iterable[IndexedTool]) -> None:
-        """Add or replace each."""
-        for listed in tools:
-            self.put(listed.record, listed.tool)
-
-    def remove(self, tool_id: str) -> None:
-        """Forget what is there."""
-        self._release_claims(tool_id)
-        for index, name in self._indexes(self._by_id.pop(tool_id).record):
-            del index[name][tool_id]
-            if not index[name]:
-                del index[name]
-
-    def check_capacity(self, count: int, size: int) -> None:
-        """Raise Malformed if there is no room for so many tools more, in so many bytes."""
-        if len(self._by_id) + count > MAX_TOOLS:
-            raise Malformed(f"{MAX_TOOLS} tools are registered at most; remove some first")
-        if self._bytes + size > MAX_DOCUMENT_BYTES:
-            raise Malformed(f"what is registered would take over {MAX_DOCUMENT_BYTES} bytes; remove some first")
-
-    def _indexes(self, record: ToolRecord) -> tuple[tuple[dict[str, dict[str, IndexedTool]], str], ...]:
-        return (self._by_toolkit, record.toolkit), (self._by_key, record.key)
-
-    def _release_claims(self, tool_id: str) -> None:
-        listed = self._by_id[tool_id]
-        if listed.record.origin != "code":
-            self.name_claims.release(listed.tool)
-        self._count_document(listed.record, -1)
-
-    def _count_document(self, record: ToolRecord, change: int) -> None:
-        """Count a document once, however many tools it holds."""
-        before = self._documents[record.document]
-        after = self._documents[record.document] = before + change
-        if 0 in (before, after):
-            self._bytes += change * len(record.document)
-        if after == 0:
-            del self._documents[record.document]
-
-    def _newest(self, key: str) -> IndexedTool | None:
-        versions = {each.record.version: each for each in self.versions(key)}
-        return versions.get(newest_version(versions) or "")
-
-
-_log = logging.getLogger("toolhall.registrar")
-
-
-def load_records(stored: Iterable[ToolRecord], index: RecordIndex) -> list[IndexedTool]:
-    """Fill the ledger; returns what must be quarantined, because its papers were changed behind our back."""
-    changed: list[IndexedTool] = []
-    for kept in stored:
-        try:
-            tool = tool_from_record(kept)
-        except TamperedRecord as tampered:
-            _log.error("%s; it is not served until somebody has looked at it", tampered)
-            changed += _reread_quarantined(kept)
-            continue
-        if kept.sound:
-            index.put(with_current_digests(kept, tool), tool)
-        else:
-            _log.error("another program changed %s in the store; it is not served until somebody has looked", kept.id)
-            changed.append(IndexedTool(msgspec.structs.replace(kept, state="quarantined"), tool))
-    return changed
-
-
-def _reread_quarantined(record: ToolRecord) -> list[IndexedTool]:
-    """The tool that the document defines now, quarantined; nothing, if that cannot be read either."""
-    try:
-        tool = read_definition(strict_json.decode(record.document), record.dialect)[record.number]
-    except (ToolhallError, IndexError, LookupError):
-        return []
-    if record.dialect == CODE_DIALECT or str(tool.id) != record.id:
-        return []
-    found = compute_digests(tool)
-    changed = msgspec.structs.replace(
-        record,
-        state="quarantined",
-        model=msgspec.json.encode(tool),
-        shown_digest=found.shown,
-        contract_digest=found.contract,
+def _mark_foreign(tool: Tool) -> Tool:
+    """Mark a tool as foreign, and drop what only the hall may state: its id and deprecation in the document."""
+    remainder = tool.remainder
+    if remainder is not None:
+        item = tuple(
+            change
+            for change in remainder.item
+            if not change.path.startswith(_OWN_META_PREFIX) and change.path != "/_meta"
+        )
+        remainder = msgspec.structs.replace(remainder, item=item)
+    return msgspec.structs.replace(
+        tool, foreign=True, deprecation=None, header_parameters=_headers(tool), remainder=remainder
     )
-    return [IndexedTool(changed, tool)]
+
+
+def _headers(tool: Tool) -> tuple[HeaderParameter, ...]:
+    return header_parameters(tool.input) if may_have_headers(tool.input) else ()
+
+
+def _header_findings(tool: Tool, document: JsonObject, catalog: Catalog, number: int) -> Iterator[Finding]:
+    try:
+        _headers(tool)
+    except BadSchema as bad:
+        for problem in bad.problems:
+            yield Finding(
+                document_pointer(f"/inputSchema{problem.path}", document, catalog, number), HEADER_RULE, problem.reason
+            )
+
+
+def _without_unsafe_icons(document: JsonObject, tools: Sequence[Tool]) -> JsonObject:
+    """Return an MCP definition without unsafe icons; only MCP has icons, and a definition is one tool."""
+    (tool,) = tools
+    safe = [stated for stated, icon in zip(document["icons"], tool.icons, strict=True) if is_safe_icon(icon)]
+    rest = {key: value for key, value in document.items() if key != "icons"}
+    return {**rest, "icons": safe} if safe else rest
+
+
+def count_removed_icons(document: bytes, tools: Sequence[Tool]) -> int:
+    """Return how many icons of a definition were removed as unsafe."""
+    stated = msgspec.json.decode(document) if len(tools) == 1 else None
+    icons = stated.get("icons") if isinstance(stated, dict) else None
+    return len(icons) - len(tools[0].icons) if isinstance(icons, list) else 0

@@ -6,10 +6,9 @@ registered tool. Rules read the records and change nothing.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from toolhall.contracts.digest import compute_digests
-from toolhall.contracts.release import ReleaseCheck, check_release
 from toolhall.contracts.semver import ChangeKind, DefinitionChange
 from toolhall.dialects.findings import BadDocument, Finding
 from toolhall.model.errors import Malformed
@@ -22,31 +21,97 @@ from toolhall.registry.naming import NameClaims, name_conflict
 from toolhall.registry.snapshot import tool_key
 from toolhall.stores.tools import ToolEventKind, ToolRecord, ToolState
 
-KnownVersions: TypeAlias = Callable[[str], Sequence[Tool]]  # everything that is known of a toolkit, in all its versions
+if TYPE_CHECKING:
+    from toolhall.contracts.release import ReleaseCheck
+
+CONFUSABLE_NAME_RULE = "name/confusable"
+KnownVersions: TypeAlias = Callable[[str], Sequence[Tool]]  # of a toolkit: all its tools in all versions
+LifecycleAction: TypeAlias = Literal["activate", "deactivate"]
+_TRANSITIONS: dict[LifecycleAction, tuple[frozenset[ToolState], ToolState, ToolEventKind]] = {
+    "activate": (frozenset({"registered", "quarantined", "inactive"}), "active", "activated"),
+    # Not quarantined ones: inactive tools count as reviewed, and could be activated without a review.
+    "deactivate": (frozenset({"registered", "active"}), "inactive", "deactivated"),
+}
 
 
 class BrokenPromise(BadDocument):
-    """The version does not say what changed; carries every change that it should have said."""
+    """A version does not match its changes (semantic versioning); carries every change as a finding."""
+
+
+class RegistrationRules:
+    """Checks definitions against the records and the tools in code; changes nothing."""
+
+    def __init__(self, index: RecordIndex, active: ActiveTools) -> None:
+        self._index = index
+        self._active = active
+
+    def check_not_registered(self, records: Sequence[ToolRecord], tools: Sequence[Tool]) -> None:
+        """Raise BrokenPromise if an id is registered with other content, Malformed if with the same."""
+        check_content_unchanged(tools, self._versions)
+        for record in records:
+            if record.id in self._index:
+                raise Malformed(f"{record.id} is registered already; raise its version, or remove it first")
+
+    def check(
+        self, records: Sequence[ToolRecord], tools: Sequence[Tool], behaviour: ChangeKind | None, *, complete: bool
+    ) -> None:
+        """Raise Malformed, BadDocument or BrokenPromise unless these tools may be registered."""
+        for toolkit in {tool.id.toolkit for tool in tools}:
+            if skeleton(toolkit) == skeleton(SEARCH_TOOL.toolkit):
+                raise Malformed(f"{toolkit!r} is the hall's own name; register under another one")
+            if self._active.has_code_toolkit(toolkit):
+                raise Malformed(f"{toolkit!r} is served already, from code; register under another name")
+        check_case_collisions(tools)
+        check_name_collisions(tools, self._index.name_claims)
+        check_code_name_collisions(tools, self._active.code_claims)
+        self._index.check_capacity(len(records), sum(map(len, {record.document for record in records})))
+        check_version_spelling(tools, self._versions)
+        check_version_bump(tools, self._versions, behaviour, complete=complete)
+
+    def changed_code_tools(self, tools: Sequence[Tool], unversioned: Collection[str], *, complete: bool) -> list[Tool]:
+        """Return the tools in code that are new or changed; raises BrokenPromise if a version does not match.
+
+        Only earlier code is compared, no tools from outside; tools without a stated version are not checked.
+        """
+        changed = [tool for tool in tools if self.is_code_changed(tool)]
+        stated = [tool for tool in changed if is_release_version(tool.id.version) and str(tool.id) not in unversioned]
+        changed_versions = {(tool.id.toolkit, tool.id.version) for tool in stated}
+        releases = [tool for tool in tools if (tool.id.toolkit, tool.id.version) in changed_versions]
+        check_content_unchanged(stated, self._code_versions)
+        check_version_spelling(stated, self._code_versions)
+        check_version_bump(releases if complete else stated, self._code_versions, None, complete=complete)
+        return changed
+
+    def is_code_changed(self, tool: Tool) -> bool:
+        """Return whether a tool in code differs from its record, or has none."""
+        known = self._index.get(str(tool.id))
+        return known is None or known.record.document != code_document(tool)
+
+    def _code_versions(self, toolkit: str) -> list[Tool]:
+        return [listed.tool for listed in self._index.in_toolkit(toolkit) if listed.record.origin == "code"]
+
+    def _versions(self, toolkit: str) -> list[Tool]:
+        return [listed.tool for listed in self._index.in_toolkit(toolkit)]
 
 
 def is_release_version(version: str) -> bool:
-    """Whether it says what may change: a pre-release says nothing."""
+    """Return whether a version is a release: a pre-release is held to nothing."""
     is_release, *_ = precedence(version)
     return is_release
 
 
 def check_content_unchanged(new: Sequence[Tool], known: KnownVersions) -> None:
-    """Raise BrokenPromise if one of these is known under the same version and says something else."""
+    """Raise BrokenPromise if a tool is known under the same version with other content."""
     for tool in new:
         before = next((each for each in known(tool.id.toolkit) if each.id == tool.id), None)
         if before is not None and compute_digests(before) != compute_digests(tool):
-            judged = check_release([before], [tool])
-            fix = f"{tool.id} is registered with other content; {_suggested_version(judged, known(tool.id.toolkit))}"
-            raise BrokenPromise([Finding("/version", "contract/changed", fix), *map(_finding, judged.changes)])
+            result = _check_release([before], [tool])
+            fix = f"{tool.id} is registered with other content; {_suggested_version(result, known(tool.id.toolkit))}"
+            raise BrokenPromise([Finding("/version", "contract/changed", fix), *map(_finding, result.changes)])
 
 
 def check_version_spelling(new: Sequence[Tool], known: KnownVersions) -> None:
-    """Raise BrokenPromise for a version that is there in another spelling: `1.0`, `1.0.0` and `1.0.0+build` are one."""
+    """Raise BrokenPromise for a version that is known in another spelling: `1.0`, `1.0.0`, `1.0.0+build` are equal."""
     for tool in new:
         for other in (*known(tool.id.toolkit), *new):
             same = other.id.toolkit == tool.id.toolkit and other.id.tool == tool.id.tool and other.id != tool.id
@@ -58,14 +123,14 @@ def check_version_spelling(new: Sequence[Tool], known: KnownVersions) -> None:
 def check_version_bump(
     new: Sequence[Tool], known: KnownVersions, behaviour: ChangeKind | None, *, complete: bool
 ) -> None:
-    """Raise BrokenPromise unless each version rises as the changes demand.
+    """Raise BrokenPromise unless each version rises as its changes require.
 
-    `whole` says that these are all tools of their toolkit: one that is missing was removed.
+    `complete` means that these are all tools of their toolkit: one that is missing was removed.
     """
     for toolkit, version in dict.fromkeys((tool.id.toolkit, tool.id.version) for tool in new):
-        together = [tool for tool in new if (tool.id.toolkit, tool.id.version) == (toolkit, version)]
+        of_version = [tool for tool in new if (tool.id.toolkit, tool.id.version) == (toolkit, version)]
         versions = known(toolkit)
-        for group in [together] if complete else [[tool] for tool in together]:
+        for group in [of_version] if complete else [[tool] for tool in of_version]:
             names = {tool.id.tool for tool in group}
             others = [each for each in versions if complete or each.id.tool in names]
             _check_bump_after(_previous_release(version, others), group, behaviour, others)
@@ -75,33 +140,33 @@ def check_version_bump(
 def _check_bump_after(
     old: Sequence[Tool], new: Sequence[Tool], behaviour: ChangeKind | None, known: Sequence[Tool]
 ) -> None:
-    """Refuse what comes after a release and does not say what changed since."""
-    judged = check_release(old, new, behaviour) if old else None
-    if judged is None or judged.ok:
+    """Check the new version against the release before it."""
+    result = _check_release(old, new, behaviour) if old else None
+    if result is None or result.ok:
         return
     rise = f"from {old[0].id.version} to {new[0].id.version}"
-    what = f"{rise} is too little for a {judged.required} change; {_suggested_version(judged, known)}"
-    raise BrokenPromise([Finding("/version", "contract/bump", what), *map(_finding, judged.changes)])
+    what = f"{rise} is too little for a {result.required} change; {_suggested_version(result, known)}"
+    raise BrokenPromise([Finding("/version", "contract/bump", what), *map(_finding, result.changes)])
 
 
 def _check_bump_before(new: Sequence[Tool], later: Sequence[Tool], known: Sequence[Tool]) -> None:
-    """Refuse what comes below a release that would not keep its promises."""
-    judged = check_release(new, later) if later else None
-    if judged is None or judged.ok:
+    """Check the release after the new version against it: a version may be registered below a newer one."""
+    result = _check_release(new, later) if later else None
+    if result is None or result.ok:
         return
     top = max((each.id.version for each in known), key=precedence)
     what = f"{later[0].id.version} is registered, and does not keep what this promises; write a version above {top}"
-    raise BrokenPromise([Finding("/version", "contract/bump", what), *map(_finding, judged.changes)])
+    raise BrokenPromise([Finding("/version", "contract/bump", what), *map(_finding, result.changes)])
 
 
-def _suggested_version(judged: ReleaseCheck, known: Sequence[Tool]) -> str:
-    """What to write; a pre-release is for who is not done yet."""
-    if judged.next is None:
+def _suggested_version(result: "ReleaseCheck", known: Sequence[Tool]) -> str:
+    """Return a hint which version to write."""
+    if result.next is None:
         return "write a version that says so"
     versions = {each.id.version for each in known}
-    if judged.next in versions:
+    if result.next in versions:
         return f"write a version above {max(versions, key=precedence)}"
-    return f"write version {judged.next} (or {judged.next}-dev while you work on it)"
+    return f"write version {result.next} (or {result.next}-dev while you work on it)"
 
 
 def _finding(change: DefinitionChange) -> Finding:
@@ -109,7 +174,7 @@ def _finding(change: DefinitionChange) -> Finding:
 
 
 def _previous_release(version: str, known: Sequence[Tool]) -> list[Tool]:
-    """The tools of the newest release that is older; a pre-release promised nothing, whatever its number."""
+    """Return the tools of the newest older release; pre-releases do not count."""
     older = [
         each.id.version for each in known if is_release_version(each.id.version) and _is_older(each.id.version, version)
     ]
@@ -118,7 +183,7 @@ def _previous_release(version: str, known: Sequence[Tool]) -> list[Tool]:
 
 
 def _next_release(version: str, known: Sequence[Tool]) -> list[Tool]:
-    """The tools of the oldest release that is newer than this one, if this is a release."""
+    """Return the tools of the oldest newer version, if this version is a release."""
     newer = (
         [each.id.version for each in known if _is_older(version, each.id.version)]
         if is_release_version(version)
@@ -132,20 +197,17 @@ def _is_older(one: str, other: str) -> bool:
     return precedence(one) < precedence(other)
 
 
-CONFUSABLE_NAME_RULE = "name/confusable"
-
-
 def check_case_collisions(tools: Sequence[Tool]) -> None:
     """Raise BadDocument if tools of one document differ only in upper and lower case."""
     counted = Counter(tool.id.tool.casefold() for tool in tools)
-    twice = sorted(tool.id.tool for tool in tools if counted[tool.id.tool.casefold()] > 1)
-    if twice:
-        what = f"these names differ only in upper and lower case: {', '.join(twice[:8])}; rename all but one"
+    colliding = sorted(tool.id.tool for tool in tools if counted[tool.id.tool.casefold()] > 1)
+    if colliding:
+        what = f"these names differ only in upper and lower case: {', '.join(colliding[:8])}; rename all but one"
         raise BadDocument([Finding("", CONFUSABLE_NAME_RULE, what)])
 
 
 def check_name_collisions(tools: Sequence[Tool], known: NameClaims) -> None:
-    """Raise BadDocument if one of these has a name that looks like another tool's, or is the same in some dialect."""
+    """Raise BadDocument if a name looks like another tool's, or equals it in some dialect."""
     for tool in tools:
         other = known.conflicting_id(tool)
         if other is not None:
@@ -153,9 +215,9 @@ def check_name_collisions(tools: Sequence[Tool], known: NameClaims) -> None:
 
 
 def check_code_name_collisions(tools: Sequence[Tool], code_claims: NameClaims) -> None:
-    """As `refuse_twins`, beside the operator's own code: one that differs in case only may be registered there.
+    """Check collisions with tools in code; names that differ only in letter case may be registered.
 
-    It is refused when it should be served.
+    Such a tool is refused when it is activated.
     """
     check_name_collisions([tool for tool in tools if not _differs_in_case_only(tool, code_claims)], code_claims)
 
@@ -165,25 +227,17 @@ def _differs_in_case_only(tool: Tool, code_claims: NameClaims) -> bool:
     return other is not None and other.rpartition("@")[0].casefold() == tool_key(tool).casefold()
 
 
-LifecycleAction: TypeAlias = Literal["activate", "deactivate"]
-_TRANSITIONS: dict[LifecycleAction, tuple[frozenset[ToolState], ToolState, ToolEventKind]] = {
-    "activate": (frozenset({"registered", "quarantined", "inactive"}), "active", "activated"),
-    # What is quarantined stays so: an inactive tool has been looked at, so that it may be activated unseen.
-    "deactivate": (frozenset({"registered", "active"}), "inactive", "deactivated"),
-}
-
-
 def next_state(action: LifecycleAction, record: ToolRecord) -> tuple[ToolState, ToolEventKind]:
-    """The state after an action, and what it is called in the tool's history; Malformed if it cannot be done."""
+    """Return the state after an action and the kind of its event; raises Malformed if it is not possible."""
     allowed, state, what = _TRANSITIONS[action]
-    # To activate what was deprecated takes that back.
+    # Activating a deprecated tool revokes the deprecation.
     if record.state not in allowed and not (action == "activate" and record.deprecated_at is not None):
         raise Malformed(f"{record.id} is {record.state} already; there is nothing to {action}")
     return state, what
 
 
 def check_reviewed(record: ToolRecord, reviewed_digest: str | None) -> None:
-    """Raise Malformed unless whoever activates what was quarantined has looked at exactly this document."""
+    """Raise Malformed unless a quarantined tool was reviewed in exactly this document."""
     if record.state == "quarantined" and reviewed_digest != record.document_digest:
         raise Malformed(
             f"{record.id} is quarantined: look at its text and its findings first ('toolhall tool show {record.id}'), "
@@ -191,57 +245,7 @@ def check_reviewed(record: ToolRecord, reviewed_digest: str | None) -> None:
         )
 
 
-class RegistrationRules:
-    """Reads what is known, changes nothing."""
+def _check_release(old: Sequence[Tool], new: Sequence[Tool], behaviour: ChangeKind | None = None) -> "ReleaseCheck":
+    from toolhall.contracts.release import check_release  # lazy: the schema comparison; most halls never compare
 
-    def __init__(self, index: RecordIndex, active: ActiveTools) -> None:
-        self._index = index
-        self._active = active
-
-    def check_not_registered(self, records: Sequence[ToolRecord], tools: Sequence[Tool]) -> None:
-        """Raise BrokenPromise or Malformed if an id is there already, with other content or with the same."""
-        check_content_unchanged(tools, self._versions)
-        for kept in records:
-            if kept.id in self._index:
-                raise Malformed(f"{kept.id} is registered already; raise its version, or remove it first")
-
-    def check(
-        self, records: Sequence[ToolRecord], tools: Sequence[Tool], behaviour: ChangeKind | None, *, complete: bool
-    ) -> None:
-        """Raise Malformed, BadDocument or BrokenPromise unless these may stand beside what is known."""
-        for toolkit in {tool.id.toolkit for tool in tools}:
-            if skeleton(toolkit) == skeleton(SEARCH_TOOL.toolkit):
-                raise Malformed(f"{toolkit!r} is the hall's own name; register under another one")
-            if self._active.has_code_toolkit(toolkit):
-                raise Malformed(f"{toolkit!r} is served already, from code; register under another name")
-        check_case_collisions(tools)
-        check_name_collisions(tools, self._index.name_claims)
-        check_code_name_collisions(tools, self._active.code_claims)
-        self._index.check_capacity(len(records), sum(map(len, {kept.document for kept in records})))
-        check_version_spelling(tools, self._versions)
-        check_version_bump(tools, self._versions, behaviour, complete=complete)
-
-    def changed_code_tools(self, tools: Sequence[Tool], unversioned: Collection[str], *, complete: bool) -> list[Tool]:
-        """Those of the operator's own tools that are new or changed; BrokenPromise if their versions do not say so.
-
-        What came from outside binds nobody's code, and a draft, whose author stated no version, promises nothing.
-        """
-        changed = [tool for tool in tools if self.is_code_changed(tool)]
-        stated = [tool for tool in changed if is_release_version(tool.id.version) and str(tool.id) not in unversioned]
-        touched = {(tool.id.toolkit, tool.id.version) for tool in stated}
-        promised = [tool for tool in tools if (tool.id.toolkit, tool.id.version) in touched]
-        check_content_unchanged(stated, self._code_versions)
-        check_version_spelling(stated, self._code_versions)
-        check_version_bump(promised if complete else stated, self._code_versions, None, complete=complete)
-        return changed
-
-    def is_code_changed(self, tool: Tool) -> bool:
-        """Whether the papers of the operator's own tool do not say what it says, or there are none."""
-        known = self._index.get(str(tool.id))
-        return known is None or known.record.document != code_document(tool)
-
-    def _code_versions(self, toolkit: str) -> list[Tool]:
-        return [listed.tool for listed in self._index.in_toolkit(toolkit) if listed.record.origin == "code"]
-
-    def _versions(self, toolkit: str) -> list[Tool]:
-        return [listed.tool for listed in self._index.in_toolkit(toolkit)]
+    return check_release(old, new, behaviour)

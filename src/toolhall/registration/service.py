@@ -1,7 +1,20 @@
 """RegistrationService: the only writer of tool records; each change is stored before it is served.
 
-Definitions from outside are quarantined until an operator has reviewed the exact document; tools defined in code are
-active at once and, where versions are enforced, held to semantic versioning as well.
+Theory of operation
+-------------------
+A registered tool exists in three places: its record in the store, the RecordIndex in memory, and the registry's
+snapshot, if it is served. The service keeps them in step by one rule: every change runs under one write lock
+(`WriteLock.exclusive`), reads the index, checks the RegistrationRules, saves to the store, and only then updates the
+index and the registry (`_save`). A change that fails before the save has no effect; one that was saved is always
+applied, since the lock shields it from the cancellation of its caller. Readers need no lock: the snapshot is replaced
+in one step.
+
+Several processes may serve one data directory, but only one of them may change tools; the others have
+`write_lock.read_only_reason` set and load the tools when they start.
+
+Definitions from outside are quarantined until an operator has reviewed the exact document, by its digest. Tools defined
+in code are active at once and shadow registered tools of the same id; where versions are enforced, they are held to
+semantic versioning as well, and stored so that the next start can compare them.
 """
 
 import logging
@@ -40,7 +53,7 @@ _log = logging.getLogger("toolhall.registrar")
 
 
 class RegistrationService:
-    """The only writer of the store; one change at a time, each remembered before it is served."""
+    """Registers, activates, deprecates and removes tools; one change at a time, each stored before it is served."""
 
     def __init__(self, registry: Registry, clock: Callable[[], float], runner: Runner) -> None:
         self._registry = registry
@@ -51,16 +64,17 @@ class RegistrationService:
         self._lookup = RecordLookup(self._index, self._active, clock)
         self._rules = RegistrationRules(self._index, self._active)
         self._planner = DeclarationPlanner(self._index, self._rules)
-        self._unversioned: set[str] = set()  # of the operator's own tools, those whose authors stated no version
+        self._unversioned: set[str] = set()  # ids of tools in code without a stated version
         self._enforces_versions = False
         self._deferred = DeferredTasks()
         self.write_lock = WriteLock()
-        self.level_overrides: Mapping[str, int] = {}  # what the operator says of tools like these: see model/caller.py
+        self.level_overrides: Mapping[str, int] = {}  # by glob; see effective_level in model/caller.py
 
     def add_code_tools(self, entries: Sequence[Entry], unversioned: Collection[str] = ()) -> None:
-        """Serve the operator's own tools, unless their papers say otherwise; all or none.
+        """Serve tools defined in code, unless their records say otherwise; all or none.
 
-        Raises Conflict; and BrokenPromise where code is held to its versions, which a draft has none of.
+        Raises Conflict, and BrokenPromise if versions are enforced and one does not match its changes. Tools of
+        `unversioned` ids are not held to a version.
         """
         self._unversioned |= set(unversioned)
         tools = [entry.tool for entry in entries]
@@ -68,7 +82,7 @@ class RegistrationService:
             self._rules.changed_code_tools(tools, self._unversioned, complete=False) if self._enforces_versions else []
         )
         fresh = [entry for entry in entries if not self._index.is_from_code(entry.id)]
-        # What came from outside under the very id of code makes room for it.
+        # Code replaces a tool from outside that has the same id.
         self._registry.change(fresh, {entry.id for entry in fresh if entry.id in self._index})
         self._active.add_code_tools(entries)
         self._reapply_toolkits({entry.tool.id.toolkit for entry in entries})
@@ -76,7 +90,7 @@ class RegistrationService:
             self._deferred.submit(lambda: self._save_added_code_tools(changed))
 
     def remove_code_tool(self, name: str) -> bool:
-        """Take away one of the operator's own tools, by its published name or id; False if there is none."""
+        """Remove a tool defined in code by its published name or id; False if there is none."""
         found = self._active.remove_code_tool(name)
         if found is not None:
             self._reapply_toolkits({found.tool.id.toolkit})
@@ -90,69 +104,70 @@ class RegistrationService:
         files: Sequence[DefinitionDocument] = (),
         readonly: bool = False,
     ) -> None:
-        """Bring back what was registered, then what files define; with `hold`, code is held to its versions too.
+        """Load what was registered, then what files define; `enforce_versions` holds code to its versions.
 
-        Raises BadDocument (BrokenPromise) for code and files that may not be served like this.
+        With `readonly`, nothing is written: what should be saved is only held in memory. Raises BadDocument
+        (BrokenPromise) for code and files whose versions do not match their changes.
         """
         self._store, self._enforces_versions = store, enforce_versions
-        lost = load_records(await store.all(), self._index)
+        tampered = load_records(await store.all(), self._index)
         if readonly:
-            self._index.put_all(lost)  # who may write says so in the store
-        elif lost:
-            await self._save(lost, "quarantined", OPERATOR, {"reason": "it was changed in the store"})
+            self._index.put_all(tampered)  # a process that may write quarantines them in the store
+        elif tampered:
+            await self._save(tampered, "quarantined", OPERATOR, {"reason": "it was changed in the store"})
         if enforce_versions:
             own = [entry.tool for entry in self._active.code_entries]
             changed = self._rules.changed_code_tools(own, self._unversioned, complete=True)
             if not readonly:
                 await self._save_code_tools(changed)
-        for paper in files:
-            await self._register_file(paper, readonly=readonly)
+        for file in files:
+            await self._register_file(file, readonly=readonly)
         self._active.apply(self._index.all)
 
     def watch(self) -> None:
-        """Take away what reaches its last day, and remember code that is added, in the loop that runs now."""
+        """Watch sunsets, and save code that is added later, in the running loop."""
         self._active.schedule_sunsets()
         self._deferred.start()
 
     def close(self) -> None:
-        """Change nothing more; whoever opened the store closes it."""
+        """Stop watching; the store is closed by its owner."""
         self._active.stop()
         self._deferred.stop()
 
     @property
     def all_records(self) -> tuple[ToolRecord, ...]:
-        """Everything there is, in whatever state."""
+        """The records of all tools, in every state."""
         return self._lookup.all_records
 
     @property
     def index(self) -> RecordIndex:
-        """Everything that came from outside, to be read."""
+        """The index of stored records, for reading."""
         return self._index
 
     @property
     def published_names(self) -> frozenset[str]:
-        """What everything there is is called, in small letters."""
+        """The published names of all tools, in lower case."""
         return self._lookup.published_names
 
     def find(self, tool_id: str) -> ToolRecord:
-        """The papers of a tool: by id, or by `Toolkit.tool`, which means its newest version; raises NotFound."""
+        """Return a record by id, or by `Toolkit.tool`, which means its newest version; raises NotFound."""
         return self._lookup.find(tool_id).record
 
     def tool(self, record: ToolRecord) -> Tool:
-        """The tool that these papers are about."""
+        """Return the tool of a record."""
         return self._lookup.tool(record)
 
     def is_served(self, record: ToolRecord) -> bool:
-        """Whether it can be called now."""
+        """Return whether the tool of this record can be called now."""
         found = self._registry.snapshot.find(record.id)
         return found is not None and found.id == record.id and found.tool.foreign == (record.origin != "code")
 
     async def register(self, document: Json, dialect: str, source: RegistrationSource) -> tuple[ToolRecord, ...]:
-        """Validate a definition, hold it to its contract, and keep it; what comes from outside is quarantined."""
-        paper = DefinitionDocument(document, dialect, source.detail)
-        tools = paper.tools
-        papers = records_for_document(paper, tools, source)
-        return await self.write_lock.exclusive(self._register(papers, tools, source))
+        """Register the tools of a definition from outside, quarantined; raises BadDocument or Malformed."""
+        parsed = DefinitionDocument(document, dialect, source.detail)
+        tools = parsed.tools
+        records = records_for_document(parsed, tools, source)
+        return await self.write_lock.exclusive(self._register(records, tools, source))
 
     async def register_declared(
         self,
@@ -162,34 +177,35 @@ class RegistrationService:
         *,
         trusted: bool,
     ) -> tuple[ToolRecord, ...]:
-        """Keep what a tool server declares, as far as it is not known; it is served at once only where that is trusted.
+        """Register what a tool server declares, as far as it is new; served at once only if the server is trusted.
 
-        Raises BadDocument (BrokenPromise), Malformed, or what `check` does when it is our turn, and nothing is kept.
+        `check` runs once the write lock is held and may raise, too. Raises BadDocument (BrokenPromise) or Malformed;
+        then nothing is registered.
         """
         return await self.write_lock.exclusive(self._register_declared(documents, source, check, trusted=trusted))
 
     async def activate(self, tool_id: str, by: str, reviewed_digest: str | None = None) -> ToolRecord:
-        """Serve it, and take a deprecation back; `seen` is the digest of the document that somebody looked at."""
+        """Serve a tool and revoke its deprecation; `reviewed_digest` is that of the document that was reviewed."""
         return await self.write_lock.exclusive(self._activate(tool_id, by, reviewed_digest))
 
     async def deactivate(self, tool_id: str, by: str) -> ToolRecord:
-        """Serve it no longer; it can be activated again."""
+        """Stop serving a tool; it can be activated again."""
         return await self.write_lock.exclusive(self._deactivate(tool_id, by))
 
     async def deprecate(self, tool_id: str, by: str, sunset: date | None, successor: str | None) -> ToolRecord:
-        """Say that a tool will go, when, and what to call instead."""
+        """Announce that a tool will be removed, when, and what to call instead."""
         return await self.write_lock.exclusive(self._deprecate(tool_id, by, sunset, successor))
 
     async def roll_back(self, tool_id: str, by: str) -> tuple[ToolRecord, ...]:
-        """Back to the version before: newer ones become inactive, that one active."""
+        """Activate the version before the active one, and deactivate the newer ones."""
         return await self.write_lock.exclusive(self._roll_back(tool_id, by))
 
     async def remove(self, tool_id: str, by: str) -> None:
-        """Forget a tool; its history stays."""
+        """Delete a tool's record; its history stays."""
         await self.write_lock.exclusive(self._remove(tool_id, by))
 
     async def history(self, tool_id: str | None = None, limit: int = 100) -> tuple[ToolEvent, ...]:
-        """What happened, newest first."""
+        """Return the events of a tool, or of all, newest first."""
         try:
             return await self._store.history(tool_id, limit)
         except StoreFailed as failed:
@@ -216,17 +232,17 @@ class RegistrationService:
         toolkits = [
             list(map(IndexedTool, records_for_document(each, each.tools, source), each.tools)) for each in documents
         ]
-        found = self._planner.plan(toolkits)
-        for each in found.quarantined.values() if trusted else ():
+        plan = self._planner.plan(toolkits)
+        for each in plan.quarantined.values() if trusted else ():
             self._active.check_conflict(each)
-        if found.new:
-            await self._save(found.new, "registered", source.by)
-        if found.changed:
-            again = [self._replacement(each, self._lookup.find(each.record.id)) for each in found.changed]
-            await self._save(again, "replaced", source.by)
-        if trusted and found.quarantined:
-            waiting = [self._changed(each, state="active") for each in self._planner.current(found.quarantined)]
-            await self._save(waiting, "activated", source.by, {"reason": "its tool server is trusted"})
+        if plan.new:
+            await self._save(plan.new, "registered", source.by)
+        if plan.changed:
+            replaced = [self._replacement(each, self._lookup.find(each.record.id)) for each in plan.changed]
+            await self._save(replaced, "replaced", source.by)
+        if trusted and plan.quarantined:
+            activated = [self._changed(each, state="active") for each in self._planner.current(plan.quarantined)]
+            await self._save(activated, "activated", source.by, {"reason": "its tool server is trusted"})
         return tuple(self._lookup.find(each.record.id).record for declared in toolkits for each in declared)
 
     async def _activate(self, tool_id: str, by: str, reviewed_digest: str | None) -> ToolRecord:
@@ -248,9 +264,9 @@ class RegistrationService:
         listed = self._lookup.find(tool_id)
         if successor is not None and self._lookup.find(successor).record.id == listed.record.id:
             raise Malformed(f"{listed.record.id} cannot come after itself; name another tool or version")
-        told = sunset.isoformat() if sunset else None
-        changed = self._changed(listed, deprecated_at=self._clock(), sunset=told, successor=successor)
-        (saved,) = await self._save([changed], "deprecated", by, {"sunset": told, "successor": successor})
+        day = sunset.isoformat() if sunset else None
+        changed = self._changed(listed, deprecated_at=self._clock(), sunset=day, successor=successor)
+        (saved,) = await self._save([changed], "deprecated", by, {"sunset": day, "successor": successor})
         return saved
 
     async def _roll_back(self, tool_id: str, by: str) -> tuple[ToolRecord, ...]:
@@ -258,8 +274,8 @@ class RegistrationService:
         known = sorted(self._lookup.versions(key), key=lambda each: precedence(each.record.version), reverse=True)
         active = [each for each in known if each.record.state == "active"]
         older = [each for each in known if active and known.index(each) > known.index(active[0])]
-        looked_at = [each for each in older if each.record.state in ("active", "inactive")]
-        before = next((each for each in looked_at if self._active.is_servable(each.record)), None)
+        reviewed = [each for each in older if each.record.state in ("active", "inactive")]
+        before = next((each for each in reviewed if self._active.is_servable(each.record)), None)
         if before is None:
             raise Malformed(f"there is no version of {key} before the one that is active; nothing was changed")
         newer = [self._changed(each, state="inactive") for each in active if known.index(each) < known.index(before)]
@@ -268,12 +284,12 @@ class RegistrationService:
         return await self._save([back, *newer], "rolled back", by, {"to": before.record.version})
 
     async def _remove(self, tool_id: str, by: str) -> None:
-        kept = self._lookup.find(tool_id).record
-        if any(entry.id == kept.id for entry in self._active.code_entries):
-            raise Malformed(f"{kept.id} is served from code: leave it out of what is served, or deactivate it")
-        await self._store.remove([kept], [self._event(kept, "removed", by, {})])
-        self._index.remove(kept.id)
-        self._active.remove(kept.id)
+        record = self._lookup.find(tool_id).record
+        if any(entry.id == record.id for entry in self._active.code_entries):
+            raise Malformed(f"{record.id} is served from code: leave it out of what is served, or deactivate it")
+        await self._store.remove([record], [self._event(record, "removed", by, {})])
+        self._index.remove(record.id)
+        self._active.remove(record.id)
 
     async def _save_added_code_tools(self, changed: Sequence[Tool]) -> None:
         """Save tools that were added while the hall runs; a failure is logged, since no caller waits for it."""
@@ -283,24 +299,24 @@ class RegistrationService:
             _log.warning("tools added from code are served but not stored: %s", error.detail or error.message)
 
     async def _save_code_tools(self, changed: Sequence[Tool]) -> None:
-        """Keep the operator's own tools that are new or changed, as far as nobody has meanwhile."""
+        """Save tools from code that are new or changed, unless they were saved meanwhile."""
         fresh = [tool for tool in changed if self._rules.is_code_changed(tool)]
-        papers = [IndexedTool(record_for_code(tool, self._lookup.operator_source("code")), tool) for tool in fresh]
-        new = [each for each in papers if each.record.id not in self._index]
-        old = [self._replacement(each, before) for each in papers if (before := self._index.get(each.record.id))]
+        records = [IndexedTool(record_for_code(tool, self._lookup.operator_source("code")), tool) for tool in fresh]
+        new = [each for each in records if each.record.id not in self._index]
+        old = [self._replacement(each, before) for each in records if (before := self._index.get(each.record.id))]
         if new:
             await self._save(new, "registered", OPERATOR)
         if old:
             await self._save(old, "replaced", OPERATOR)
 
     async def _register_file(self, document: DefinitionDocument, *, readonly: bool) -> None:
-        """Keep what a file defines; what changed under an unchanged version is quarantined again.
+        """Register the tools of a file; one that changed under an unchanged version is quarantined again.
 
-        Who may not write holds it in memory, quarantined as well.
+        With `readonly`, they are only held in memory, quarantined as well.
         """
         tools = document.tools
-        papers = records_for_document(document, tools, self._lookup.operator_source("file", document.detail))
-        both = [IndexedTool(kept, tool) for kept, tool in zip(papers, tools, strict=True) if not self._is_known(kept)]
+        records = records_for_document(document, tools, self._lookup.operator_source("file", document.detail))
+        both = [IndexedTool(kept, tool) for kept, tool in zip(records, tools, strict=True) if not self._is_known(kept)]
         new = [each for each in both if each.record.id not in self._index]
         old = [self._replacement(each, before) for each in both if (before := self._index.get(each.record.id))]
         if new:
@@ -319,7 +335,7 @@ class RegistrationService:
         return listed is not None and listed.record.digests == record.digests
 
     def _replacement(self, indexed: IndexedTool, before: IndexedTool) -> IndexedTool:
-        """The new papers of a tool in place of the old ones; code that somebody switched off or ended stays so."""
+        """Return the record that replaces an old one; code that was deactivated or deprecated stays so."""
         old = before.record
         kept = msgspec.structs.replace(indexed.record, serial=old.serial, registered_at=old.registered_at)
         if (old.origin, kept.origin) == ("code", "code"):
@@ -339,7 +355,7 @@ class RegistrationService:
         return saved
 
     def _reapply_toolkits(self, toolkits: Collection[str]) -> None:
-        """Code that comes or goes decides what else of its toolkit is served."""
+        """Apply the registered tools of these toolkits again, since their code has changed."""
         self._active.apply([listed for toolkit in toolkits for listed in self._index.in_toolkit(toolkit)])
 
     def _changed(self, indexed: IndexedTool, **changed: object) -> IndexedTool:

@@ -13,18 +13,20 @@ from toolhall.concurrency import shielded_exclusive
 from toolhall.model.errors import Denied, ToolhallError, Unavailable
 from toolhall.stores.common import Stale, StoreFailed
 
+POLL_SECONDS = 1.0
 _T = TypeVar("_T")
+_log = logging.getLogger("toolhall.registrar")
 
 
 class WriteLock:
-    """Shared by what is changed together: the tools of a hall, or its keys and grants."""
+    """Serializes the changes of one kind in this process: those of tools, or those of keys and grants."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
-        self.read_only_reason: str | None = None  # why nothing may be changed now
+        self.read_only_reason: str | None = None  # set while changes are refused
 
     async def exclusive(self, change: Coroutine[Any, Any, _T]) -> _T:
-        """One change at a time; it is finished even if nobody waits for it any more."""
+        """Run one change at a time; it finishes even if its caller is cancelled. Raises Denied or Unavailable."""
         if self.read_only_reason is not None:
             change.close()
             raise Denied(self.read_only_reason)
@@ -34,17 +36,8 @@ class WriteLock:
             raise store_unavailable(failed) from None
 
 
-def store_unavailable(failed: Exception) -> Unavailable:
-    """The hall's fault, not the caller's."""
-    return Unavailable("the change could not be stored; the server's log says why", detail=str(failed))
-
-
-POLL_SECONDS = 1.0
-_log = logging.getLogger("toolhall.registrar")
-
-
 class StorePoller:
-    """Calls `take` once the store's version is another; if that fails, what was known stays, and it is tried again."""
+    """Calls `on_change` when the store's version differs; after a failure the old state stays, and it tries again."""
 
     def __init__(self, on_change: Callable[[], Awaitable[None]]) -> None:
         self._on_change = on_change
@@ -55,19 +48,19 @@ class StorePoller:
         self._polling: asyncio.Task[None] | None = None
 
     async def set_baseline(self, read_version: Callable[[], Awaitable[int]] | None) -> None:
-        """What is read after this is what is known; without a version, nobody else changes anything."""
+        """Note the store's version before it is read; None: no other process can change this store."""
         self._read_version = read_version
         if read_version is not None:
             self._last_version = await read_version()
 
     def start(self) -> None:
-        """Look from now on, in the loop that runs now."""
+        """Start polling in the running loop."""
         self.stop()
         if self._read_version is not None:
             self._timer = asyncio.get_running_loop().call_later(POLL_SECONDS, self._start_poll)
 
     def stop(self) -> None:
-        """Look no longer."""
+        """Stop polling."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -76,7 +69,7 @@ class StorePoller:
             self._polling = None
 
     async def poll(self) -> None:
-        """Take over what was changed, if anything was."""
+        """Reload if the store's version has changed."""
         if self._read_version is None:
             return
         try:
@@ -86,8 +79,8 @@ class StorePoller:
             self._last_version = version
             self._failing = False
         except (StoreFailed, ToolhallError) as failed:
-            if not self._failing:  # or it would be said every second
-                _log.error("what other processes changed is not known here: %s", getattr(failed, "detail", failed))
+            if not self._failing:  # log it once, not every second
+                _log.error("changes of other processes cannot be loaded: %s", getattr(failed, "detail", failed))
             self._failing = True
 
     def _start_poll(self) -> None:
@@ -97,3 +90,8 @@ class StorePoller:
     def _on_polled(self, polling: "asyncio.Task[None]") -> None:
         if self._timer is not None and not polling.cancelled():
             self.start()
+
+
+def store_unavailable(failed: Exception) -> Unavailable:
+    """Return the error for a change that the store has not accepted."""
+    return Unavailable("the change could not be stored; the server's log says why", detail=str(failed))

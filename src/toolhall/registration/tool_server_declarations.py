@@ -12,59 +12,57 @@ from toolhall.registration.rules import BrokenPromise, RegistrationRules, check_
 
 
 class DeclarationPlan(msgspec.Struct, frozen=True):
-    """What a tool server declares, sorted by what has to be done with it."""
+    """The declared tools by what must be done with them."""
 
     new: list[IndexedTool] = []
-    changed: list[IndexedTool] = []  # pre-releases, which promise nothing
-    quarantined: dict[str, IndexedTool] = {}  # by id: of all of it, what nobody has looked at
+    changed: list[IndexedTool] = []  # pre-releases, which may change under one version
+    quarantined: dict[str, IndexedTool] = {}  # by id: declared tools that were not reviewed yet
 
 
 class DeclarationPlanner:
-    """Reads what is known, changes nothing."""
+    """Plans the registration of declared toolkits; leaves the index as it was."""
 
     def __init__(self, index: RecordIndex, rules: RegistrationRules) -> None:
         self._index = index
         self._rules = rules
 
     def plan(self, toolkits: Sequence[Sequence[IndexedTool]]) -> DeclarationPlan:
-        """Each toolkit beside what is known, and beside those before it.
+        """Check each toolkit against the index and the toolkits before it, and return what to do.
 
-        Raises BrokenPromise, BadDocument or Malformed if one of them may not stand there.
+        Raises BrokenPromise, BadDocument or Malformed if one of them may not be registered.
         """
-        found = DeclarationPlan()
-        with self._staged() as tried:
+        plan = DeclarationPlan()
+        with self._staged() as staged:
             for declared in toolkits:
                 new, changed = self._plan_toolkit(declared)
-                found.new.extend(new)
-                found.changed.extend(changed)
+                plan.new.extend(new)
+                plan.changed.extend(changed)
                 for each in (*new, *changed):
-                    tried.append((each.record.id, self._known(each)))
+                    staged.append((each.record.id, self._known(each)))
                     self._index.put(each.record, each.tool)
                 listed = [each for each in map(self._known, declared) if each is not None]
-                found.quarantined.update(
-                    {each.record.id: each for each in listed if each.record.state == "quarantined"}
-                )
-        return found
+                plan.quarantined.update({each.record.id: each for each in listed if each.record.state == "quarantined"})
+        return plan
 
     def current(self, ids: Iterable[str]) -> list[IndexedTool]:
-        """What these are, once they are kept."""
+        """Return these tools from the index, after they were saved."""
         return [listed for tool_id in ids if (listed := self._index.get(tool_id)) is not None]
 
     @contextmanager
     def _staged(self) -> Generator[list[tuple[str, IndexedTool | None]]]:
-        """What is put into the ledger meanwhile is taken back: by id, with what was there before."""
-        tried: list[tuple[str, IndexedTool | None]] = []
+        """Undo changes to the index at the end: the list holds ids and what the index had before."""
+        staged: list[tuple[str, IndexedTool | None]] = []
         try:
-            yield tried
+            yield staged
         finally:
-            for tool_id, before in reversed(tried):
+            for tool_id, before in reversed(staged):
                 if before is None:
                     self._index.remove(tool_id)
                 else:
                     self._index.put(before.record, before.tool)
 
     def _plan_toolkit(self, declared: Sequence[IndexedTool]) -> tuple[list[IndexedTool], list[IndexedTool]]:
-        """What is new, and what is changed."""
+        """Return the new and the changed tools of one toolkit."""
         others = [each for each in declared if not self._is_known(each)]
         changed = [
             each for each in others if self._known(each) is not None and not is_release_version(each.record.version)
@@ -78,7 +76,7 @@ class DeclarationPlanner:
         return new, changed
 
     def _check_same_tools(self, declared: Sequence[IndexedTool]) -> None:
-        """A release has the tools that it had when it was first declared: any replica of it is given any call."""
+        """Check that a release has the tools it had when it was first declared: every replica gets every call."""
         first = declared[0].record
         before = {
             each.record.tool

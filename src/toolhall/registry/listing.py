@@ -13,26 +13,25 @@ _log = logging.getLogger("toolhall.registry")
 
 
 class Shortlist:
-    """Every tool in its newest version, unless some are pinned, or clients search.
+    """Chooses the listed tools: every tool in its newest version, unless tools are pinned or `search` is set.
 
-    A pin with a version or a range (`Kit.tool@^1`) decides which version the published name means; of several the first
-    that there is. For clients that search, the list holds the tool that finds tools, and what is pinned; the others are
-    called all the same.
+    A pin with a version or range (`Kit.tool@^1`) decides which version the published name means; of several pins, the
+    first that matches. With `search`, only the search tool and pinned tools are listed; all others can be called still.
     """
 
     def __init__(self, pinned: Iterable[str] = (), *, search: bool = False) -> None:
-        # A tool that calls itself a newer version of the search must not take its place.
+        # Pinned by version: a tool that claims to be a newer version of the search tool must not replace it.
         self.pins = (*([str(SEARCH_TOOL)] if search else []), *pinned)
         self._search = search
         self._warned: set[str] = set()
         self._cached: ListedTools | None = None
 
     def for_snapshot(self, snapshot: Snapshot) -> "ListedTools":
-        """What is shown of a snapshot, made once."""
-        made = self._cached
-        if made is None or made.snapshot is not snapshot:
-            made = self._cached = self._build(snapshot)
-        return made
+        """Return the listed tools of a snapshot; cached for the latest one."""
+        cached = self._cached
+        if cached is None or cached.snapshot is not snapshot:
+            cached = self._cached = self._build(snapshot)
+        return cached
 
     def _build(self, snapshot: Snapshot) -> "ListedTools":
         if not self.pins:
@@ -40,27 +39,27 @@ class Shortlist:
         found = [(pin, entry) for pin in self.pins if (entry := snapshot.find(pin))]
         if snapshot.entries:
             self._warn_missing_pins({pin for pin, _ in found})
-        meant: dict[str, Entry] = {}
+        preferred: dict[str, Entry] = {}
         for pin, entry in found:
-            if pin not in (entry.tool.name, tool_key(entry.tool)):  # else it names no version
-                meant.setdefault(tool_key(entry.tool), entry)
-        other = {key: entry for key, entry in meant.items() if snapshot.resolve(key, None) is not entry}
+            if pin not in (entry.tool.name, tool_key(entry.tool)):  # otherwise the pin names no version
+                preferred.setdefault(tool_key(entry.tool), entry)
+        other = {key: entry for key, entry in preferred.items() if snapshot.resolve(key, None) is not entry}
         keys = {tool_key(entry.tool) for _, entry in found} if self._search else None
         return ListedTools(snapshot, snapshot.with_preferred(other), keys)
 
     def _warn_missing_pins(self, found: set[str]) -> None:
-        """Once for each: a tool may come later, but a name that was misspelled never will."""
+        """Warn once about each pin that matches no tool: it may be misspelled."""
         for pin in self.pins:
             if pin not in found and pin not in self._warned:
                 self._warned.add(pin)
-                _log.warning("the pin %r fits no tool that is there; check its name and version", pin)
+                _log.warning("the pin %r matches no tool; check its name and version", pin)
 
 
 class ListedTools:
-    """The lists that are shown of one snapshot."""
+    """The lists of one snapshot, whole or per caller."""
 
     def __init__(self, snapshot: Snapshot, names: Snapshot, keys: set[str] | None = None) -> None:
-        """`names` finds what a published name means; `keys` are the tools that are listed, if not all are."""
+        """`names` resolves published names; `keys` are the listed tools (`Toolkit.tool`), None for all."""
         self.snapshot = snapshot
         self.names = names
         self._keys = keys
@@ -68,7 +67,7 @@ class ListedTools:
         self._pages: dict[bool, ToolPages] = {} if keys is not None else {False: names.pages}
 
     def tools_by_name(self, *, versions: bool = False) -> dict[str, Tool]:
-        """The listed tools by the names they are listed under: with `versions` all of them, the others by their id."""
+        """Return the listed tools by listed name; with `versions` all versions, the not preferred ones by id."""
         if versions not in self._by_name:
             entries = self.names.entries if versions else self.names.listed
             listed = (entry for entry in entries if self._keys is None or tool_key(entry.tool) in self._keys)
@@ -76,15 +75,15 @@ class ListedTools:
         return self._by_name[versions]
 
     def pages(self, *, versions: bool = False) -> ToolPages:
-        """The same in pages, for callers who see everything."""
+        """Return the pages for callers that may see every tool; cached."""
         if versions not in self._pages:
             self._pages[versions] = self._to_pages(self.tools_by_name(versions=versions), shared=True)
         return self._pages[versions]
 
     def pages_for(self, can_see: Callable[[Tool], bool], *, versions: bool = False) -> ToolPages:
-        """The part that one caller may see.
+        """Return the pages for a caller that may not see every tool.
 
-        A version that is hidden takes its name with it: a call by that name would not reach another one.
+        If the preferred version is hidden, its published name is not listed: it would not reach another version.
         """
         return self._to_pages(
             {name: tool for name, tool in self.tools_by_name(versions=versions).items() if can_see(tool)}
@@ -93,11 +92,11 @@ class ListedTools:
     def _name(self, entry: Entry) -> str:
         return entry.tool.name if self.names.resolve(tool_key(entry.tool), None) is entry else entry.id
 
-    def _to_pages(self, named: dict[str, Tool], *, shared: bool = False) -> ToolPages:
-        tools = (with_listed_name(name, tool) for name, tool in named.items())
+    def _to_pages(self, by_name: dict[str, Tool], *, shared: bool = False) -> ToolPages:
+        tools = (with_listed_name(name, tool) for name, tool in by_name.items())
         return ToolPages(tools, self.names.page_size, shared=shared)
 
 
 def with_listed_name(name: str, tool: Tool) -> Tool:
-    """A tool under the name it is listed by."""
+    """Return the tool under its listed name."""
     return tool if tool.name == name else msgspec.structs.replace(tool, name=name)

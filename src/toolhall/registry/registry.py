@@ -18,72 +18,75 @@ from toolhall.model.versions import parse_version_range, precedence
 from toolhall.registry.naming import DialectNames, NameClaims, name_conflict
 from toolhall.registry.snapshot import Entry, Snapshot
 
-RETIRED = "retired"  # its last day is over
-UNSERVED = "not served"  # it is active, but nothing here brings it
+DEFAULT_PAGE_SIZE = 100
+RETIRED = "retired"  # its sunset has come
+UNSERVED = "not served"  # it is active, but no code or toolkit here has it
+T = TypeVar("T")
+# Ignores the order of members; tells 1, 1.0 and true apart, which are equal in Python.
+_canonical = msgspec.json.Encoder(order="deterministic").encode
+
+
+class Conflict(ValueError):
+    """A tool cannot be registered beside one that is there; the message names both."""
 
 
 class InactiveTool(msgspec.Struct, frozen=True):
-    """A tool that is held back, and the state that it is in."""
+    """A tool that is not served, and its state."""
 
     tool: Tool
     state: str
 
 
 class InactiveTools:
-    """By id, by name and by range of versions, as calls ask for tools."""
+    """The tools that are not served, found like served ones: by id, name and version range."""
 
     def __init__(self) -> None:
         self._by_id: dict[str, InactiveTool] = {}
         self._by_name: dict[str, dict[str, InactiveTool]] = {}  # key or published name; then version
 
     def put(self, tool: Tool, state: str) -> None:
-        """From now on this tool is held back in this state."""
-        reason = self._by_id[str(tool.id)] = InactiveTool(tool, state)
+        """Add a tool with its state."""
+        inactive = self._by_id[str(tool.id)] = InactiveTool(tool, state)
         for name in _names(tool):
-            self._by_name.setdefault(name, {})[tool.id.version] = reason
+            self._by_name.setdefault(name, {})[tool.id.version] = inactive
 
     def drop(self, tool_id: str) -> None:
-        """It is served, or gone."""
-        reason = self._by_id.pop(tool_id, None)
-        if reason is None:
+        """Remove a tool that is served now, or was deleted."""
+        inactive = self._by_id.pop(tool_id, None)
+        if inactive is None:
             return
-        for name in _names(reason.tool):
+        for name in _names(inactive.tool):
             versions = self._by_name[name]
-            del versions[reason.tool.id.version]
+            del versions[inactive.tool.id.version]
             if not versions:
                 del self._by_name[name]
 
     def find(self, name: str) -> InactiveTool | None:
-        """What a call by this name would have reached."""
+        """Return the tool that a call by this name would reach if it were served."""
         if name in self._by_id:
             return self._by_id[name]
-        # A toolkit may have an @ of its own.
+        # The name of a toolkit may contain an @.
         key, _, version = (name, "", "") if name in self._by_name else name.rpartition("@")
-        asked = parse_version_range(version or None)
-        fitting = {each: reason for each, reason in self._by_name.get(key, {}).items() if asked.accepts(each)}
-        return fitting[max(fitting, key=precedence)] if fitting else None
+        version_range = parse_version_range(version or None)
+        matching = {each: tool for each, tool in self._by_name.get(key, {}).items() if version_range.accepts(each)}
+        return matching[max(matching, key=precedence)] if matching else None
 
 
 def _names(tool: Tool) -> set[str]:
     return {f"{tool.id.toolkit}.{tool.id.tool}", tool.name}
 
 
-T = TypeVar("T")
-# The order of members says nothing; 1, 1.0 and true are three values, which Python's own comparison takes for one.
-_canonical = msgspec.json.Encoder(order="deterministic").encode
-
-
 class RegistryChange:
-    """Handed to everyone who listens; what one of them finds out about it, the others need not."""
+    """A change from one snapshot to the next; caches what its listeners compute about it."""
 
     def __init__(self, before: Snapshot, after: Snapshot, *, visibility_only: bool = False) -> None:
         self.before = before
         self.after = after
-        self.visibility_only = visibility_only  # the tools are the same, but who sees which may not be
+        self.visibility_only = visibility_only  # the tools are the same, but callers may see others
         self._cache: dict[Hashable, Any] = {}
 
     def cached(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """The answer to a question about this change, found when it is first asked."""
+        """Return a value about this change, computed once per key."""
         if key not in self._cache:
             self._cache[key] = compute()
         answer: T = self._cache[key]
@@ -91,9 +94,9 @@ class RegistryChange:
 
 
 def lists_differ(before: Mapping[str, Tool], after: Mapping[str, Tool], describe: Callable[[str, Tool], Json]) -> bool:
-    """Whether two lists, by name, say anything different; their order is no difference.
+    """Return whether two lists of tools by name differ in what `describe` returns; their order does not count.
 
-    Compared is what is said of the tools: the same definition compiled again is another object and no change.
+    Tools are compared by description: an equal definition that was compiled again is another object but no change.
     """
     if before.keys() != after.keys():
         return True
@@ -104,7 +107,7 @@ def lists_differ(before: Mapping[str, Tool], after: Mapping[str, Tool], describe
 
 
 def tool_list_changed(change: RegistryChange) -> bool:
-    """Whether the newest versions changed, in anything that is known of them."""
+    """Return whether any listed tool was added, removed or changed."""
     return change.cached(
         tool_list_changed, lambda: lists_differ(_listed_tools(change.before), _listed_tools(change.after), _whole_tool)
     )
@@ -114,19 +117,12 @@ def _listed_tools(snapshot: Snapshot) -> dict[str, Tool]:
     return {entry.tool.name: entry.tool for entry in snapshot.listed}
 
 
-def _whole_tool(name: str, tool: Tool) -> Json:  # noqa: ARG001 - the name is one of the things
+def _whole_tool(name: str, tool: Tool) -> Json:  # noqa: ARG001 - the tool contains its name
     return tool
 
 
-DEFAULT_PAGE_SIZE = 100
-
-
-class Conflict(ValueError):
-    """A tool that cannot be registered beside those already there; the message names both."""
-
-
 class Registry:
-    """Holds the current snapshot; a change swaps it in one step, so a call never sees half of one."""
+    """The served tools: holds the current snapshot and replaces it in one step, so that no call sees half a change."""
 
     def __init__(self, page_size: int = DEFAULT_PAGE_SIZE) -> None:
         self._page_size = page_size
@@ -138,7 +134,7 @@ class Registry:
         self._dialect_names = DialectNames(self.snapshot)
 
     def add(self, entries: Iterable[Entry]) -> None:
-        """Add tools, all or none; raises Conflict. A tool in a thread may do so too."""
+        """Add tools, all or none; raises Conflict. May be called from any thread."""
         self.change(entries)
 
     def remove(self, name: str) -> bool:
@@ -149,16 +145,16 @@ class Registry:
         return found is not None
 
     def change(self, entries: Iterable[Entry] = (), removed_ids: Collection[str] = ()) -> None:
-        """In one step, remove the tools with these ids and add others, all or none; raises Conflict."""
+        """Remove the tools with these ids and add others in one step, all or none; raises Conflict."""
         with self._lock:
-            gone = [entry for entry in self.snapshot.entries if entry.id in removed_ids] if removed_ids else []
-            kept = [entry for entry in self.snapshot.entries if entry.id not in removed_ids] if gone else []
-            added = self._swap_claims(gone, list(entries))
-            changed = self._swap((*(kept if gone else self.snapshot.entries), *added))
+            removed = [entry for entry in self.snapshot.entries if entry.id in removed_ids] if removed_ids else []
+            kept = [entry for entry in self.snapshot.entries if entry.id not in removed_ids] if removed else []
+            added = self._swap_claims(removed, list(entries))
+            changed = self._swap((*(kept if removed else self.snapshot.entries), *added))
         self._notify(changed)
 
     def find_conflict(self, entry: Entry) -> str | None:
-        """Why this tool could not be added beside those that are there, or None; its own versions do not matter."""
+        """Return why a tool cannot be added, or None; other versions of it do not count."""
         with self._lock:
             try:
                 _check_conflict(entry, (), self._name_claims)
@@ -168,7 +164,7 @@ class Registry:
 
     @property
     def dialect_names(self) -> DialectNames:
-        """What each dialect calls the tools that are there now."""
+        """The names of the current tools in each dialect."""
         if self._dialect_names.snapshot is not self.snapshot:
             self._dialect_names = DialectNames(self.snapshot)
         return self._dialect_names
@@ -176,40 +172,42 @@ class Registry:
     def subscribe(
         self, listener: Callable[[], None], is_relevant: Callable[[RegistryChange], bool] = tool_list_changed
     ) -> Callable[[], None]:
-        """Call `listener` after every change that concerns it, in the loop that runs now, if one does.
+        """Call `listener` after every relevant change, in the loop that runs now, if any; returns an unsubscriber.
 
-        In that loop it is called at once, before whoever made the change goes on. Returns how to end that.
+        A change that is made in that loop calls it at once, before `change` returns.
         """
         self._listeners[listener] = _Subscription(_running_loop(), is_relevant)
 
-        def end() -> None:
+        def unsubscribe() -> None:
             self._listeners.pop(listener, None)
 
-        return end
+        return unsubscribe
 
     def notify_visibility_changed(self) -> None:
-        """Tell whoever listens that who sees which tools may be another now."""
+        """Notify subscribers that callers may see other tools now."""
         self._notify(RegistryChange(self.snapshot, self.snapshot, visibility_only=True))
 
-    def _swap_claims(self, gone: list[Entry], added: list[Entry]) -> list[Entry]:
-        """Let the claims of some go and take those of others; if one cannot be had, everything is as it was."""
-        for entry in gone:
+    def _swap_claims(self, removed: list[Entry], added: list[Entry]) -> list[Entry]:
+        """Release the names of removed tools and claim those of added ones; on Conflict, undo everything."""
+        for entry in removed:
             self._name_claims.release(entry.tool)
-        there = {entry.id for entry in self.snapshot.entries}.difference(entry.id for entry in gone) if added else set()
-        taken: list[Entry] = []
+        ids = (
+            {entry.id for entry in self.snapshot.entries}.difference(entry.id for entry in removed) if added else set()
+        )
+        claimed: list[Entry] = []
         try:
             for entry in added:
-                _check_conflict(entry, there, self._name_claims)
+                _check_conflict(entry, ids, self._name_claims)
                 self._name_claims.claim(entry.tool)
-                there.add(entry.id)
-                taken.append(entry)
+                ids.add(entry.id)
+                claimed.append(entry)
         except Conflict:
-            for entry in taken:
+            for entry in claimed:
                 self._name_claims.release(entry.tool)
-            for entry in gone:
+            for entry in removed:
                 self._name_claims.claim(entry.tool)
             raise
-        return taken
+        return claimed
 
     def _swap(self, entries: tuple[Entry, ...]) -> RegistryChange | None:
         if entries == self.snapshot.entries:
@@ -222,8 +220,8 @@ class Registry:
         if change is None:
             return
         here = _running_loop()
-        for listener, (loop, concerns) in tuple(self._listeners.items()):
-            if not concerns(change):
+        for listener, (loop, is_relevant) in tuple(self._listeners.items()):
+            if not is_relevant(change):
                 continue
             if loop is None or loop is here:
                 listener()
@@ -232,7 +230,7 @@ class Registry:
 
 
 class _Subscription(NamedTuple):
-    """Where a listener is called, and which changes are news to it."""
+    """The loop in which a listener is called, and which changes it is called for."""
 
     loop: asyncio.AbstractEventLoop | None
     is_relevant: Callable[[RegistryChange], bool]

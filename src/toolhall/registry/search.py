@@ -29,74 +29,29 @@ from toolhall.model.names import SEARCH_TOOL
 from toolhall.model.tool import Tool
 from toolhall.registry.snapshot import Snapshot
 
+CanSee: TypeAlias = Callable[[Caller, Tool], bool]
 _WORD = re.compile(r"[A-Za-z0-9]+")
-# `HTTPServer2` is HTTP and Server2; a run of small letters and digits is one part.
+# `HTTPServer2` becomes HTTP and Server2; a run of lower-case letters and digits is one part.
 _SUBWORD = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z][a-z0-9]*|[0-9]+[a-z0-9]*")
 _MAX_WORD_LENGTH = 64
-# Scripts that put no space between words: each character counts as one.
+# Scripts without spaces between words: each character counts as a word.
 _UNSPACED_SCRIPTS = ("CJK ", "HIRAGANA ", "KATAKANA ", "HANGUL ", "THAI ", "LAO ", "KHMER ", "MYANMAR ", "TIBETAN ")
 
 
-def tokenize(text: str) -> list[str]:
-    """Every word in order; a compound is there in parts and as a whole."""
-    runs = _WORD.findall(text) if text.isascii() else _normalized(text).split()
-    return [word for run in runs for word in _subwords(run)]
-
-
-@lru_cache(maxsize=32_768)
-def _subwords(run: str) -> tuple[str, ...]:
-    run = run[:_MAX_WORD_LENGTH]
-    parts = _SUBWORD.findall(run) if run.isascii() else _split_camel_case(run)
-    found = [_folded(part) for part in parts]
-    return tuple(found) if len(found) == 1 else (*found, _folded(run))
-
-
-def _folded(part: str) -> str:
-    """In small letters; an English plural is the same word."""
-    word = part.casefold()
-    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
-
-
-def _split_camel_case(run: str) -> list[str]:
-    """At every capital letter that follows a small one."""
-    starts = [at for at in range(1, len(run)) if run[at].isupper() and run[at - 1].islower()]
-    return [run[start:end] for start, end in zip([0, *starts], [*starts, len(run)], strict=True)]
-
-
-def _normalized(text: str) -> str:
-    return unicodedata.normalize("NFKC", text).translate(_LETTER_TABLE)
-
-
-class _LetterTable(dict[int, str]):
-    """What becomes of each character, worked out when it is first met."""
-
-    def __missing__(self, code: int) -> str:
-        letter = chr(code)
-        if unicodedata.category(letter)[0] not in "LNM":
-            return " "  # most characters there are; not worth remembering
-        if unicodedata.name(letter, "").startswith(_UNSPACED_SCRIPTS):
-            found = f" {letter} "
-        else:
-            found = "".join(part for part in unicodedata.normalize("NFD", letter) if not unicodedata.combining(part))
-        self[code] = found
-        return found
-
-
-_LETTER_TABLE = _LetterTable()
 MAX_QUERY = 400
 MAX_WORDS = 16
-_K1, _B = 1.2, 0.75  # BM25's k1 and b, as everybody sets them
-# A word in more tools than these only lifts the best that rarer words have found, once those have found enough.
+_K1, _B = 1.2, 0.75  # the usual k1 and b of BM25
+# A word in more tools than this only boosts the best candidates, once rarer words have found enough.
 _COMMON_WORD_TOOLS, _MIN_CANDIDATES, _MAX_BOOSTED = 300, 200, 500
 _MAX_SCHEMAS = 200
-# What a word counts, by where it stands.
+# The weight of a word by field.
 _NAME_WEIGHT, _TITLE_WEIGHT, _TAG_WEIGHT, _PARAMETER_WEIGHT, _TEXT_WEIGHT = 4, 3, 3, 2, 1
 _NAMED_SUBSCHEMAS = ("properties", "$defs")
 _SUBSCHEMA_KEYWORDS = (*_NAMED_SUBSCHEMAS, "items", "additionalProperties", "anyOf", "oneOf", "allOf")
 
 
 class SnapshotSearch:
-    """Searches the newest snapshot it was given; the index is built when it is first asked."""
+    """Searches a snapshot; keeps the index of the latest one, built on first use."""
 
     def __init__(self) -> None:
         self._built: tuple[Snapshot | None, SearchIndex] = (None, SearchIndex(()))
@@ -104,31 +59,31 @@ class SnapshotSearch:
     def find(
         self, snapshot: Snapshot, query: str, limit: int, keep: Callable[[Tool], bool] | None = None
     ) -> list[Tool]:
-        """The best matches among the listed tools that `keep` lets pass, best first."""
-        of, index = self._built
-        if of is not snapshot:
+        """Return the best matches among the listed tools that `keep` accepts, best first."""
+        indexed, index = self._built
+        if indexed is not snapshot:
             index = SearchIndex(entry.tool for entry in snapshot.listed)
-            self._built = snapshot, index  # in one step: threads search too
+            self._built = snapshot, index  # in one step, because several threads search
         return index.find(query, limit, keep)
 
 
 class SearchIndex:
-    """For each word, the tools that hold it: what a query costs does not depend on all the others."""
+    """An inverted index, ranked by BM25: the cost of a query depends only on the tools that contain its words."""
 
     def __init__(self, tools: Iterable[Tool]) -> None:
-        # In the order of ids, so that equally good tools come in the same order whoever registered first.
+        # Sorted by id, so that equal scores have one order, independent of the order of registration.
         self._tools = sorted(tools, key=lambda tool: tool.id)
         self._postings: dict[str, array[int]] = {}
         self._term_counts: dict[str, array[int]] = {}
         lengths = [self._add(number, tool) for number, tool in enumerate(self._tools)]
-        usual = sum(lengths) / len(lengths) if lengths else 1
-        self._norms = [_K1 * (1 - _B + _B * length / usual) for length in lengths]
+        average = sum(lengths) / len(lengths) if lengths else 1
+        self._norms = [_K1 * (1 - _B + _B * length / average) for length in lengths]
 
     def find(self, query: str, limit: int, keep: Callable[[Tool], bool] | None = None) -> list[Tool]:
-        """The best matches, best first; Malformed if the query is too long."""
+        """Return the best matches, best first; raises Malformed for a query that is too long."""
         scores = self._scores(query_words(query), lambda found: self._has_enough(limit, found, keep))
         ranked = [(-score, number) for number, score in scores.items()]
-        heapq.heapify(ranked)  # few of them are wanted in order
+        heapq.heapify(ranked)  # only the first few are needed in order
         found: list[Tool] = []
         while ranked and len(found) < limit:
             tool = self._tools[heapq.heappop(ranked)[1]]
@@ -149,12 +104,12 @@ class SearchIndex:
         return sum(counts.values())
 
     def _has_enough(self, limit: int, numbers: Iterable[int], keep: Callable[[Tool], bool] | None) -> bool:
-        """Whether so many of these tools can be shown."""
+        """Return whether at least `limit` of these tools pass `keep`."""
         kept = (number for number in numbers if keep is None or keep(self._tools[number]))
         return sum(1 for _ in islice(kept, limit)) == limit
 
     def _scores(self, query: list[str], has_enough: Callable[[Iterable[int]], bool]) -> dict[int, float]:
-        """How well each tool fits that holds any of the words; rare words first, which tell most."""
+        """Return the score of every tool with any of the words; rare words first, which weigh most."""
         scores: dict[int, float] = {}
         best: list[int] = []
         norms = self._norms
@@ -163,39 +118,39 @@ class SearchIndex:
             holders, counts = self._postings[word], self._term_counts[word]
             common = len(holders) > _COMMON_WORD_TOOLS and has_enough(scores)
             if common and len(holders) > len(self._tools) // 4:
-                break  # it is in too many to tell one from the other, and so are all that follow
-            told = log(1 + (len(self._tools) - len(holders) + 0.5) / (len(holders) + 0.5)) * (_K1 + 1)
+                break  # too common to rank by, like all words after it
+            weight = log(1 + (len(self._tools) - len(holders) + 0.5) / (len(holders) + 0.5)) * (_K1 + 1)
             if common and not best and len(scores) >= _MIN_CANDIDATES:
                 best = heapq.nsmallest(_MAX_BOOSTED, scores, key=lambda number: (-scores[number], number))
             for number, count in _postings_for(best, holders, counts) if best else zip(holders, counts, strict=True):
-                scores[number] = scores.get(number, 0.0) + told * count / (count + norms[number])
+                scores[number] = scores.get(number, 0.0) + weight * count / (count + norms[number])
         return scores
 
 
 def _postings_for(numbers: list[int], postings: "array[int]", counts: "array[int]") -> Iterator[tuple[int, int]]:
-    """Those of the holders of a word that are wanted, each with its count."""
+    """Yield the postings of these tools, each with its count."""
     for number in numbers:
-        place = bisect_left(postings, number)
-        if place < len(postings) and postings[place] == number:
-            yield number, counts[place]
+        position = bisect_left(postings, number)
+        if position < len(postings) and postings[position] == number:
+            yield number, counts[position]
 
 
 def search(tools: Snapshot | Iterable[Tool], query: str, limit: int) -> list[Tool]:
-    """The best matches, best first; whoever searches more than once keeps a `Search`."""
+    """Search once; for repeated searches keep a SnapshotSearch."""
     if isinstance(tools, Snapshot):
         return SnapshotSearch().find(tools, query, limit)
     return SearchIndex(tools).find(query, limit)
 
 
 def query_words(query: str) -> list[str]:
-    """The different words of a query, in an order of their own; Malformed if it is too long."""
+    """Return the distinct words of a query, sorted; raises Malformed if it is too long."""
     if len(query) > MAX_QUERY:
         raise Malformed(f"the query has more than {MAX_QUERY} characters; ask with fewer words")
     return sorted(set(tokenize(query)))
 
 
 def _weighted_texts(tool: Tool) -> Iterator[tuple[str, int]]:
-    """What a tool says, each with what a word in it counts."""
+    """Yield the texts of a tool, each with the weight of its words."""
     yield tool.name if tool.id.toolkit in tool.name else f"{tool.id.toolkit} {tool.name}", _NAME_WEIGHT
     yield tool.title or "", _TITLE_WEIGHT
     yield tool.description or "", _TEXT_WEIGHT
@@ -205,7 +160,7 @@ def _weighted_texts(tool: Tool) -> Iterator[tuple[str, int]]:
 
 
 def _parameter_texts(schema: Json) -> Iterator[tuple[str, int]]:
-    """The names and descriptions of parameters and of what is in them, as far as anybody would read."""
+    """Yield the names and descriptions of parameters and their parts, up to a number of subschemas."""
     pending: list[Json] = [schema]
     for _ in range(_MAX_SCHEMAS):
         if not pending:
@@ -226,9 +181,6 @@ def _parameter_texts(schema: Json) -> Iterator[tuple[str, int]]:
                     pending.append(one)
                 case _:
                     continue
-
-
-CanSee: TypeAlias = Callable[[Caller, Tool], bool]
 
 
 class FoundTool(msgspec.Struct, frozen=True, rename="camel"):
@@ -273,10 +225,9 @@ class SearchToolkit(Toolkit, name=SEARCH_TOOL.toolkit, version=SEARCH_TOOL.versi
 
 
 def search_tool(tools: Callable[[], Snapshot], can_see: CanSee) -> Definition:
-    """The tool over these tools; `sees` says which of them a caller may know of.
+    """Return the definition of the search tool; `can_see` says which tools a caller may find.
 
-    It is registered like any other, and listed in every dialect: it is of use there too, and a list that left out what
-    can be called would be wrong.
+    It is registered and listed in every dialect like any other tool.
     """
     (definition,) = definitions_of(SearchToolkit(tools, can_see))
     return msgspec.structs.replace(definition, tool=msgspec.structs.replace(definition.tool, name=SEARCH_TOOL.tool))
@@ -284,3 +235,51 @@ def search_tool(tools: Callable[[], Snapshot], can_see: CanSee) -> Definition:
 
 def _describe(found: Tool) -> FoundTool:
     return FoundTool(found.name, str(found.id), found.title, found.description, found.input)
+
+
+def tokenize(text: str) -> list[str]:
+    """Return every word in order; a compound word both in parts and as a whole."""
+    runs = _WORD.findall(text) if text.isascii() else _normalized(text).split()
+    return [word for run in runs for word in _subwords(run)]
+
+
+@lru_cache(maxsize=32_768)
+def _subwords(run: str) -> tuple[str, ...]:
+    run = run[:_MAX_WORD_LENGTH]
+    parts = _SUBWORD.findall(run) if run.isascii() else _split_camel_case(run)
+    found = [_folded(part) for part in parts]
+    return tuple(found) if len(found) == 1 else (*found, _folded(run))
+
+
+def _folded(part: str) -> str:
+    """Fold the case, and reduce an English plural to its singular."""
+    word = part.casefold()
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
+
+
+def _split_camel_case(run: str) -> list[str]:
+    """Split before every upper-case letter that follows a lower-case one."""
+    starts = [at for at in range(1, len(run)) if run[at].isupper() and run[at - 1].islower()]
+    return [run[start:end] for start, end in zip([0, *starts], [*starts, len(run)], strict=True)]
+
+
+def _normalized(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).translate(_LETTER_TABLE)
+
+
+class _LetterTable(dict[int, str]):
+    """A translation table that is filled on first use of a character."""
+
+    def __missing__(self, code: int) -> str:
+        letter = chr(code)
+        if unicodedata.category(letter)[0] not in "LNM":
+            return " "  # most of Unicode; not cached
+        if unicodedata.name(letter, "").startswith(_UNSPACED_SCRIPTS):
+            found = f" {letter} "
+        else:
+            found = "".join(part for part in unicodedata.normalize("NFD", letter) if not unicodedata.combining(part))
+        self[code] = found
+        return found
+
+
+_LETTER_TABLE = _LetterTable()

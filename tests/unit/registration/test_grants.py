@@ -55,7 +55,7 @@ async def test_conditions_are_kept_as_alternatives() -> None:
         ({"callers": "local"}, "the person at this machine"),
         ({"callers": "local", "effect": "forbid"}, "can neither add to that nor forbid it"),
         ({"tools": "x" * 257}, "tools are 1 to 256"),
-        ({"tools": "Kit.l["}, "a \\[ has no \\]"),
+        ({"tools": "Kit.l["}, r"unbalanced '\['"),
         ({"tools": "K\u0456t.*"}, "tools are 1 to 256"),
         ({"conditions": [{"path": "a", "equals": 1}]}, "is no place among the arguments"),
         ({"conditions": [{"path": "", "equals": 1}]}, "is no place among the arguments"),

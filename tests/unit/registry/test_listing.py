@@ -123,7 +123,7 @@ def test_a_pin_that_fits_nothing_is_said_once_and_counts_later(caplog: pytest.Lo
         registry.remove("later")
         shortlist.for_snapshot(registry.snapshot)
     assert [record.args for record in caplog.records] == [("later",), ("gone",)]
-    assert "the pin 'later' fits no tool that is there; check its name and version" in caplog.text
+    assert "the pin 'later' matches no tool; check its name and version" in caplog.text
 
 
 @pytest.mark.parametrize("page_size", [1, 2, 100])

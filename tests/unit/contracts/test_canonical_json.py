@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import each_row
 from toolhall.contracts.canonical_json import canonical_json
 
 VALUES = st.recursive(
@@ -28,7 +29,7 @@ def backwards(value: Any) -> Any:
     return [backwards(each) for each in value] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("bits", "spelled"),
     [  # RFC 8785, appendix B
         ("0000000000000000", "0"),
@@ -73,12 +74,12 @@ def test_canonical_json_keys_are_sorted_by_utf_16() -> None:
     assert list(json.loads(canonical_json(dict.fromkeys(keys, 0)))) == ordered
 
 
-@pytest.mark.parametrize(("one", "other"), [(1, 1.0), (0, -0.0), (10**21, 1e21), (2**60, 2.0**60)])
+@each_row(("one", "other"), [(1, 1.0), (0, -0.0), (10**21, 1e21), (2**60, 2.0**60)])
 def test_canonical_json_equal_numbers_have_equal_bytes(one: float, other: float) -> None:
     assert canonical_json(one) == canonical_json(other)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "other"),
     [(2**63, 2**63 - 1), (2**53 + 1, 2**53), (49430368256691270, 49430368256691272), (10**400, 10**400 + 1), (1, True)],
 )

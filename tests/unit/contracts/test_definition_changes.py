@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.tables import each_row
 from toolhall.contracts.release import diff, diff_toolkit
 from toolhall.contracts.semver import DefinitionChange
 from toolhall.model.json_diff import JsonChange as Patch
@@ -32,7 +33,7 @@ def said(old: Tool, new: Tool) -> list[str]:
     return [f"{change.kind} {change.path}: {change.reason}" for change in diff(old, new)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "after", "expected"),
     [
         ({"default": 1}, {"default": 2}, "breaking /default: the default changed from 1 to 2"),
@@ -81,7 +82,7 @@ def test_diff_unproven_input_breaks_with_reason() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "expected"),
     [
         (
@@ -113,7 +114,7 @@ def test_diff_output_member_added_breaks_only_closed_objects() -> None:
     assert found == "breaking /outputSchema/properties/wind: may now return the member 'wind'"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new", "kind"),
     [
         (Output(), Output("schema", WEATHER), "feature"),
@@ -182,7 +183,7 @@ PROMISES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("before", "after", "expected"), PROMISES)
+@each_row(("before", "after", "expected"), PROMISES)
 def test_diff_metadata_change_has_kind(before: Any, after: Any, expected: str) -> None:
     (found,) = said(tool(**before), tool(**after))
     assert found.startswith(expected)

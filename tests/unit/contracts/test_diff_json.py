@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import pytest
-
+from tests.tables import each_row
 from toolhall.contracts.canonical_json import JsonDifference, diff_json
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new"),
     [
         (1, 1.0),
@@ -21,7 +20,7 @@ def test_diff_json_equal_values_have_no_differences(old: Any, new: Any) -> None:
     assert diff_json(old, new, (), 5) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new", "found"),
     [
         (1, True, [JsonDifference("", 1, True)]),

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import each_row
 from toolhall.contracts.digest import Digests
 from toolhall.contracts.lockfile import (
     Drift,
@@ -44,7 +45,7 @@ def test_build_lock_duplicate_id_raises() -> None:
         build_lock([("a", Digests(ONE, TWO)), ("a", Digests(ONE, ONE))])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("document", "path", "fix"),
     [
         ([], "/lock", "write"),
@@ -67,7 +68,7 @@ def test_read_lock_invalid_document_has_path_and_fix(document: Any, path: str, f
     assert fix in said[path]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "fix"),
     [
         (b"", "not JSON"),
@@ -75,14 +76,13 @@ def test_read_lock_invalid_document_has_path_and_fix(document: Any, path: str, f
         (b"[" * 100_000, "not JSON"),
         (b'{"lock": 1, "tools": {"a": 1, "a": 2}}', "'a' occurs twice"),
     ],
-    ids=["empty", "binary", "deep", "twice"],
 )
 def test_read_lock_invalid_json_is_refused(body: bytes, fix: str) -> None:
     with pytest.raises(BadDocument, match=fix):
         read_lock(body)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "after", "kind"),
     [
         (None, Digests(ONE, ONE), "added"),

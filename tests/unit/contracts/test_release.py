@@ -2,8 +2,7 @@
 
 from typing import Any
 
-import pytest
-
+from tests.tables import each_row
 from toolhall.contracts.release import check_release
 from toolhall.contracts.semver import ChangeKind
 from toolhall.model.names import ToolId
@@ -23,7 +22,7 @@ def verdict(old: list[Tool], new: list[Tool], behaviour: ChangeKind | None = Non
     return found.required, found.declared, found.ok
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new", "expected"),
     [
         (tool("K.a@1.0.0"), tool("K.a@1.0.0"), ("none", "none", True)),

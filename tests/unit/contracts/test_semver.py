@@ -1,7 +1,6 @@
 """Required and declared version bumps."""
 
-import pytest
-
+from tests.tables import each_row
 from toolhall.contracts.semver import (
     Bump,
     ChangeKind,
@@ -13,7 +12,7 @@ from toolhall.contracts.semver import (
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kinds", "bump"),
     [([], "none"), (["fix"], "patch"), (["fix", "feature"], "minor"), (["breaking", "fix"], "major")],
 )
@@ -21,7 +20,7 @@ def test_required_bump_is_that_of_largest_change(kinds: list[ChangeKind], bump: 
     assert required_bump([DefinitionChange(kind, "", "") for kind in kinds]) == bump
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new", "bump"),
     [
         ("1.2.3", "1.2.3", "none"),
@@ -51,7 +50,7 @@ def test_declared_bump_between_versions(old: str, new: str, bump: Bump) -> None:
     assert declared_bump(old, new) == bump
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("demanded", "old", "new", "ok"),
     [
         ("none", "1.0.0", "1.0.0", True),
@@ -78,7 +77,7 @@ def test_is_sufficient_compares_required_and_declared(demanded: Bump, old: str, 
     assert is_sufficient(demanded, old, new) is ok
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("demanded", "old", "new"),
     [
         ("major", "1.2.3", "2.0.0"),

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.dialects.kit import CANARY
+from tests.tables import each_row
 from tests.unit.dialects.test_error_tables import WAYS
 from toolhall import ToolFailed, ToolhallError, tool
 from toolhall.dialects.mcp.protocol import REVISIONS
@@ -63,7 +64,7 @@ def test_retry_advice_in_rest_details_and_header() -> None:
     assert "details" not in said("rest", PLAIN)["error"]
 
 
-@pytest.mark.parametrize("revision", REVISIONS)
+@each_row("revision", REVISIONS)
 def test_retry_advice_in_mcp_text_and_meta(revision: str) -> None:
     later, some_time, never, plain = (
         said(f"mcp@{revision}", each)["result"] for each in (LATER, SOME_TIME, NEVER, PLAIN)
@@ -77,7 +78,7 @@ def test_retry_advice_in_mcp_text_and_meta(revision: str) -> None:
     assert RETRY not in plain.get("_meta", {})
 
 
-@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), 1e12])
+@each_row("seconds", [-1, float("nan"), float("inf"), 1e12])
 def test_retry_after_must_be_seconds(seconds: float) -> None:
     with pytest.raises(ValueError, match="retry_after"):
         ToolFailed("no", retry_after=seconds)

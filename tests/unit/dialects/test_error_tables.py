@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.conformance.dialects.kit import CANARY, made
+from tests.tables import each_row
 from toolhall import ToolhallError
 from toolhall.dialects.error_details import MAX_PROBLEMS
 from toolhall.dialects.findings import BadDocument, Finding
@@ -97,7 +98,7 @@ def classes(kind: type[ToolhallError] = ToolhallError) -> set[type[ToolhallError
     return set(below).union(*map(classes, below))
 
 
-@pytest.mark.parametrize("dialect", TABLES)
+@each_row("dialect", TABLES)
 def test_error_tables_list_every_class(dialect: str) -> None:
     endings = classes() - {errors.Refused, errors.Failed}
     assert endings == set(EXPECTED), "say here what the reference says of it"
@@ -162,7 +163,7 @@ def test_errors_broken_has_fixed_message(way: str) -> None:
         assert errors.Broken.message.encode() in wire.body
 
 
-@pytest.mark.parametrize("way", [way for way in WAYS if not way.startswith("mcp@")])
+@each_row("way", [way for way in WAYS if not way.startswith("mcp@")])
 def test_errors_unlisted_class_is_written_like_base(way: str) -> None:
     class HotelFull(errors.ToolFailed):
         """A tool author's own."""
@@ -178,7 +179,7 @@ REASONS: dict[type[ToolhallError], str] = {
 }
 
 
-@pytest.mark.parametrize("kind", REASONS, ids=lambda kind: kind.__name__)
+@each_row("kind", REASONS)
 def test_machine_security_errors_have_reasons(kind: type[ToolhallError]) -> None:
     assert said("machine", made(kind))["error"]["details"] == {"reason": REASONS[kind]}
 
@@ -186,7 +187,7 @@ def test_machine_security_errors_have_reasons(kind: type[ToolhallError]) -> None
 WAITS = [(errors.Limited(1.5), 1500, b"2"), (errors.Unavailable(), 5000, b"5"), (errors.Limited(0.0001), 1, b"1")]
 
 
-@pytest.mark.parametrize(("error", "wait_ms", "header"), WAITS)
+@each_row(("error", "wait_ms", "header"), WAITS)
 def test_errors_retryable_have_retry_after(error: ToolhallError, wait_ms: int, header: bytes) -> None:
     assert said("machine", error)["error"]["details"] == {"retry_after_ms": wait_ms}
     assert said("hub", error)["error"]["details"]["retry_after"] == pytest.approx(wait_ms / 1000, abs=0.001)
@@ -196,7 +197,7 @@ def test_errors_retryable_have_retry_after(error: ToolhallError, wait_ms: int, h
         assert (b"retry-after", header) in WAYS[way](error).headers
 
 
-@pytest.mark.parametrize("way", ["machine", "hub", "oxp", "rest"])
+@each_row("way", ["machine", "hub", "oxp", "rest"])
 def test_errors_unauthenticated_have_challenge(way: str) -> None:
     wire = WAYS[way](errors.Unauthenticated())
     assert (wire.status, wire.headers) == (401, ((b"www-authenticate", b"Bearer"),))

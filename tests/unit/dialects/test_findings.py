@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.tables import each_row
 from toolhall.dialects.catalogs import CATALOGS
 from toolhall.dialects.findings import BadDocument, Finding
 
@@ -201,12 +202,12 @@ def findings(document: Any, dialect: str) -> tuple[Finding, ...]:
     return refused.value.findings
 
 
-@pytest.mark.parametrize("dialect", GOOD)
+@each_row("dialect", GOOD)
 def test_catalog_good_document_has_no_findings(dialect: str) -> None:
     assert CATALOGS[dialect].read(GOOD[dialect])
 
 
-@pytest.mark.parametrize(("dialect", "path", "value", "expected"), CASES)
+@each_row(("dialect", "path", "value", "expected"), CASES)
 def test_catalog_bad_member_has_path_and_rule(dialect: str, path: str, value: Any, expected: tuple[str, str]) -> None:
     found = findings(with_part(GOOD[dialect], path, value), dialect)
     at, rule = expected
@@ -214,7 +215,7 @@ def test_catalog_bad_member_has_path_and_rule(dialect: str, path: str, value: An
     assert all(finding.fix for finding in found)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "path", "rule"),
     [
         ({}, "", "not-list"),
@@ -223,7 +224,6 @@ def test_catalog_bad_member_has_path_and_rule(dialect: str, path: str, value: An
         ([{"name": "a"}, {"name": "a"}], "/1/name", "twice"),
         ([{"name": "a", "desc": 7}], "/0/desc", "not-text"),
     ],
-    ids=str,
 )
 def test_catalog_function_bad_argument_has_path(arguments: Any, path: str, rule: str) -> None:
     found = findings({"name": "f", "arguments": arguments}, "function")
@@ -238,7 +238,7 @@ def test_catalog_non_object_is_refused(dialect: str, document: Any) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("dialect", "paths"),
     [
         ("machine", ["/id", "/securityLevel", "/capabilities/0/parameters/0/type", "/capabilities/1/description"]),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.dialects import judge
+from tests.tables import each_row
 from toolhall import Toolhall
 from toolhall.examples.calculator import Calculator
 from toolhall.examples.doorbell import Doorbell
@@ -76,14 +77,14 @@ async def test_vectors_responses_match_dialect_schemas(hall: Toolhall, dialect: 
             judge.check(dialect, reply)
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@each_row("dialect", DIALECTS)
 def test_vectors_have_unique_names_and_rules(dialect: str) -> None:
     names = [vector["name"] for vector in judge.vectors(dialect)]
     assert len(set(names)) == len(names)
     assert all(vector["rule"] for vector in judge.vectors(dialect))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("expected", "found"),
     [(1, True), ({"a": 1}, {}), ({}, {"a": 1}), ([1], [1, 2]), ({"a": "*"}, {"a": 1, "b": 2}), (None, 0), ("a", "b")],
 )

@@ -3,9 +3,8 @@
 import json
 from typing import Any
 
-import pytest
-
 from tests.conformance.dialects.kit import CANARY
+from tests.tables import each_row
 from tests.unit.dialects.test_error_tables import WAYS
 from toolhall.dialects.mcp.protocol import REVISIONS
 from toolhall.model.errors import NeedsRequirement
@@ -53,7 +52,7 @@ def test_missing_requirements_in_oxp_by_kind() -> None:
     assert WAYS["oxp"](NeedsRequirement(missing=EVERYTHING)).status == 400
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("missing", "code", "status"),
     [
         ((MAIL,), "AUTHORIZATION_REQUIRED", 403),
@@ -95,7 +94,7 @@ def test_missing_requirements_in_rest_are_403() -> None:
     )
 
 
-@pytest.mark.parametrize("revision", REVISIONS)
+@each_row("revision", REVISIONS)
 def test_missing_requirements_in_mcp_have_links_once(revision: str) -> None:
     told = said(f"mcp@{revision}", *EVERYTHING, message=f"open {URL}")["result"]
     assert told["isError"] is True

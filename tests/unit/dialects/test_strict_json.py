@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import each_row
 from tests.unit.parts import nested
 from toolhall.dialects import strict_json
 from toolhall.model.errors import Malformed
@@ -48,7 +49,7 @@ VALID: list[tuple[bytes, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("body", "value"), VALID, ids=[repr(body)[:40] for body, _ in VALID])
+@each_row(("body", "value"), VALID)
 def test_strict_json_valid_is_decoded(body: bytes, value: Any) -> None:
     decoded = strict_json.decode(body)
     assert decoded == value
@@ -90,19 +91,17 @@ INVALID = [
 ]
 
 
-@pytest.mark.parametrize("body", INVALID, ids=repr)
+@each_row("body", INVALID)
 def test_strict_json_invalid_is_refused(body: bytes) -> None:
     assert refusal(body).startswith("the message is not valid JSON: ")
 
 
-@pytest.mark.parametrize(
-    "body", [b"NaN", b"-NaN", b"Infinity", b"-Infinity", b"1e999", b"-1e999", b"[1e400]", b"inf", b"nan"]
-)
+@each_row("body", [b"NaN", b"-NaN", b"Infinity", b"-Infinity", b"1e999", b"-1e999", b"[1e400]", b"inf", b"nan"])
 def test_strict_json_non_finite_is_refused(body: bytes) -> None:
     assert refusal(body).startswith("the message is not valid JSON: ")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body", [b"1" + b"0" * 20, b"-1" + b"0" * 20, b'{"a":[' + b"9" * 30 + b"]}", b'["\\u0041",' + b"9" * 400 + b"]"]
 )
 def test_strict_json_long_integers_are_refused(body: bytes) -> None:
@@ -135,13 +134,13 @@ DUPLICATES = [
 ]
 
 
-@pytest.mark.parametrize("body", DUPLICATES, ids=repr)
+@each_row("body", DUPLICATES)
 def test_strict_json_duplicate_key_is_refused(body: bytes) -> None:
     assert refusal(body) == "an object has the same key twice"
     assert refusal(body + PADDING) == "an object has the same key twice"
 
 
-@pytest.mark.parametrize("depth", [1, 5, 30, 60])
+@each_row("depth", [1, 5, 30, 60])
 def test_strict_json_duplicate_key_is_found_at_any_depth(depth: int) -> None:
     body = json.dumps(nested(depth, core="HERE")).replace('"HERE"', '{"k":1,"k":2}').encode()
     assert refusal(body) == "an object has the same key twice"
@@ -155,9 +154,7 @@ def test_strict_json_nesting_is_bounded(opening: bytes, closing: bytes, around: 
     assert told == "the JSON is nested more than 64 levels deep"
 
 
-@pytest.mark.parametrize(
-    "body", [b"[" * 100_000, b'{"a":' * 100_000, b"[" * 5_000 + b"]" * 5_000, b'["\\u0041",' + b"[" * 50_000]
-)
+@each_row("body", [b"[" * 100_000, b'{"a":' * 100_000, b"[" * 5_000 + b"]" * 5_000, b'["\\u0041",' + b"[" * 50_000])
 def test_strict_json_huge_nesting_is_refused_fast(body: bytes) -> None:
     start = time.process_time()
     assert refusal(body) == "the JSON is nested more than 64 levels deep"
@@ -177,9 +174,7 @@ def test_strict_json_keys_are_bounded() -> None:
     assert refusal(PADDING + b'{"' + b"k" * 257 + b'":1}') == "a key is longer than 256 characters"
 
 
-@pytest.mark.parametrize(
-    "body", [b'"\xff\xfe"', b'"\xc3"', b'"\xed\xa0\x80"', b'"\xc0\x80"', b'{"\xff":1}', b'"\xf5\x80\x80\x80"'], ids=repr
-)
+@each_row("body", [b'"\xff\xfe"', b'"\xc3"', b'"\xed\xa0\x80"', b'"\xc0\x80"', b'{"\xff":1}', b'"\xf5\x80\x80\x80"'])
 def test_strict_json_invalid_utf8_is_refused(body: bytes) -> None:
     assert "UTF-8" in refusal(body) or "not valid JSON" in refusal(body)
 
@@ -189,18 +184,15 @@ def test_strict_json_byte_order_mark_is_refused(body: bytes) -> None:
     assert refusal(body)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [b'"\\ud800"', b'"\\udc00"', b'"\\ud800\\u0041"', b'"\\udc00\\ud800"', b'{"\\udfff":1}', b'"\\ud800x"'],
-    ids=repr,
 )
 def test_strict_json_lone_surrogate_is_refused(body: bytes) -> None:
     assert refusal(body)
 
 
-@pytest.mark.parametrize(
-    "body", [b'"\\u0000"', b'"a\\u0000b"', b'{"\\u0000":1}', b'"\\\\\\u0000"', b'"\\\\\\\\\\u0000"'], ids=repr
-)
+@each_row("body", [b'"\\u0000"', b'"a\\u0000b"', b'{"\\u0000":1}', b'"\\\\\\u0000"', b'"\\\\\\\\\\u0000"'])
 def test_strict_json_escaped_nul_is_refused(body: bytes) -> None:
     assert refusal(body) == "the character U+0000 is not allowed"
 
@@ -210,6 +202,6 @@ def test_strict_json_raw_nul_is_refused(body: bytes) -> None:
     assert refusal(body).startswith("the message is not valid JSON: ")
 
 
-@pytest.mark.parametrize("body", [b'{"a":"hunter2"', b'["hunter2",]', b'{"a":1,"a":"hunter2"}', b'"hunter2\\u0000"'])
+@each_row("body", [b'{"a":"hunter2"', b'["hunter2",]', b'{"a":1,"a":"hunter2"}', b'"hunter2\\u0000"'])
 def test_strict_json_error_does_not_echo_body(body: bytes) -> None:
     assert "hunter2" not in refusal(body)

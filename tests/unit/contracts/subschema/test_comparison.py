@@ -2,8 +2,7 @@
 
 from typing import Any
 
-import pytest
-
+from tests.tables import each_row
 from toolhall.contracts.subschema.comparison import find_narrowings, find_widenings
 
 Schema = dict[str, Any]
@@ -123,7 +122,7 @@ WIDER = [
 ]
 
 
-@pytest.mark.parametrize(("wide", "narrow", "said"), NARROWER)
+@each_row(("wide", "narrow", "said"), NARROWER)
 def test_comparison_narrower_schema_is_incompatible_at_path(wide: Any, narrow: Any, said: str) -> None:
     found = whats(inside(wide), inside(narrow))
     place = said if said.startswith("/$defs") else f"/properties/it{said}"
@@ -139,18 +138,18 @@ def names(schema: Any) -> Schema:
     return {key: schema[key] for key in ("$defs", "$schema") if isinstance(schema, dict) and key in schema}
 
 
-@pytest.mark.parametrize(("wide", "narrow", "said"), NARROWER)
+@each_row(("wide", "narrow", "said"), NARROWER)
 def test_comparison_narrowing_reversed_is_widening(wide: Any, narrow: Any, said: str) -> None:
     assert find_widenings(inside(narrow), inside(wide))
 
 
-@pytest.mark.parametrize(("one", "other"), SAME)
+@each_row(("one", "other"), SAME)
 def test_comparison_equivalent_schemas_are_compatible(one: Any, other: Any) -> None:
     assert not find_narrowings(inside(one), inside(other))
     assert not find_narrowings(inside(other), inside(one))
 
 
-@pytest.mark.parametrize(("narrow", "wide"), WIDER)
+@each_row(("narrow", "wide"), WIDER)
 def test_comparison_wider_schema_is_compatible(narrow: Any, wide: Any) -> None:
     assert whats(inside(narrow), inside(wide)) == []
     assert find_widenings(inside(narrow), inside(wide))
@@ -209,7 +208,7 @@ def test_comparison_cost_does_not_double_with_depth() -> None:
     assert whats(old, new) == ["/$defs/d25/maxLength: texts of more than 3 characters"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "junk",
     [
         {"type": 5, "properties": [1], "required": "a", "enum": {}, "anyOf": 3, "items": 7, "$ref": 9},

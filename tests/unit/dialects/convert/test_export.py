@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.tables import each_row
 from tests.unit.dialects.model_apis.sample_tools import FORECAST, MOVE, SAMPLES
 from toolhall.dialects.catalogs import CATALOGS, DIALECTS
 from toolhall.dialects.convert.export import write_tools
@@ -17,7 +18,7 @@ def paths(dialect: str, tool: Tool) -> list[str]:
     return [loss.path for loss in write_tools(dialect, [tool]).losses]
 
 
-@pytest.mark.parametrize("dialect", [name for name in DIALECTS if "strict" not in name])
+@each_row("dialect", [name for name in DIALECTS if "strict" not in name])
 def test_write_tools_every_dialect_writes_every_tool(dialect: str) -> None:
     written = write_tools(dialect, SAMPLES)
     assert written.documents

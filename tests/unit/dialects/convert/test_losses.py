@@ -4,9 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.corpora.journeys import converted
+from tests.tables import each_row
 from toolhall.dialects.convert.export import write_tools
 from toolhall.model.names import ToolId
 from toolhall.model.tool import Output, Tool
@@ -45,7 +44,7 @@ ROWS: list[tuple[str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("target", "path", "reason"), ROWS)
+@each_row(("target", "path", "reason"), ROWS)
 def test_loss_reasons_by_member_and_target(target: str, path: str, reason: str) -> None:
     assert reasons(CALCULATOR, target)[path] == reason
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.tables import each_row
 from toolhall.dialects.catalogs import CATALOGS, detect_dialect
 from toolhall.dialects.convert import lossless
 from toolhall.dialects.findings import BadDocument
@@ -45,7 +46,7 @@ def find(path: str) -> Any:
     return json.loads((VECTORS / path).read_text())
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
+@each_row("file", FILES)
 def test_lossless_read_and_write_is_exact(file: Path) -> None:
     document = json.loads(file.read_text())
     catalog = detect_dialect(document)
@@ -148,7 +149,7 @@ UNUSABLE = [
 ]
 
 
-@pytest.mark.parametrize(("name", "document", "path"), UNUSABLE, ids=[path for *_, path in UNUSABLE])
+@each_row(("name", "document", "path"), UNUSABLE)
 def test_lossless_invalid_schema_is_refused_with_path(name: str, document: Any, path: str) -> None:
     with pytest.raises(BadDocument) as refused:
         lossless.read(document, CATALOGS[name])

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import each_row
 from toolhall.dialects.catalogs import DIALECTS, WRITE_ONLY_CATALOGS, detect_dialect
 from toolhall.dialects.convert.converter import Converter
 from toolhall.dialects.convert.export import write_tools
@@ -35,7 +36,7 @@ def resolve(document: Any, pointer: str) -> Any:
     return document
 
 
-@pytest.mark.parametrize("target", [name for name in WRITE_ONLY_CATALOGS if "strict" not in name])
+@each_row("target", [name for name in WRITE_ONLY_CATALOGS if "strict" not in name])
 def test_target_toolkit_writes_every_tool(target: str) -> None:
     documents = [document for part in converted([CALCULATOR], target) for document in part.documents]
     assert documents == write_tools(target, detect_dialect(CALCULATOR).read(CALCULATOR)).documents

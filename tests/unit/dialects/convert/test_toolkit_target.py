@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.corpora.journeys import converted, documents, exactly
+from tests.tables import each_row
 from toolhall.dialects.convert.converter import Converter
 from toolhall.dialects.convert.targets import ConversionResult
 from toolhall.dialects.findings import BadDocument
@@ -43,7 +44,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("given", "streamed", "at_once"), ROWS)
+@each_row(("given", "streamed", "at_once"), ROWS)
 def test_toolkit_target_joins_tools_of_one_toolkit(given: Any, streamed: Any, at_once: Any) -> None:
     tools = [tool(*each, title="T.") for each in given]
     assert shapes(converted(tools, "hub")) == streamed

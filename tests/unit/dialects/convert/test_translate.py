@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import each_row
 from toolhall.dialects.base import Loss
 from toolhall.dialects.catalogs import CATALOGS, detect_dialect, readable_catalog
 from toolhall.dialects.convert.converter import Converter
@@ -34,10 +35,9 @@ def losses(parts: list[ConversionResult]) -> list[Loss]:
     return [loss for part in parts for loss in part.losses]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("file", "target"),
     [(file, target) for file, target in product(FILES, CATALOGS) if target.partition("@")[0] != file.parent.name],
-    ids=lambda part: f"{part.parent.name}-{part.stem}" if isinstance(part, Path) else str(part),
 )
 def test_translate_round_trip_is_exact(file: Path, target: str) -> None:
     original = json.loads(file.read_text())
@@ -51,7 +51,7 @@ def test_translate_round_trip_is_exact(file: Path, target: str) -> None:
     assert json.dumps(back, sort_keys=True) == json.dumps([original], sort_keys=True), "1, 1.0 and true are told apart"
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
+@each_row("file", FILES)
 def test_translate_same_dialect_is_unchanged(file: Path) -> None:
     original = json.loads(file.read_text())
     source = detect_dialect(original).name

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.tables import each_row
 from toolhall.dialects.findings import BadDocument
 from toolhall.dialects.hub import catalog
 from toolhall.dialects.hub.call_messages import (
@@ -80,7 +81,7 @@ def is_written(parameter: Any) -> bool:
 EVERY = [*vectors("calls", "answers", "core", "reports", "responses", "errors", "declarations")]
 
 
-@pytest.mark.parametrize(("file", "vector"), EVERY)
+@each_row(("file", "vector"), EVERY)
 def test_vector_is_read_as_expected(file: str, vector: JsonObject) -> None:
     wire = json.dumps(vector["wire"]).encode()
     if vector.get("refused"):
@@ -90,7 +91,7 @@ def test_vector_is_read_as_expected(file: str, vector: JsonObject) -> None:
         assert exact(READERS[file](wire)) == exact(vector["meaning"])
 
 
-@pytest.mark.parametrize(("file", "vector"), [each for each in EVERY if is_written(each)])
+@each_row(("file", "vector"), [each for each in EVERY if is_written(each)])
 def test_vector_is_written_as_expected(file: str, vector: JsonObject) -> None:
     written = WRITERS[file](vector["meaning"])
     assert exact(READERS[file](written)) == exact(vector["meaning"])
@@ -101,7 +102,7 @@ def test_vectors_all_files_are_used() -> None:
     assert {file.stem for file in VECTORS.glob("*.json")} == READERS.keys() | {"redacting"}  # a test of the redactor's
 
 
-@pytest.mark.parametrize(("file", "vector"), [each for each in vectors("errors") if "meaning" in each.values[1]])
+@each_row(("file", "vector"), [each for each in vectors("errors") if "meaning" in each.values[1]])
 def test_vector_code_maps_to_error(file: str, vector: JsonObject) -> None:
     """Whatever the code, the words for the model and what it may do next survive."""
     meant = vector["meaning"]

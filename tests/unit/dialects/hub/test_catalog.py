@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.tables import each_row
 from toolhall import Annotations, Context, Toolkit, tool
 from toolhall.authoring.definition import definitions_of
 from toolhall.dialects.convert import lossless
@@ -54,7 +55,7 @@ def test_declaration_plain_has_no_extension() -> None:
     assert TOOL_KEY not in write_declaration((found,))["tool"]["capabilities"]["methods"][0]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "fault"),
     [
         ({"level": 11}, "level"),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.tables import each_row
 from toolhall.dialects.hub import results
 from toolhall.dialects.hub.call_messages import ErrorPayload, ToolResponseMessage, read_tool_server_message
 from toolhall.dialects.hub.messages import HubToolRequest, write_tool_error
@@ -42,7 +43,7 @@ def test_tool_server_not_found_by_tool_is_unavailable(code: str) -> None:
     assert type(found.value) is errors.Unavailable
 
 
-@pytest.mark.parametrize(("said", "wait"), [(2.5, 2.5), (3_600, 3_600), (86_400, 3_600), (-1, 0), ("soon", 0)])
+@each_row(("said", "wait"), [(2.5, 2.5), (3_600, 3_600), (86_400, 3_600), (-1, 0), ("soon", 0)])
 def test_tool_server_retry_after_is_at_most_an_hour(said: object, wait: float) -> None:
     error = raised("RATE_LIMITED", retry_after=said)
     assert isinstance(error, errors.Limited)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import each_row
 from toolhall.dialects.findings import Finding
 from toolhall.dialects.lint.linter import ALL_RULES, Linter
 
@@ -113,20 +114,18 @@ NOTHING: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("rule", "path", "document"), CASES, ids=[f"{rule}-{number}" for number, (rule, *_) in enumerate(CASES)]
-)
+@each_row(("rule", "path", "document"), CASES)
 def test_lint_rule_finds_its_violation(rule: str, path: str, document: Any) -> None:
     assert (rule, path) in broken(document)
 
 
-@pytest.mark.parametrize(("path", "schema"), NOTHING)
+@each_row(("path", "schema"), NOTHING)
 def test_lint_unsatisfiable_schema_is_found(path: str, schema: Any) -> None:
     found = [each for each in lint(mcp(inputSchema=schema)) if each.rule == "schema/accepts-nothing"]
     assert [each.path.startswith(f"/inputSchema{path}") for each in found] == [True]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "document",
     [
         mcp(),
@@ -185,7 +184,7 @@ DEEP = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("path", DEEP)
+@each_row("path", DEEP)
 def test_A2_poison_is_found_wherever_it_stands(path: str) -> None:  # noqa: N802
     document: Any = copy.deepcopy(mcp(outputSchema={"type": "object"}))
     *parents, last = path.split("/")[1:]

@@ -1,7 +1,6 @@
 """Tool definitions in each revision."""
 
-import pytest
-
+from tests.tables import each_row
 from tests.unit.parts import tool_named
 from toolhall.dialects.mcp.catalog import write_tool
 from toolhall.dialects.mcp.protocol import (
@@ -59,19 +58,19 @@ GOLDEN: list[tuple[Revision, JsonObject]] = [
 ]
 
 
-@pytest.mark.parametrize(("revision", "document"), GOLDEN, ids=[revision.name for revision, _ in GOLDEN])
+@each_row(("revision", "document"), GOLDEN)
 def test_write_tool_full_definition(revision: Revision, document: JsonObject) -> None:
     assert write_tool(FULL, revision) == document
 
 
-@pytest.mark.parametrize("revision", REVISIONS.values(), ids=lambda revision: revision.name)
+@each_row("revision", REVISIONS.values())
 def test_write_tool_absent_members_are_left_out(revision: Revision) -> None:
     document = write_tool(tool_named("pick"), revision)
     document.pop("_meta", None)
     assert document == {"name": "pick", "inputSchema": {"type": "object"}}
 
 
-@pytest.mark.parametrize("revision", REVISIONS.values(), ids=lambda revision: revision.name)
+@each_row("revision", REVISIONS.values())
 def test_write_tool_has_no_plain_level_or_timeout(revision: Revision) -> None:
     document = write_tool(FULL, revision)
     assert not {"level", "timeout"} & (document.keys() | document["_meta"].keys())

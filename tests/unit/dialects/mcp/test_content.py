@@ -1,7 +1,6 @@
 """Content blocks in MCP's form."""
 
-import pytest
-
+from tests.tables import each_row
 from toolhall.dialects.mcp.content import write_block
 from toolhall.model.content import Audio, Content, Image, Notes, Resource, ResourceLink, Text
 from toolhall.model.json import JsonObject, encode
@@ -44,7 +43,7 @@ BLOCKS: list[tuple[Content, JsonObject]] = [
 ]
 
 
-@pytest.mark.parametrize(("block", "written"), BLOCKS, ids=[repr(block) for block, _ in BLOCKS])
+@each_row(("block", "written"), BLOCKS)
 def test_write_block_absent_members_are_left_out(block: Content, written: JsonObject) -> None:
     assert write_block(block) == written
     encode(write_block(block))

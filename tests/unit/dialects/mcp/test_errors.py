@@ -1,7 +1,6 @@
 """The MCP form of each error."""
 
-import pytest
-
+from tests.tables import each_row
 from toolhall.dialects.mcp.errors import ErrorResult, McpError, ProtocolError, translate_error
 from toolhall.dialects.mcp.protocol import header_mismatch, invalid_params, method_not_found, unsupported_version
 from toolhall.model import errors
@@ -72,12 +71,12 @@ CASES: list[tuple[errors.ToolhallError, McpError]] = [
 ]
 
 
-@pytest.mark.parametrize(("error", "said"), CASES, ids=range(len(CASES)))
+@each_row(("error", "said"), CASES)
 def test_translate_error_each_error_has_its_form(error: errors.ToolhallError, said: McpError) -> None:
     assert translate_error(error) == said
 
 
-@pytest.mark.parametrize("error", [case for case, _ in CASES], ids=range(len(CASES)))
+@each_row("error", [case for case, _ in CASES])
 def test_translate_error_never_leaks_detail(error: errors.ToolhallError) -> None:
     error.detail = "hunter2"
     assert "hunter2" not in str(translate_error(error))

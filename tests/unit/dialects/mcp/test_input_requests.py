@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import each_row
 from toolhall.dialects.mcp.input_requests import read_input_response, required_capability, write_input_request
 from toolhall.dialects.mcp.protocol import (
     REVISION_2025_06_18,
@@ -20,10 +21,9 @@ FORM, VISIT, ROOTS = Form("Which?", SCHEMA), Visit("Please", "https://example.or
 SAMPLE = Sample(messages=({"role": "user", "content": {"type": "text", "text": "hi"}},), max_tokens=5)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("question", "feature"),
     [(FORM, "elicitation"), (VISIT, "elicitation.url"), (SAMPLE, "sampling"), (ROOTS, "roots")],
-    ids=repr,
 )
 def test_required_capability_by_question(question: Question, feature: str) -> None:
     assert required_capability(question) == feature
@@ -66,7 +66,7 @@ WRITTEN: list[tuple[Question, Revision, JsonObject]] = [
 ]
 
 
-@pytest.mark.parametrize(("question", "revision", "written"), WRITTEN, ids=range(len(WRITTEN)))
+@each_row(("question", "revision", "written"), WRITTEN)
 def test_write_input_request_by_revision(question: Question, revision: Revision, written: JsonObject) -> None:
     assert write_input_request(question, revision) == written
 
@@ -92,7 +92,7 @@ READ: list[tuple[Question, Json, Answered]] = [
 ]
 
 
-@pytest.mark.parametrize(("question", "reply", "answered"), READ, ids=range(len(READ)))
+@each_row(("question", "reply", "answered"), READ)
 def test_read_input_response_valid_is_read(question: Question, reply: Json, answered: Answered) -> None:
     assert read_input_response(question, reply, "q1") == answered
 
@@ -115,7 +115,7 @@ BAD: list[tuple[Question, Json]] = [
 ]
 
 
-@pytest.mark.parametrize(("question", "reply"), BAD, ids=range(len(BAD)))
+@each_row(("question", "reply"), BAD)
 def test_read_input_response_invalid_names_key(question: Question, reply: Json) -> None:
     with pytest.raises(McpRefusal, match="the reply to 'q1'") as caught:
         read_input_response(question, reply, "q1")

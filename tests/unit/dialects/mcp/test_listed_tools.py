@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import each_row
 from toolhall.dialects.catalogs import CATALOGS
 from toolhall.dialects.convert import lossless
 from toolhall.dialects.mcp.catalog import write_tool
@@ -35,7 +36,7 @@ def read(document: dict[str, Any], revision: Revision = REVISION_2026_07_28) -> 
     return tool
 
 
-@pytest.mark.parametrize("revision", REVISIONS.values(), ids=lambda revision: revision.name)
+@each_row("revision", REVISIONS.values())
 def test_listed_tool_keeps_unknown_members(revision: Revision) -> None:
     document = {**RICH, "icons": [{"src": "data:,a", "x-note": 1}]}
     assert write_listed_tool(read(document, revision), revision) == document

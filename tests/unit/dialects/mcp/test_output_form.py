@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.tables import each_row
 from tests.unit.parts import tool_named
 from toolhall.dialects.mcp.catalog import OutputForm, output_form
 from toolhall.dialects.mcp.protocol import (
@@ -43,7 +44,7 @@ def test_output_form_object_is_unchanged(revision: Revision) -> None:
     assert shown(Output("schema", OBJECT), revision) == OutputForm(OBJECT, structured=True)
 
 
-@pytest.mark.parametrize("schema", [ARRAY, {"type": "integer"}, {}, {"anyOf": [OBJECT, {"type": "null"}]}], ids=str)
+@each_row("schema", [ARRAY, {"type": "integer"}, {}, {"anyOf": [OBJECT, {"type": "null"}]}])
 def test_output_form_newest_revision_allows_any_schema(schema: JsonObject) -> None:
     assert shown(Output("schema", schema), REVISION_2026_07_28) == OutputForm(schema, structured=True)
 

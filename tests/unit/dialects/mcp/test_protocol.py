@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import each_row
 from toolhall.dialects.mcp.protocol import (
     JsonRpcNotification,
     JsonRpcRequest,
@@ -36,7 +37,7 @@ READABLE: list[tuple[bytes, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("message", "read"), READABLE, ids=[message.decode() for message, _ in READABLE])
+@each_row(("message", "read"), READABLE)
 def test_read_message_valid_is_read(message: bytes, read: Any) -> None:
     found = read_message(message)
     assert found == read
@@ -79,9 +80,7 @@ UNREADABLE: list[tuple[bytes, int, str | int | None]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("message", "code", "known"), UNREADABLE, ids=[message.decode()[:60] for message, *_ in UNREADABLE]
-)
+@each_row(("message", "code", "known"), UNREADABLE)
 def test_read_message_invalid_has_code_and_id(message: bytes, code: int, known: str | int | None) -> None:
     with pytest.raises(McpDecodeError) as caught:
         read_message(message)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import each_row
 from toolhall.dialects.mcp.protocol import REVISION_2026_07_28, JsonRpcRequest, McpRefusal
 from toolhall.dialects.mcp.requests import RequestMeta, check_headers, check_parameter_headers, check_version_header
 from toolhall.model.json import JsonObject
@@ -47,7 +48,7 @@ def test_headers_missing_is_refused(name: bytes) -> None:
     assert refuse(sent, call()) == f"the header {name.decode()} is missing"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "changed",
     [
         {"version": b"2025-11-25"},
@@ -56,7 +57,6 @@ def test_headers_missing_is_refused(name: bytes) -> None:
         {"name": b"Pick"},
         {"name": b""},
     ],
-    ids=str,
 )
 def test_headers_different_is_refused(changed: Any) -> None:
     assert "differs from the body" in refuse(headers(**changed), call())
@@ -72,7 +72,7 @@ def test_headers_non_ascii_name_needs_base64() -> None:
     assert "must be sent as =?base64?" in refuse(headers(name="wétter".encode()), call("wétter"))
 
 
-@pytest.mark.parametrize("name", [b"=?base64?!!?=", b"=?base64?/w==?=", b"=?base64?cGljaw?=", b"=?base64?cGljax==?="])
+@each_row("name", [b"=?base64?!!?=", b"=?base64?/w==?=", b"=?base64?cGljaw?=", b"=?base64?cGljax==?="])
 def test_headers_invalid_base64_is_refused(name: bytes) -> None:
     assert refuse(headers(name=name), call()) == "the header mcp-name is not valid base64 of UTF-8"
 
@@ -110,7 +110,7 @@ def test_version_header_different_is_refused_for_any_version(version: str) -> No
         check_version_header(headers(version=b"2024-11-05"), call(version=version))
 
 
-@pytest.mark.parametrize("params", [{}, {"_meta": {}}, {"_meta": "x"}, {"_meta": {VERSION: 3}}], ids=str)
+@each_row("params", [{}, {"_meta": {}}, {"_meta": "x"}, {"_meta": {VERSION: 3}}])
 def test_version_header_without_body_version_passes(params: JsonObject) -> None:
     check_version_header({}, JsonRpcRequest(1, "tools/call", params))
 
@@ -142,7 +142,7 @@ EQUAL: list[tuple[Any, bytes]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "sent"), EQUAL, ids=repr)
+@each_row(("value", "sent"), EQUAL)
 def test_parameter_header_equal_passes(value: Any, sent: bytes) -> None:
     check_region(value, region=sent)
 
@@ -170,7 +170,7 @@ DIFFERENT: list[tuple[Any, bytes]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "sent"), DIFFERENT, ids=lambda each: repr(each)[:20])
+@each_row(("value", "sent"), DIFFERENT)
 def test_parameter_header_different_is_refused(value: Any, sent: bytes) -> None:
     with pytest.raises(McpRefusal, match="the header mcp-param-region differs from the argument") as caught:
         check_region(value, region=sent)
@@ -182,8 +182,6 @@ def test_parameter_header_missing_is_refused() -> None:
         check_region("eu")
 
 
-@pytest.mark.parametrize(
-    "arguments", [{}, {"place": {}}, {"place": {"region": None}}, {"place": None}, {"place": "x"}], ids=str
-)
+@each_row("arguments", [{}, {"place": {}}, {"place": {"region": None}}, {"place": None}, {"place": "x"}])
 def test_parameter_header_not_needed_for_null(arguments: JsonObject) -> None:
     check_parameter_headers({}, REGION, arguments)

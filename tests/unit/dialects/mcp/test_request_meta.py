@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import each_row
 from toolhall.dialects.mcp.protocol import (
     REVISION_2025_06_18,
     REVISION_2025_11_25,
@@ -48,7 +49,7 @@ def test_revisions_are_three() -> None:
     assert set(STATEFUL_REVISIONS) == {"2025-06-18", "2025-11-25"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("requested", "answered"),
     [
         ("2025-06-18", REVISION_2025_06_18),
@@ -85,7 +86,7 @@ def test_request_meta_minimal_is_read() -> None:
     assert read_request_meta(request(META)) == RequestMeta(REVISION_2026_07_28, {}, None, None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "meta",
     [
         None,
@@ -98,48 +99,47 @@ def test_request_meta_minimal_is_read() -> None:
         {**META, f"{PREFIX}clientCapabilities": []},
         {**META, f"{PREFIX}clientCapabilities": None},
     ],
-    ids=str,
 )
 def test_request_meta_missing_is_refused(meta: Any) -> None:
     error = refusal(meta)
     assert (error.code, error.status) == (-32602, 400)
 
 
-@pytest.mark.parametrize("version", ["2025-11-25", "2024-11-05", "", "x" * 100])
+@each_row("version", ["2025-11-25", "2024-11-05", "", "x" * 100])
 def test_request_meta_unsupported_version_lists_supported(version: str) -> None:
     error = refusal({**META, f"{PREFIX}protocolVersion": version})
     assert (error.code, error.status) == (-32022, 400)
     assert error.data == {"supported": list(SUPPORTED_VERSIONS), "requested": version[:32]}
 
 
-@pytest.mark.parametrize("level", LOG_LEVELS)
+@each_row("level", LOG_LEVELS)
 def test_log_level_valid_is_read(level: str) -> None:
     assert read_log_level(level) == level
 
 
-@pytest.mark.parametrize("level", ["", "WARNING", "trace", 3, None, ["info"]])
+@each_row("level", ["", "WARNING", "trace", 3, None, ["info"]])
 def test_log_level_invalid_is_refused(level: Any) -> None:
     with pytest.raises(McpRefusal, match="the log level must be one of debug, info"):
         read_log_level(level)
 
 
-@pytest.mark.parametrize("token", [0, 7, "", "p1", 2**60])
+@each_row("token", [0, 7, "", "p1", 2**60])
 def test_progress_token_valid_is_read(token: Any) -> None:
     assert read_progress_token(request({"progressToken": token})) == token
 
 
-@pytest.mark.parametrize("meta", [None, {}, {"progressToken": None}, "text"])
+@each_row("meta", [None, {}, {"progressToken": None}, "text"])
 def test_progress_token_may_be_absent(meta: Any) -> None:
     assert read_progress_token(request(meta)) is None
 
 
-@pytest.mark.parametrize("token", [1.5, True, [], {}])
+@each_row("token", [1.5, True, [], {}])
 def test_progress_token_invalid_is_refused(token: Any) -> None:
     with pytest.raises(McpRefusal, match="progressToken must be a string or a whole number"):
         read_progress_token(request({"progressToken": token}))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("capabilities", "feature", "able"),
     [
         ({}, "elicitation", False),
@@ -157,7 +157,6 @@ def test_progress_token_invalid_is_refused(token: Any) -> None:
         ({"roots": {"listChanged": True}}, "roots", True),
         ({"sampling": {}}, "roots", False),
     ],
-    ids=str,
 )
 def test_supports_declared_capabilities_only(capabilities: Any, feature: str, able: bool) -> None:
     assert RequestMeta(REVISION_2026_07_28, capabilities).supports(feature) is able

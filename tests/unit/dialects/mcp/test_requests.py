@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import each_row
 from toolhall.dialects.mcp.protocol import REVISION_2025_06_18, REVISION_2025_11_25, JsonRpcRequest, McpRefusal
 from toolhall.dialects.mcp.requests import (
     VERSIONS_KEY,
@@ -29,7 +30,7 @@ def test_read_initialize_valid_is_read() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     "params",
     [
         {},
@@ -37,7 +38,6 @@ def test_read_initialize_valid_is_read() -> None:
         {"protocolVersion": 3, "capabilities": {}},
         {"protocolVersion": "x", "capabilities": []},
     ],
-    ids=str,
 )
 def test_read_initialize_invalid_is_refused(params: dict[str, Any]) -> None:
     with pytest.raises(McpRefusal) as caught:
@@ -45,7 +45,7 @@ def test_read_initialize_invalid_is_refused(params: dict[str, Any]) -> None:
     assert caught.value.code == -32602
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("params", "ask"),
     [
         ({}, ListToolsParams(None)),
@@ -57,19 +57,18 @@ def test_read_initialize_invalid_is_refused(params: dict[str, Any]) -> None:
         ({"_meta": {VERSIONS_KEY: "all"}}, ListToolsParams(None, versions=True)),
         ({"cursor": "x", "_meta": {VERSIONS_KEY: "all"}}, ListToolsParams("x", versions=True)),
     ],
-    ids=str,
 )
 def test_read_list_valid_is_read(params: dict[str, Any], ask: ListToolsParams) -> None:
     assert read_list(request(**params)) == ask
 
 
-@pytest.mark.parametrize("cursor", [1, [], {}, True])
+@each_row("cursor", [1, [], {}, True])
 def test_read_list_invalid_cursor_is_refused(cursor: Any) -> None:
     with pytest.raises(McpRefusal, match="cursor must be a string"):
         read_list(request(cursor=cursor))
 
 
-@pytest.mark.parametrize("wish", [None, "", "ALL", "newest", True, 1, ["all"], {"all": True}])
+@each_row("wish", [None, "", "ALL", "newest", True, 1, ["all"], {"all": True}])
 def test_read_list_unknown_versions_value_is_refused(wish: Any) -> None:
     told = r'params\._meta\["dev\.toolhall/versions"\] must be "all"; leave it out'
     with pytest.raises(McpRefusal, match=told) as caught:
@@ -77,7 +76,7 @@ def test_read_list_unknown_versions_value_is_refused(wish: Any) -> None:
     assert caught.value.code == -32602
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("params", "arguments"),
     [
         ({"name": "pick"}, {}),
@@ -85,13 +84,12 @@ def test_read_list_unknown_versions_value_is_refused(wish: Any) -> None:
         ({"name": "pick", "arguments": {}}, {}),
         ({"name": "pick", "arguments": {"a": 1}, "_meta": {}}, {"a": 1}),
     ],
-    ids=str,
 )
 def test_read_call_valid_is_read(params: dict[str, Any], arguments: dict[str, Any]) -> None:
     assert read_call(request(**params), "mcp@2026-07-28", 99) == CallTool("pick", arguments, "mcp@2026-07-28", 99)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("params", "told"),
     [
         ({}, "params.name must be the name of a tool"),
@@ -101,7 +99,6 @@ def test_read_call_valid_is_read(params: dict[str, Any], arguments: dict[str, An
         ({"name": "pick", "arguments": "{}"}, "params.arguments must be an object"),
         ({"name": "pick", "arguments": False}, "params.arguments must be an object"),
     ],
-    ids=str,
 )
 def test_read_call_invalid_is_refused(params: dict[str, Any], told: str) -> None:
     with pytest.raises(McpRefusal, match=told) as caught:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import each_row
 from tests.unit.parts import tool_named
 from toolhall.dialects.mcp.protocol import (
     REVISION_2025_06_18,
@@ -234,7 +235,7 @@ def test_error_missing_capability_code_only_in_newest_revision(revision: Revisio
         assert result_of(wire)["isError"] is True
 
 
-@pytest.mark.parametrize("error", [invalid_params("no"), method_not_found("x"), Broken(), ToolFailed("no")], ids=repr)
+@each_row("error", [invalid_params("no"), method_not_found("x"), Broken(), ToolFailed("no")])
 def test_error_without_id_omits_it(error: ToolhallError) -> None:
     message = json.loads(write_error(None, error).body)
     assert set(message) == {"jsonrpc", "error"}

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.tables import each_row
 from tests.unit.dialects.model_apis.api_checks import NAME, check_anthropic, check_losses
 from tests.unit.dialects.model_apis.sample_tools import FIND, FORECAST, MOVE, NOTHING, SAMPLES, TREE, corpora, tool
 from toolhall.dialects.base import Loss
@@ -61,7 +62,7 @@ def test_anthropic_refused_member_names_are_described() -> None:
     assert [loss.path for loss in written.losses] == ["/inputSchema/properties/filter[id]"]
 
 
-@pytest.mark.parametrize("of", SAMPLES, ids=lambda of: of.name)
+@each_row("of", SAMPLES)
 def test_anthropic_accepts_samples(of: Tool) -> None:
     written = anthropic.write((of,))
     check_anthropic(written.documents[0]["input_schema"])

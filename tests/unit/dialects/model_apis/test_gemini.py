@@ -4,6 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.tables import each_row
 from tests.unit.dialects.model_apis.api_checks import GEMINI_NAME, accepts, as_json_schema, check_gemini, check_losses
 from tests.unit.dialects.model_apis.sample_tools import FIND, FORECAST, MOVE, NOTHING, SAMPLES, TREE, corpora, tool
 from tests.unit.schema.random_schemas import closed_choices, fitting, roots
@@ -94,7 +95,7 @@ def test_gemini_root_alternatives_become_one_object() -> None:
     assert document["description"].endswith("Give exactly one of these: by and id, or by and mail.")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("part", "expected"),
     [
         ({"type": ["string", "null"]}, {"type": "string", "nullable": True}),
@@ -165,7 +166,7 @@ def lists_in_lists(value: Json) -> bool:
     return any((isinstance(value, list) and isinstance(each, list)) or lists_in_lists(each) for each in inner)
 
 
-@pytest.mark.parametrize("of", SAMPLES, ids=lambda of: of.name)
+@each_row("of", SAMPLES)
 def test_gemini_accepts_samples(of: Tool) -> None:
     written = gemini.write((of,))
     check_gemini(written.documents[0].get("parameters", {"type": "object"}))

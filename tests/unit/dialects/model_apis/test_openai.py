@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from tests.tables import each_row
 from tests.unit.dialects.model_apis.api_checks import NAME, check_losses, check_openai
 from tests.unit.dialects.model_apis.sample_tools import FIND, FORECAST, MOVE, NOTHING, OLD, SAMPLES, TREE, corpora, tool
 from toolhall.dialects.base import Loss
@@ -88,7 +89,7 @@ def test_openai_root_alternatives_become_one_object() -> None:
     assert written.losses == [Loss("/inputSchema/oneOf", "alternatives at the top level are merged into one object")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("root", "expected"),
     [
         ({}, {"type": "object", "properties": {}}),
@@ -160,7 +161,7 @@ def test_openai_names_are_unique() -> None:
     assert len(set(names)) == 3
 
 
-@pytest.mark.parametrize("of", SAMPLES, ids=lambda of: of.name)
+@each_row("of", SAMPLES)
 def test_openai_accepts_samples(of: Tool) -> None:
     check_openai(function(of)["parameters"])
     check_losses(of, CHAT.write((of,)).losses)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.tables import each_row
 from tests.unit.dialects.model_apis.api_checks import accepts, check_losses, check_strict
 from tests.unit.dialects.model_apis.sample_tools import FORECAST, NOTHING, TREE, corpora, tool
 from tests.unit.schema.random_schemas import fitting, roots
@@ -100,7 +101,7 @@ def test_strict_optional_nullable_member_keeps_null() -> None:
     assert result.losses == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("part", "made"),
     [
         ({"type": "string", "description": "D."}, {"type": ["string", "null"], "description": "D."}),
@@ -119,7 +120,7 @@ def test_strict_optional_member_becomes_nullable(part: JsonObject, made: JsonObj
     assert drop_refused_nulls({"a": None}, Validator(schema), 10) == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "sent", "meant"),
     [
         (closed({"a": {"type": "string"}}), {"a": "x"}, {"a": "x"}),
@@ -140,7 +141,7 @@ def test_strict_arguments_refused_nulls_are_dropped(schema: JsonObject, sent: Js
     assert sent == before, "what was sent is not changed"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("part", "made"),
     [
         ({"const": "x"}, {"type": "string", "enum": ["x"]}),
@@ -162,7 +163,7 @@ def test_strict_equivalent_schema_is_written(part: JsonObject, made: JsonObject)
     assert strict(part) == made
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("part", "path", "keyword"),
     [
         ({}, "", ""),
@@ -183,7 +184,7 @@ def test_strict_inexpressible_schema_is_refused(part: JsonObject, path: str, key
     assert (f"/properties/a{path}", rule) in refusal(closed({"a": part}, "a"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("part", "made", "lost"),
     [
         ({"type": "string", "maxLength": 3}, {"type": "string", "description": "Maximum length: 3."}, "/maxLength"),
@@ -243,7 +244,7 @@ def nested(levels: int) -> JsonObject:
     return schema
 
 
-@pytest.mark.parametrize(
+@each_row(
     "schema",
     [
         nested(11),
@@ -252,7 +253,6 @@ def nested(levels: int) -> JsonObject:
         closed({"a": {"enum": [f"{n:0100}" for n in range(251)]}}, "a"),
         closed({"x" * 120_001: {"type": "null"}}),
     ],
-    ids=["levels", "members", "values", "long-list", "characters"],
 )
 def test_strict_size_limits_are_enforced(schema: JsonObject) -> None:
     assert refusal(schema) == [("", "openai/strict-size")]

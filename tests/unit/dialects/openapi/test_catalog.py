@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.tables import each_row
 from tests.unit.dialects.model_apis.api_checks import accepts, check_losses
 from tests.unit.dialects.model_apis.sample_tools import FORECAST, MOVE, NOTHING, SAMPLES, TREE, corpora, tool
 from tests.unit.schema.random_schemas import fitting, roots
@@ -117,7 +118,7 @@ def test_openapi_describes_every_error() -> None:
     assert "WWW-Authenticate" in described["Unauthenticated"]["headers"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "needed"),
     [
         ({"type": "object"}, False),

@@ -115,7 +115,7 @@ def test_a_reader_cannot_write(tmp_path: Path) -> None:
 
 
 def test_there_must_be_something_to_read(tmp_path: Path) -> None:
-    with pytest.raises(StoreFailed, match=rf"{DATABASE_FILE}: there is none; `toolhall serve` makes it"):
+    with pytest.raises(StoreFailed, match=rf"{DATABASE_FILE}: there is no database yet; start `toolhall serve` once"):
         open_readonly(tmp_path)
     assert list(tmp_path.iterdir()) == []
 

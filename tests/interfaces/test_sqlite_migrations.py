@@ -125,7 +125,7 @@ async def test_grants_are_sealed_anew_once_what_permits_is_sealed_too(
         if opens:
             assert [each.id for each in await stores.grants.all()] == ["forbid", "permit"]
         else:
-            with pytest.raises(StoreFailed, match="taken out"):
+            with pytest.raises(StoreFailed, match="removed or restored"):
                 await stores.grants.all()
 
 

@@ -238,7 +238,7 @@ async def test_K16_an_audit_that_was_moved_away_is_verified_where_it_is(
     await asyncio.to_thread(work, tmp_path / "hall", "tea")
     shutil.copytree(tmp_path / "hall" / AUDIT_FOLDER, tmp_path / "moved" / AUDIT_FOLDER)
     assert verify(options=AuditVerifyOptions(data=tmp_path / "moved")) == 0
-    assert "as where an audit was moved to" in capsys.readouterr().err
+    assert "as in a folder that an audit was moved to" in capsys.readouterr().err
 
 
 @pytest.mark.threat("K15")

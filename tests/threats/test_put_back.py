@@ -126,7 +126,7 @@ async def test_J7_a_grant_that_was_removed_and_put_back_opens_nothing(tmp_path: 
         await hall.access.grants.remove(permit.id)
         await copy.put_back()
     with Toolhall(config=Config(data=str(tmp_path))) as hall:
-        with pytest.raises(StoreFailed, match="taken out or put back") as raised:
+        with pytest.raises(StoreFailed, match="removed or restored") as raised:
             await hall.open()
         assert hall.access.grants.all == ()
     assert "restore a backup" in str(raised.value)

@@ -70,7 +70,7 @@ async def test_J7_a_grant_that_was_copied_permits_nobody(folder: Path, caplog: p
 async def test_J7_without_a_grant_that_was_there_nothing_opens(folder: Path, statement: str) -> None:
     """A grant that was changed or deleted by SQL keeps the hall from opening, and the message says what to do."""
     altered(folder, statement)
-    with hall_in(folder) as hall, pytest.raises(StoreFailed, match="changed, taken out or put back") as raised:
+    with hall_in(folder) as hall, pytest.raises(StoreFailed, match="changed, removed or restored") as raised:
         await hall.open()
     assert "restore a backup" in str(raised.value)
     assert hall.access.grants.all == ()
@@ -158,5 +158,5 @@ async def test_J7_who_only_reads_the_store_is_not_deceived_either(folder: Path) 
 async def test_J7_a_file_with_another_key_is_not_trusted(folder: Path) -> None:
     """A file that was brought from elsewhere, or whose key is gone, opens nothing and says so."""
     (folder / ROOT_KEY_FILE).unlink()
-    with hall_in(folder) as hall, pytest.raises(StoreFailed, match=r"state\.key is another"):
+    with hall_in(folder) as hall, pytest.raises(StoreFailed, match=r"state\.key was replaced"):
         await hall.open()

@@ -117,7 +117,7 @@ async def test_J4_a_backup_without_the_vault_key_opens_nothing(folder: Path, pro
     assert not [
         each for each in found for form in (bytes(keks.keys[0]), format_key(keks.keys[0]).encode()) if form in each
     ]
-    with pytest.raises(StoreFailed, match="the key that opens them is not: put it back"):
+    with pytest.raises(StoreFailed, match="the key that decrypts them is missing: restore it"):
         async with Opened(folder, profile):
             pass
     assert not (folder / "vault.key").exists(), "and none is made in its place"

@@ -1,7 +1,7 @@
 """Undoes percent, HTML, backslash and quoted-printable escapes layer by layer, and builds patterns of escaped secrets.
 
 `unescape_layers` decodes a text up to `MAX_ESCAPE_LAYERS` times; `escaped_pattern` is a regular expression for a secret
-with any of its letters escaped, made of alternatives that are never undone (no backtracking).
+with any of its characters escaped, made of atomic groups (no backtracking).
 """
 
 import re
@@ -13,7 +13,7 @@ from html.entities import html5
 from itertools import pairwise
 from urllib.parse import unquote_to_bytes
 
-MAX_ESCAPE_LAYERS = 3  # of escaping, one inside the other
+MAX_ESCAPE_LAYERS = 3  # nested escapes that are undone
 _BACKSLASH_ESCAPE = re.compile(
     r"\\+(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|u\{([0-9a-fA-F]{1,6})\}"
     r"|x([0-9a-fA-F]{2})|0?([0-3][0-7]{2})|([\"/\\bfnrt']))"
@@ -24,10 +24,12 @@ _SHORT_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 JSON_SHORT_ESCAPES = {'"': '"', "/": "/", "'": "'", "\\": "\\"} | {
     letter: short for short, letter in _SHORT_ESCAPES.items()
 }
+# Quoted-printable may break a line anywhere.
+_SOFT_BREAK = r"(?:=[ \t]*(?:\r?\n|(?:\\{1,8}[nr]){1,2}))?"
 
 
 def unescape_layers(text: bytes) -> Iterator[bytes]:
-    """The text without its escapes, layer by layer, as long as there is another."""
+    """Yield the text after each layer of unescaping, up to MAX_ESCAPE_LAYERS times."""
     for _ in range(MAX_ESCAPE_LAYERS):
         before = text
         if b"%" in text:
@@ -37,7 +39,7 @@ def unescape_layers(text: bytes) -> Iterator[bytes]:
         if b"\\" in text:
             escaped = as_text(text)
             text = as_bytes(_BACKSLASH_ESCAPE.sub(_decode_backslash, escaped))
-            if not text.isascii():  # `\\xe4` and `\\344` are a letter for some, and a byte of one for others
+            if not text.isascii():  # `\\xe4` and `\\344` are a code point in some languages, and a byte in others
                 yield as_bytes(_BACKSLASH_ESCAPE.sub(_decode_backslash_bytes, escaped))
             yield text
         if b"=" in text:
@@ -64,47 +66,43 @@ def _decode_quoted_printable(match: re.Match[str]) -> str:
 
 
 def _surrogate_byte(code: int) -> str:
-    """As `as_text` writes a byte that is no letter by itself."""
+    """Return a byte as `as_text` does: a non-ASCII byte as a lone surrogate."""
     return chr(code) if code < 0x80 else chr(0xDC00 + code)
 
 
 def _shorten_reference(match: re.Match[str]) -> str:
-    """Too long to be read as a number, which only zeros may make it: as short as one that is no letter either."""
+    """Shorten a character reference that is too long to convert: leading zeros aside, it is out of range either way."""
     return match[0].lstrip("0")[:8]
 
 
 def strip_escapes(text: bytes) -> bytes:
-    """Without all that escaping adds, and without what it may take with it."""
+    """Remove all escapes and backslashes, and turn `+` into a blank."""
     for peeled in unescape_layers(text):
         text = peeled
     return text.replace(b"\\", b"").replace(b"+", b" ")
 
 
 def as_text(data: bytes) -> str:
-    """The other way round, also of what is no text."""
+    """Decode UTF-8; invalid bytes become lone surrogates."""
     return data.decode(errors="surrogateescape")
 
 
 def as_bytes(text: str) -> bytes:
-    """As UTF-8; what was no text stays what it was, and what was escaped as two halves becomes one letter."""
+    """Encode as UTF-8, reversing `as_text`; a pair of surrogates becomes one character."""
     try:
         return text.encode(errors="surrogateescape")
     except UnicodeEncodeError:
         return text.encode("utf-16", errors="surrogatepass").decode("utf-16", errors="replace").encode()
 
 
-# Quoted-printable may end a line anywhere.
-_SOFT_BREAK = r"(?:=[ \t]*(?:\r?\n|(?:\\{1,8}[nr]){1,2}))?"
-
-
 def escaped_pattern(secret: str) -> str:
-    """A pattern for the secret with any of its letters escaped in any way; each is one choice that is never undone."""
-    letters = re.sub(r"\\+", r"\\", secret)  # escaping makes more backslashes of one
+    """Return a pattern of the secret with any characters escaped in any way, made of atomic groups."""
+    letters = re.sub(r"\\+", r"\\", secret)  # escaping multiplies backslashes
     return _SOFT_BREAK.join(_letter_pattern(letter, before) for before, letter in pairwise(f" {letters}"))
 
 
 def _letter_pattern(letter: str, before: str) -> str:
-    slashes = r"\\{0,16}" if before == "\\" else r"\\{1,16}"  # it may have taken those of this letter
+    slashes = r"\\{0,16}" if before == "\\" else r"\\{1,16}"  # the pattern before may have consumed them
     data = as_bytes(letter)
     percent = "".join(f"%(?:25){{0,{MAX_ESCAPE_LAYERS}}}{byte:02x}" for byte in data)
     units = letter.encode("utf-16-be", errors="surrogatepass").hex()
@@ -141,13 +139,13 @@ def _entity_patterns(letter: str) -> list[str]:
 
 
 def entity_names(letter: str) -> list[str]:
-    """What HTML calls it, for a pattern."""
+    """Return the HTML entity names of a character, for a pattern."""
     return [re.escape(name.rstrip(";")) for name in _entity_names_by_letter().get(letter, ())]
 
 
 @cache
 def _entity_names_by_letter() -> dict[str, list[str]]:
-    """All names, by letter."""
+    """Return all HTML entity names by character."""
     named: dict[str, list[str]] = {}
     for name, letter in html5.items():
         named.setdefault(letter, []).append(name)

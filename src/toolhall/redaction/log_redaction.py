@@ -20,31 +20,31 @@ from typing import TextIO
 from toolhall.model.secret import Secret
 from toolhall.redaction.redactor import Redactor
 
-RECENT_SECONDS = 300.0  # a task that nobody waits for is reported when the garbage collector finds it
-MAX_RECENT = 32  # each costs a search of every line
+RECENT_SECONDS = 300.0  # an abandoned task is reported when it is garbage-collected
+MAX_RECENT = 32  # each one is searched in every log line
 _call_redactor: ContextVar[Redactor | None] = ContextVar("toolhall_redactor", default=None)
 
 
 class SecretsInUse:
-    """The secrets that tools of this process have now, and those that they had a short while ago.
+    """The secrets that tools of this process use now, and those used within RECENT_SECONDS.
 
-    Only calls take the lock. Whoever writes a line does not: it may be a finalizer, which runs anywhere.
+    Only calls take the lock. Logging does not, because a finalizer may log anywhere, also while the lock is held.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._calls: dict[Secret, int] = {}
-        self._recent: dict[Secret, float] = {}  # until when; the oldest first; replaced, never changed
+        self._recent: dict[Secret, float] = {}  # expiry by secret, oldest first; replaced, never changed
 
     def acquire(self, secrets: tuple[Secret, ...]) -> None:
-        """A call was given these."""
+        """Register the secrets that a call was given."""
         with self._lock:
             for secret in secrets:
                 self._calls[secret] = self._calls.get(secret, 0) + 1
 
     def release(self, secrets: tuple[Secret, ...]) -> None:
-        """That call has ended. Each secret is among the recent ones before it is no longer one of a call."""
+        """Unregister a call's secrets; each becomes a recent one before it is no longer in use."""
         with self._lock:
             now = self._clock()
             last = [secret for secret in secrets if self._calls.get(secret, 1) <= 1]
@@ -64,8 +64,8 @@ class SecretsInUse:
                     self._calls.pop(secret, None)
 
     def redactor(self) -> Redactor | None:
-        """What hides them all; None where there are none."""
-        calls = list(self._calls)  # before the recent ones, which those of calls become
+        """Return a redactor of all secrets in use or recently used; None without any."""
+        calls = list(self._calls)  # read before _recent, into which they move
         recent = self._recent
         if not calls and not recent:
             return None
@@ -78,14 +78,14 @@ SECRETS_IN_USE = SecretsInUse()
 
 
 def start_redaction(redactor: Redactor | None) -> "Token[Redactor | None]":
-    """What this task and its threads log until `unhush` is told without the secrets that the redactor knows."""
+    """Redact what this task and its threads log, until `stop_redaction`."""
     if redactor is not None and redactor.tool_secrets:
         SECRETS_IN_USE.acquire(redactor.tool_secrets)
     return _call_redactor.set(redactor)
 
 
 def stop_redaction(token: "Token[Redactor | None]") -> None:
-    """The end of what `hush` began, in the same task."""
+    """End what `start_redaction` began, in the same task."""
     redactor = _call_redactor.get()
     _call_redactor.reset(token)
     if redactor is not None and redactor.tool_secrets:
@@ -93,13 +93,13 @@ def stop_redaction(token: "Token[Redactor | None]") -> None:
 
 
 class StreamRedactor:
-    """Hides the secrets in use in a stream of bytes; one that is cut in two, wherever, is hidden in both pieces."""
+    """Redacts secrets in use in a stream of bytes; a secret that is split between pieces is replaced in both."""
 
     def __init__(self) -> None:
         self._tail = ""
 
     def __call__(self, data: bytes) -> bytes:
-        """The next piece without them; nothing is held back."""
+        """Return the next piece without secrets; nothing is held back."""
         redactor = SECRETS_IN_USE.redactor()
         if redactor is None:
             self._tail = ""
@@ -114,16 +114,16 @@ class StreamRedactor:
 
 
 class RedactingLogRecordFactory:
-    """Makes log records without the secrets of the running call and those in use: in message and traceback.
+    """Makes log records without secrets of the running call and secrets in use, in message and traceback.
 
-    A filter would hold for one logger only; here, also the HTTP client that a tool uses is heard by us first.
+    A filter would apply to one logger only; the factory covers all, also that of an HTTP client that a tool uses.
     """
 
     def __init__(self, factory: Callable[..., logging.LogRecord]) -> None:
         self._factory = factory
 
     def __call__(self, *args: object, **kwargs: object) -> logging.LogRecord:
-        """The record, with as little in it as may be told."""
+        """Make a record and redact it."""
         record = self._factory(*args, **kwargs)
         for redactor in (_call_redactor.get(), SECRETS_IN_USE.redactor()):
             if redactor is not None:
@@ -134,7 +134,7 @@ class RedactingLogRecordFactory:
 def _redact_record(record: logging.LogRecord, redactor: Redactor) -> None:
     record.msg, record.args = redactor.redact_text(_format_message(record)), None
     if record.exc_info and record.exc_info[0] is not None:
-        # Never with local variables: they hold what no text shows.
+        # Without local variables, which contain more than any text.
         record.exc_text = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
         record.exc_info = None
     if record.exc_text:
@@ -146,14 +146,14 @@ def _redact_record(record: logging.LogRecord, redactor: Redactor) -> None:
 def _format_message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
-    except Exception:  # noqa: BLE001 - the logging module would print the arguments instead
-        return f"a message of {record.name} could not be written"
+    except Exception:  # noqa: BLE001 - logging would print the arguments instead
+        return f"a log message of {record.name} could not be formatted"
 
 
 class RedactingExceptionHooks:
-    """The interpreter's hooks for what nobody catches: with a secret in it the text is printed without, else as before.
+    """Hooks for uncaught exceptions and warnings, which print texts with a secret redacted, others as before.
 
-    The handler of an event loop needs none: what it is told it logs.
+    Event loops need no hook, because their exception handler logs.
     """
 
     def __init__(self) -> None:
@@ -163,25 +163,25 @@ class RedactingExceptionHooks:
         self._original_showwarning = warnings.showwarning
 
     def install(self) -> None:
-        """From now on; what somebody else installs later wins."""
+        """Install the hooks; hooks installed later take precedence."""
         sys.excepthook = self.on_exception
         threading.excepthook = self.on_thread_exception
         sys.unraisablehook = self.on_unraisable
         warnings.showwarning = self.on_warning
 
     def on_exception(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        """What ends the program."""
+        """Replacement of sys.excepthook."""
         if not _print_redacted("", error, trace):
             self._original_excepthook(kind, error, trace)
 
     def on_thread_exception(self, args: threading.ExceptHookArgs) -> None:
-        """What ends a thread."""
+        """Replacement of threading.excepthook."""
         name = args.thread.name if args.thread else threading.get_ident()
         if not _print_redacted(f"Exception in thread {name}:\n", args.exc_value, args.exc_traceback):
             self._original_thread_hook(args)
 
     def on_unraisable(self, args: "sys.UnraisableHookArgs") -> None:
-        """What a finalizer raises."""
+        """Replacement of sys.unraisablehook."""
         what = f"{args.err_msg or 'Exception ignored in'}: {_safe_repr(args.object)}\n"
         if not _print_redacted(what, args.exc_value, args.exc_traceback):
             self._original_unraisable_hook(args)
@@ -195,7 +195,7 @@ class RedactingExceptionHooks:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        """A warning."""
+        """Replacement of warnings.showwarning."""
         if not _print_redacted(warnings.formatwarning(message, category, filename, lineno, line), None, None, file):
             self._original_showwarning(message, category, filename, lineno, file, line)
 
@@ -203,18 +203,18 @@ class RedactingExceptionHooks:
 def _print_redacted(
     text: str, error: BaseException | None, trace: TracebackType | None, file: TextIO | None = None
 ) -> bool:
-    """Print it without the secrets in use; False, and nothing is printed, if there are none in it."""
+    """Print the text without secrets in use; print nothing and return False if it contains none."""
     redactor = SECRETS_IN_USE.redactor()
     if redactor is None:
         return False
     if error is not None:
         text += "".join(traceback.format_exception(type(error), error, trace))
-    hidden = redactor.redact_text(text)
-    if hidden == text:
+    redacted = redactor.redact_text(text)
+    if redacted == text:
         return False
     stream = file or sys.stderr
     if stream is not None:
-        stream.write(hidden)
+        stream.write(redacted)
         stream.flush()
     return True
 
@@ -222,12 +222,12 @@ def _print_redacted(
 def _safe_repr(value: object) -> str:
     try:
         return repr(value)
-    except Exception:  # noqa: BLE001 - an object that is half gone
+    except Exception:  # noqa: BLE001 - the object may be partly finalized
         return f"<a {type(value).__name__}>"
 
 
 def install_log_redaction() -> None:
-    """From now on, in this process; a second time does nothing more."""
+    """Install the log record factory and the exception hooks in this process, once."""
     make = logging.getLogRecordFactory()
     if not isinstance(make, RedactingLogRecordFactory):
         logging.setLogRecordFactory(RedactingLogRecordFactory(make))

@@ -1,11 +1,21 @@
 """`Redactor`: removes the secrets of one call from texts, bytes, JSON values and streams, in all their encodings.
 
-A value is searched part by part, then as a whole: its texts and numbers one after the other, so that a secret that is
-spread over several members is found too, and its whole numbers as a list of bytes.
+Theory of operation. A redactor knows the secrets of one call. Each secret has a SecretForms, which finds it in all its
+encodings and is computed once per secret; see there for how one secret is found in one text. This module decides what
+is searched, and keeps the work linear whatever a hostile tool returns:
 
-The work is bounded, whatever the value holds. The leaves that hold a secret are found by division (`_LeafSearch`). A
-long text is cut into overlapping chunks, and only those that hold a secret are searched closely. A text with too many
-such chunks is redacted whole, and so is a value with too many such leaves.
+- Text: all secrets are located before any is replaced, because the rest of a secret could not be found after a part of
+  it is gone. A text longer than two chunks is cut into overlapping chunks of CHUNK_LENGTH; a cheap test (`occurs_in`)
+  selects the chunks in which spans are located. The text that is left after that is tested again.
+- JSON: the leaves (texts and whole numbers) are searched one by one, and also joined, so that a secret that is spread
+  over several members is found; whole numbers are joined as a list of bytes as well. A value without a secret is tested
+  once as a whole and returned byte for byte. Else _LeafSearch finds the leaves by division: many leaves are searched as
+  one text, which is divided only if it contains a secret.
+- Stream (`redact_next`): each piece is searched together with the end of the pieces before it. Nothing is held back:
+  the end of a piece that may be the beginning of a secret is replaced at once, and so is its continuation.
+
+Bounds: a text with more than MAX_SPANS secrets, or more than MAX_CHUNKS chunks with one, is replaced as a whole, and
+so is a value whose leaves cannot be found within MAX_SEARCHES searches, or by reading _MAX_SCANS times its size.
 """
 
 from bisect import bisect_right
@@ -19,22 +29,22 @@ from toolhall.model.secret import Secret
 from toolhall.redaction.secret_forms import SecretForms, remove_spans
 from toolhall.redaction.secret_patterns import REDACTED
 
-CHUNK_LENGTH = 16 * 1024  # characters of a long text that are looked at together
-MAX_CHUNKS = 8  # that hold a secret; with more of them the whole text is hidden
-MAX_SPANS = 2_000  # of secrets in one text; with more of them the whole text is hidden
-MAX_SEARCHES = 2_000  # for the parts of one value that hold a secret; if they do not suffice, all of it is hidden
-_MAX_SCANS = 6  # how often these searches may read as many characters as the value has
+CHUNK_LENGTH = 16 * 1024  # characters of a long text that are searched together
+MAX_CHUNKS = 8  # with a secret; above that the whole text is replaced
+MAX_SPANS = 2_000  # of secrets in one text; above that the whole text is replaced
+MAX_SEARCHES = 2_000  # for the leaves with a secret of one value; above that the whole value is replaced
+_MAX_SCANS = 6  # these searches may read this many times the value's characters
 _SEARCH_BRANCHES = 8
 _LEAF_SEPARATOR = "\0"
 _NUMBER_LIST_BYTES = b"0123456789-,[] "
 
 
 class _TooManyMatches(Exception):
-    """So many parts hold a secret that all of the value is hidden."""
+    """So many leaves contain a secret that the whole value is replaced."""
 
 
 class Redactor:
-    """Knows the secrets that this call uses, and counts how often it hid one."""
+    """Replaces the secrets of one call by REDACTED, and counts the replacements."""
 
     __slots__ = ("_forms", "count", "tail", "tool_secrets")
 
@@ -42,25 +52,25 @@ class Redactor:
         self._forms = [
             secret.derived(SecretForms) for secret in (secrets if credential is None else (credential, *secrets))
         ]
-        self.tool_secrets = secrets  # what the tool is given, without the caller's own credential
-        self.tail = ""  # the end of what `next` has seen
+        self.tool_secrets = secrets  # the secrets given to the tool, without the caller's own credential
+        self.tail = ""  # the end of the stream so far, for redact_next
         self.count = 0
 
     def redact_text(self, text: str) -> str:
-        """The text without them."""
+        """Return the text without secrets."""
         data = _bytes(text)
-        # All are looked for before any is hidden: what is left of one would not be found after a part of it is gone.
+        # Locate all before replacing any: the rest of a secret could not be found after a part of it is gone.
         found = [span for secret in self._forms if secret.occurs_in(data) for span in _secret_spans(secret, text)]
         return self._replace_spans(text, found) if found else text
 
     def redact_bytes(self, data: bytes) -> bytes:
-        """Bytes that are no text, or may be none."""
+        """Return bytes, which need not be text, without secrets."""
         if not self.contains_secret(data):
             return data
         return self.redact_text(data.decode(errors="surrogateescape")).encode(errors="surrogateescape")
 
     def redact_json(self, encoded: bytes) -> bytes:
-        """The same JSON without them; byte for byte the same where there are none."""
+        """Return encoded JSON without secrets; the same object if there are none."""
         only_numbers = encoded[:1] == b"[" and not encoded.translate(None, _NUMBER_LIST_BYTES)
         if only_numbers and not any([secret.occurs_in_number_list(encoded) for secret in self._forms]):  # noqa: C419 - as below
             return encoded
@@ -68,7 +78,7 @@ class Redactor:
         return encode(self.redact_value(value)) if self._value_contains_secret(value, encoded) else encoded
 
     def _value_contains_secret(self, value: Json, encoded: bytes) -> bool:
-        """Whether one of them is in it; the texts together hold what each of them holds."""
+        """True if the value contains a secret; the leaves are tested together, as one text."""
         if not isinstance(value, dict | list):
             return self.contains_secret(encoded) or (
                 isinstance(value, str) and b"\\" in encoded and self.contains_secret(_bytes(value))
@@ -85,7 +95,7 @@ class Redactor:
         return False
 
     def redact_value(self, value: Json) -> Json:
-        """The value without them: in texts, keys and numbers, and over several of these."""
+        """Return the value without secrets: in texts, names and numbers, and spread over several of these."""
         if isinstance(value, str):
             return self.redact_text(value)
         if not isinstance(value, dict | list):
@@ -104,7 +114,7 @@ class Redactor:
         return _rebuild(value, iter(leaves), changed)
 
     def contains_spread_secret(self, value: Json) -> bool:
-        """Whether one of them is in the parts of the value, taken together."""
+        """True if the joined leaves of the value contain a secret."""
         return isinstance(value, dict | list) and self._joined_contain_secret(_collect_leaves(value, [], []))
 
     def _joined_contain_secret(self, leaves: list[Json]) -> bool:
@@ -112,12 +122,12 @@ class Redactor:
         return any([secret.occurs_in_joined(text) for text in texts for secret in self._forms])  # noqa: C419 - as below
 
     def _redact_spread(self, leaves: list[Json]) -> None:
-        """Hide what is in the leaves taken together: as one text, and their whole numbers as a list."""
+        """Replace secrets in the joined leaves: as one text, and whole numbers as a list of bytes."""
         if len(leaves) > MAX_SEARCHES:
             for text in ("".join(map(str, leaves)), _number_list(leaves)):
                 if self._joined_spans(text) == [(0, len(text))]:
                     raise _TooManyMatches
-        # Where all of it is in one part, what stands beside that part is none of it.
+        # Leaves that contain a whole secret first: the leaves beside them are no part of it.
         self._redact_leaves(
             leaves, lambda data: any(secret.occurs_whole_in(data) for secret in self._forms), texts_only=True
         )
@@ -125,7 +135,7 @@ class Redactor:
         self._redact_joined(leaves, [at for at, leaf in enumerate(leaves) if type(leaf) is int], ", ")
 
     def _redact_joined(self, leaves: list[Json], positions: list[int], separator: str) -> None:
-        texts = [str(leaves[place]) for place in positions]
+        texts = [str(leaves[position]) for position in positions]
         text = separator.join(texts)
         spans = self._joined_spans(text)
         if not spans:
@@ -150,34 +160,34 @@ class Redactor:
     def _redact_leaves(
         self, leaves: list[Json], contains: Callable[[bytes], bool], *, texts_only: bool = False
     ) -> None:
-        """Hide what is in single leaves."""
-        for place in list(_LeafSearch(leaves, contains).matching_positions(0, len(leaves))):
-            leaf = leaves[place]
+        """Replace secrets in single leaves."""
+        for position in list(_LeafSearch(leaves, contains).matching_positions(0, len(leaves))):
+            leaf = leaves[position]
             if isinstance(leaf, str):
-                leaves[place] = self.redact_text(leaf)
+                leaves[position] = self.redact_text(leaf)
             elif not texts_only and self._is_changed(str(leaf)):
-                leaves[place] = REDACTED
+                leaves[position] = REDACTED
 
     def _is_changed(self, text: str) -> bool:
         return self.redact_text(text) != text
 
     def contains_secret(self, data: bytes) -> bool:
-        """Whether any of them is in it."""
+        """True if the bytes contain a secret."""
         return any([secret.occurs_in(data) for secret in self._forms])  # noqa: C419 - a generator costs more than a miss
 
     def redact_next(self, text: str) -> str:
-        """The next piece of a text that comes in pieces: a secret that is cut in two, wherever, is hidden in both.
+        """Return the next piece of a stream without secrets; a secret that is split between pieces is replaced in both.
 
-        Nothing is held back: an end that may become a secret is hidden at once, and so is what goes on with it.
+        Nothing is held back: an end that may begin a secret is replaced at once, and so is its continuation.
         """
         before, whole = len(self.tail), self.tail + text
         data, spans = _bytes(whole), list[tuple[int, int]]()
         for secret in self._forms:
             if secret.occurs_in(data):
                 spans += _secret_spans(secret, whole)
-            begun = secret.trailing_prefix_length(whole[-CHUNK_LENGTH:])
-            if begun:
-                spans.append((len(whole) - begun, len(whole)))
+            prefix = secret.trailing_prefix_length(whole[-CHUNK_LENGTH:])
+            if prefix:
+                spans.append((len(whole) - prefix, len(whole)))
         self.tail = whole[-max(secret.tail_length for secret in self._forms) :]
         return self._replace_spans(whole, [(max(start, before), end) for start, end in spans if end > before])[before:]
 
@@ -193,7 +203,7 @@ class Redactor:
 
 
 def _collect_leaves(value: Json, found: list[Json], names: list[str]) -> list[Json]:
-    """The texts and whole numbers in a value, in order; beside them the names of members, and the other numbers."""
+    """Collect texts and whole numbers of a value in order, and in `names` the member names and fractions."""
     if isinstance(value, dict):
         names += value
         value = value.values()
@@ -209,12 +219,12 @@ def _collect_leaves(value: Json, found: list[Json], names: list[str]) -> list[Js
 
 
 def _number_list(leaves: list[Json]) -> str:
-    """The whole numbers among the leaves, as a list."""
+    """Return the whole numbers among the leaves as a text, separated by commas."""
     return ", ".join([str(leaf) for leaf in leaves if type(leaf) is int])
 
 
 def _rebuild(value: Json, leaves: Iterator[Json], changed: dict[str, Json]) -> Json:
-    """The value with these leaves, and with the names and fractions that have changed."""
+    """Return the value with these leaves, and with changed names and fractions."""
     match value:
         case dict():
             return {changed.get(key, key): _rebuild(part, leaves, changed) for key, part in value.items()}
@@ -229,19 +239,19 @@ def _rebuild(value: Json, leaves: Iterator[Json], changed: dict[str, Json]) -> J
 
 
 def _secret_spans(forms: SecretForms, text: str) -> list[tuple[int, int]]:
-    """Where a secret stands in a text that holds it; all of a text that holds it too often, or longer than a piece."""
+    """Locate a secret in a text that contains it; the whole text if there are too many, or one longer than a chunk."""
     everything = [(0, len(text))]
     if len(text) <= 2 * CHUNK_LENGTH:
         spans = _merge_spans(forms.find_spans(text))
         return spans if len(spans) <= MAX_SPANS else everything
     spans, hits, step = list[tuple[int, int]](), 0, max(CHUNK_LENGTH, forms.max_form_length)
     for start in range(0, len(text), step):
-        piece = text[start : start + step + forms.max_form_length]
-        if forms.occurs_in(_bytes(piece)):
+        chunk = text[start : start + step + forms.max_form_length]
+        if forms.occurs_in(_bytes(chunk)):
             hits += 1
             if hits > MAX_CHUNKS:
                 return everything
-            spans += [(start + first, start + last) for first, last in forms.find_spans(piece)]
+            spans += [(start + first, start + last) for first, last in forms.find_spans(chunk)]
     spans = _merge_spans(spans)
     if len(spans) > MAX_SPANS or forms.occurs_in(_bytes(remove_spans(text, spans))):
         return everything
@@ -249,7 +259,7 @@ def _secret_spans(forms: SecretForms, text: str) -> list[tuple[int, int]]:
 
 
 def _merge_spans(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same places, in order, without those that others cover."""
+    """Sort spans and merge those that overlap."""
     merged, covered = list[tuple[int, int]](), -1
     for start, end in sorted(spans):
         if start >= covered:
@@ -261,7 +271,7 @@ def _merge_spans(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 class _LeafSearch:
-    """Finds the leaves that hold a secret: many leaves are searched as one text, and divided only if that holds one."""
+    """Finds the leaves that contain a secret: many are searched as one text, and divided only if it contains one."""
 
     def __init__(self, leaves: list[Json], contains: Callable[[bytes], bool]) -> None:
         self._texts = list(map(str, leaves))
@@ -270,7 +280,7 @@ class _LeafSearch:
         self._characters_left = _MAX_SCANS * (sum(map(len, self._texts)) + len(self._texts))
 
     def matching_positions(self, start: int, end: int) -> Iterator[int]:
-        """Which of these leaves hold one."""
+        """Yield the positions of leaves that contain a secret; raises _TooManyMatches."""
         if start == end:
             return
         text = _LEAF_SEPARATOR.join(self._texts[start:end])
@@ -289,7 +299,7 @@ class _LeafSearch:
 
 
 def redactor_for(credential: Secret | None, secrets: tuple[Secret, ...] = ()) -> Redactor | None:
-    """What hides them, and the caller's own credential; nothing, for a call without any."""
+    """Return a redactor of these secrets and the caller's own credential; None without any."""
     return Redactor(secrets, credential) if secrets or credential is not None else None
 
 

@@ -1,7 +1,10 @@
-r"""`SecretForms`: every encoding in which one secret may turn up in a text, and how each of them is found.
+r"""`SecretForms`: every encoding in which one secret may occur in a text, and how each of them is found.
+
+Theory of operation. A tool, a library or a model may encode a secret before it prints it, so a secret is searched in
+nine kinds of forms:
 
 - As it is; from `MIN_ANY_CASE_LENGTH` characters on also in upper, lower or mixed case, and every run of `RUN_LENGTH`
-  or more characters of a longer one.
+  or more characters of a longer one (RunMatcher).
 - Base64 and base64url, of UTF-8 and of UTF-16 in both orders, and base32: anywhere in something longer (each
   alignment), padded or not, in one piece or with whitespace and line ends in it.
 - Hex of the same bytes, in any case, in one piece or in pairs set apart; lists of bytes or of code points, decimal or
@@ -9,11 +12,20 @@ r"""`SecretForms`: every encoding in which one secret may turn up in a text, and
 - Percent-encoded, JSON-escaped (also `\\U........`, `\\x..` and octal), HTML-escaped and quoted-printable, in whole or
   in part, also twice.
 
-A secret shorter than `MIN_ENCODED_LENGTH` characters is looked for as it is only: its encodings would be found by
-chance. Time is linear in the text and in the secret: a clean text costs a few dozen substring searches. An encoding
-whose parts may be set apart is searched in a view of the text without the separators (`text_views`). No regular
-expression is made of a secret longer than `MAX_PATTERN_LENGTH`; of a shorter one only when it was found escaped, or, if
-it looks escaped itself, in a text with escapes of its letters.
+A secret shorter than `MIN_ENCODED_LENGTH` characters is searched as it is only: its encodings would occur by chance.
+
+The search has two stages, because nearly every text is clean. `occurs_in` only decides whether the secret is there, by
+substring searches (`bytes.find`, which is linear and fast). The encodings do not depend on the text, so they are
+computed once. An encoding with separators in it (hex pairs, wrapped base64, lists of numbers) is searched in a view of
+the text without the separators (`text_views`), and escaped texts are unescaped first, layer by layer (`escapes`). Cheap
+probes skip a view or a decoding that cannot contain the secret: a fragment that both base64 alphabets share, the
+numbers of a list as words, an escape of one of the secret's characters. A clean text costs a few dozen searches.
+
+`find_spans` then locates the secret: views map their positions back to the text, and escaped forms are matched by a
+regular expression of atomic groups, which never backtracks. What is left of the text is tested again, and if the secret
+is still there, the whole text is the span. Time is linear in the text and in the secret. No regular expression is made
+of a secret longer than `MAX_PATTERN_LENGTH`, because compiling it would block the event loop; of a shorter one only
+when it was found escaped, or, if it looks escaped itself, in a text with escapes of its characters.
 """
 
 import re
@@ -37,9 +49,9 @@ from toolhall.redaction.escapes import (
 from toolhall.redaction.text_views import RUN_LENGTH, RunMatcher, TextView, find_all, fold, trailing_overlap
 
 MIN_ENCODED_LENGTH = 6
-MIN_ANY_CASE_LENGTH = 8  # also of one that is spread over several texts
-MAX_PATTERN_LENGTH = 128  # letters; to make a pattern of more holds up the hall, so the whole text is hidden instead
-MIN_PREFIX_LENGTH = 4  # characters of a secret that are worth hiding when a text breaks off after them
+MIN_ANY_CASE_LENGTH = 8  # also the minimum for a secret that is spread over several texts
+MAX_PATTERN_LENGTH = 128  # compiling a longer pattern blocks the event loop; the whole text is replaced instead
+MIN_PREFIX_LENGTH = 4  # at the end of a piece, a shorter beginning of a secret is not replaced
 _MIN_SHARED_FRAGMENT = 12
 _MAX_ENCODED_EXPANSION = 12
 _MAX_TAIL_LENGTH = 16 * 1024
@@ -60,19 +72,19 @@ _DIGITS = frozenset("0123456789-")
 
 
 class AlignedEncoding(NamedTuple):
-    """What an encoding makes of a secret at one alignment, without the letters that its neighbours share."""
+    """An encoded secret at one alignment, without the characters at its ends that also encode neighbouring bytes."""
 
     text: str
-    partial_before: bool  # whether the letter before it tells of its beginning
+    partial_before: bool  # the character before it encodes some of its first bits
     partial_after: bool
 
 
 class SecretForms:
-    """All forms of one secret; made once, and kept with it."""
+    """The encodings of one secret, and the searches for them; computed once and cached with the secret."""
 
     def __init__(self, secret: str) -> None:
-        spellings = {secret, clean_text(secret)}  # a text that was cleaned holds it clean
-        self._variants = [each for each in spellings if each]
+        # Sanitized texts contain the sanitized secret.
+        self._variants = [each for each in {secret, clean_text(secret)} if each]
         self._variant_bytes = [as_bytes(each) for each in self._variants]
         quoted = {encode(each.encode(errors="replace").decode())[1:-1] for each in self._variants}
         self._unescaped_variants = list(
@@ -89,7 +101,7 @@ class SecretForms:
         self._literals = list(dict.fromkeys([*self._variant_bytes, *quoted]))
         self._plain_forms = [*self._variants, *(each.decode() for each in quoted)]
         wide = [each.encode(order, "surrogatepass") for each in self._variants for order in ("utf-16-be", "utf-16-le")]
-        if not self.is_short:  # as Python shows UTF-16; the byte at the end, of ASCII, is that of one order only
+        if not self.is_short:  # as Python's repr shows UTF-16; of ASCII without the last byte, both byte orders agree
             shown = {repr(each[:-1] if secret.isascii() else each)[2:-1] for each in wide[1::2]}
             shown |= set() if secret.isascii() else {repr(each)[2:-1] for each in wide[::2]}
             self._plain_forms += shown
@@ -97,7 +109,7 @@ class SecretForms:
         folded = [fold(write(each)) for each in self._variants for write in (str, str.upper)]
         self._folded_forms = list(dict.fromkeys(folded)) if self.matches_any_case else []
         self._run_matchers = [runs for each in self._folded_forms if (runs := RunMatcher(each)).runs]
-        # Of ASCII, both orders have all but the byte at one end in common.
+        # Of ASCII, both byte orders share all but one byte at the end.
         payloads = [*self._variant_bytes, *([each[:-1] for each in wide[1::2]] if secret.isascii() else wide)]
         payloads = [] if self.is_short else list(dict.fromkeys(payloads))
         self._base64_forms = list(dict.fromkeys(core for each in payloads for core in _base64_encodings(each)))
@@ -127,21 +139,19 @@ class SecretForms:
         letters = set(secret) & JSON_SHORT_ESCAPES.keys()
         self._escape_probes = [b"\\u", b"\\U", b"\\x", *(as_bytes("\\" + JSON_SHORT_ESCAPES[each]) for each in letters)]
         self._min_length = min(*map(len, self._variant_bytes), RUN_LENGTH)
-        self.max_form_length = (
-            _MAX_ENCODED_EXPANSION * max(map(len, self._variant_bytes)) + 64
-        )  # characters that a form of it may take
+        self.max_form_length = _MAX_ENCODED_EXPANSION * max(map(len, self._variant_bytes)) + 64  # in characters
         self.tail_length = min(_MAX_TAIL_LENGTH, self.max_form_length)
 
     def occurs_in(self, text: bytes) -> bool:
-        """Whether the secret is in it, in any form."""
+        """True if the text contains the secret, or a run of it, in any form."""
         return len(text) >= self._min_length and (self.occurs_whole_in(text) or self._occurs_as_run(text))
 
     def occurs_in_joined(self, text: str) -> bool:
-        """Whether it is in a text that was put together of several; a short one could be there by chance."""
+        """True if a text that was joined from several contains the secret; a short secret could occur by chance."""
         return self.matches_any_case and bool(text) and self.occurs_in(as_bytes(text))
 
     def occurs_whole_in(self, text: bytes) -> bool:
-        """Whether all of it is there, and not only a run."""
+        """True if the text contains the whole secret, not only a run of it."""
         for literal in self._literals:
             if literal in text:
                 return True
@@ -156,7 +166,7 @@ class SecretForms:
         )
 
     def find_spans(self, text: str) -> list[tuple[int, int]]:
-        """Where it stands; everything, where it is but cannot be told apart from what stands around it."""
+        """Locate the secret; the whole text if it is there but its position cannot be determined."""
         found = [place for each in self._plain_forms for place in find_all(text, each)]
         if self.is_short:
             return found
@@ -170,7 +180,7 @@ class SecretForms:
         return found + [place for runs in self._run_matchers for place in runs.find_spans(folded)]
 
     def trailing_prefix_length(self, text: str) -> int:
-        """How many letters at the end of the text look like the beginning of the secret, in any form."""
+        """Return how many characters at the end of the text may be the beginning of the secret, in any form."""
         data = as_bytes(text)
         literal = _longest_overlap(data, self._literals)
         if literal:
@@ -182,7 +192,7 @@ class SecretForms:
         return begun or self._trailing_prefix_in_views(text, data)
 
     def _trailing_prefix_in_views(self, text: str, data: bytes) -> int:
-        """In a form whose parts may be set apart."""
+        """Return the same for forms with separators, by views of the text."""
         line, digits = as_text(text_views.without_whitespace_bytes(data)), as_text(text_views.hex_digits_bytes(data))
         lower = fold(line)
         letters = max(
@@ -214,7 +224,7 @@ class SecretForms:
         return 0
 
     def _encoded_spans(self, text: str, data: bytes) -> Iterator[tuple[int, int]]:
-        """Where it stands in a form that can be told apart."""
+        """Locate forms whose positions are known: folded, base64, base32, hex and numbers."""
         folded = fold(text)
         for each in self._folded_forms:
             yield from find_all(folded, each)
@@ -259,7 +269,7 @@ class SecretForms:
         return any([sign in digits for sign in self._hex_probes])  # noqa: C419 - a generator costs more than a miss
 
     def _may_hold_numbers(self, text: bytes) -> bool:
-        """Most texts do not have all the numbers that are looked for."""
+        """True if the text has all numbers of a form somewhere; most texts do not, so decoding is skipped."""
         words = text_views.words_bytes(text)
         for signs in self._number_probes:
             for decimal, digits in signs:
@@ -270,7 +280,7 @@ class SecretForms:
         return False
 
     def occurs_in_number_list(self, text: bytes) -> bool:
-        """Whether it is in a text of nothing but whole numbers, commas and brackets."""
+        """True if a text of nothing but whole numbers, commas and brackets contains the secret."""
         if self._has_digit_form:
             return self.occurs_in(text) or self.occurs_in(text.translate(None, b",[] "))
         return not self.is_short and self._may_hold_numbers(text) and self._occurs_as_numbers(text)
@@ -280,7 +290,7 @@ class SecretForms:
         return any([written in seen for written in self._decimal_forms])  # noqa: C419 - as above
 
     def _may_hold_escapes(self, text: bytes) -> bool:
-        """Most texts have an escape somewhere, of a letter that is not in the secret."""
+        """True if the text has an escape of a character of the secret; most texts have other escapes only."""
         if b"%" in text and (self._is_long or self._percent_pattern.search(text)):
             return True
         if (
@@ -305,7 +315,7 @@ class SecretForms:
                 return True
         if not self._looks_escaped:
             return False
-        # One that looks escaped itself is read in more ways than one.
+        # A secret that looks escaped itself can be unescaped in several ways.
         if not self._is_long:
             return bool(self._escaped_pattern.search(as_text(text)))
         bare = strip_escapes(text)
@@ -338,14 +348,14 @@ class SecretForms:
 
 
 def _base64_encodings(payload: bytes) -> Iterator[AlignedEncoding]:
-    """In both alphabets, at each of the three alignments."""
+    """Yield base64 in both alphabets, at each of the three alignments."""
     for ahead in range(3):
         for write in (b64encode, urlsafe_b64encode):
             yield _aligned_encoding(write(bytes(ahead) + payload), ahead, len(payload), 6)
 
 
 def _base32_encodings(payload: bytes) -> Iterator[AlignedEncoding]:
-    """In lower case, at each of the five alignments."""
+    """Yield base32 in lower case, at each of the five alignments."""
     for ahead in range(5):
         yield _aligned_encoding(b32encode(bytes(ahead) + payload).lower(), ahead, len(payload), 5)
 
@@ -356,7 +366,7 @@ def _aligned_encoding(written: bytes, ahead: int, size: int, bits: int) -> Align
 
 
 def _search_probe(encoding: str) -> bytes:
-    """A part that both alphabets write alike, if there is a long one: half as many searches find it."""
+    """Return a fragment that both base64 alphabets share, if it is long enough: it halves the searches."""
     longest = max(re.split(r"[+/_-]", encoding), key=len)
     return (longest if len(longest) >= _MIN_SHARED_FRAGMENT else encoding).encode()
 
@@ -364,14 +374,14 @@ def _search_probe(encoding: str) -> bytes:
 def _number_probes(codes: str) -> tuple[tuple[bytes, bytes], ...]:
     """The numbers of a list of bytes as words, decimal and hexadecimal, the largest first: few other texts have them.
 
-    What is larger than a character of ASCII may be written negative.
+    Only ASCII codes count, because larger bytes may be written as negative numbers.
     """
     small = sorted({code for code in map(ord, codes) if code < 0x80}, reverse=True)[:_MAX_NUMBER_PROBES]
     return tuple((b" %d " % code, b" 0x%x " % code) for code in small)
 
 
 def _decimal_texts(codes: str) -> Iterator[bytes]:
-    """A list of numbers as `views.numbers_bytes` shows it, of bytes also with a sign."""
+    """A list of numbers as `text_views.numbers_bytes` shows it, of bytes also with a sign."""
     yield f" {' '.join(str(ord(each)) for each in codes)} ".encode()
     if max(codes) > "\x7f":
         signed = (code - 0x100 if 0x7F < code < 0x100 else code for code in map(ord, codes))
@@ -379,7 +389,7 @@ def _decimal_texts(codes: str) -> Iterator[bytes]:
 
 
 def _aligned_spans(view: TextView, searched: str, encoding: AlignedEncoding) -> Iterator[tuple[int, int]]:
-    """With the letters beside it, which tell of its ends, and with what fills it up."""
+    """Yield spans with the adjacent characters that encode the secret's ends, and with padding."""
     for start, end in find_all(searched, encoding.text):
         joined = start > 0 and (encoding.partial_before or view.ends[start - 1] == view.starts[start])
         first = start - (joined and bool(_BASE64_CHARACTER.match(searched, start - 1)))
@@ -390,7 +400,7 @@ def _aligned_spans(view: TextView, searched: str, encoding: AlignedEncoding) -> 
 
 
 def _with_encoding_prefix(text: str, start: int, end: int) -> tuple[int, int]:
-    """With what says that the first pair is one, and what ends the last one."""
+    """Extend a span by the prefix of its first number or pair (`0x`, `%`, `&#x`) and the end of the last."""
     mark = _ENCODING_PREFIX.search(text, max(0, start - _MAX_ENCODING_PREFIX), start)
     if mark is None:
         return start, end
@@ -404,13 +414,13 @@ def _longest_overlap(data: bytes, forms: list[bytes]) -> int:
 
 
 def _source_length(text: str, view: TextView, count: int) -> int:
-    """How many letters of the text the last ones of a view take."""
+    """Return how many characters of the text the last `count` characters of a view cover."""
     start, _ = _with_encoding_prefix(text, view.starts[max(0, len(view.starts) - count)], len(text))
     return len(text) - start
 
 
 def remove_spans(text: str, spans: list[tuple[int, int]]) -> str:
-    """The text without these parts; a NUL stands for each."""
+    """Return the text with each span replaced by a NUL."""
     parts, at = list[str](), 0
     for start, end in sorted(spans):
         if start >= at:

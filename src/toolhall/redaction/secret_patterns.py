@@ -13,10 +13,10 @@ from typing import TypeAlias
 
 REDACTED = "[redacted]"
 OnSecretFound: TypeAlias = Callable[[str], None]
-# A run of the letters that keys are made of is hidden as a whole if a key begins anywhere in it.
+# A run of characters that keys consist of is replaced as a whole if a key begins anywhere in it.
 _TOKEN_RUN = re.compile(r"[A-Za-z0-9_.+/=~-]{12,}")
 _API_KEY = re.compile(
-    r"(?<![A-Za-z0-9])tk_[0-9A-Za-z]{12}_[\w-]{8}"  # a key of ours
+    r"(?<![A-Za-z0-9])tk_[0-9A-Za-z]{12}_[\w-]{8}"  # an API key of the hall
     r"|(?<![A-Za-z0-9])sk-[\w-]{12}|(?<![A-Za-z])[rsp]k_(?:live|test)_\w{8}|(?<![A-Za-z])gsk_\w{16}"
     r"|gh[opsur]_[A-Za-z0-9]{16}|github_pat_\w{16}|glpat-[\w-]{12}|xox[a-z]-[\w-]{8}|xapp-[\w-]{8}"
     r"|(?<![A-Z0-9])(?:AKIA|ASIA|ABIA|ACCA|AROA|AIDA)[A-Z0-9]{12}"
@@ -44,7 +44,7 @@ _BOT_TOKEN = re.compile(r"(?<!\d)\d{8,10}:([\w-]{35})")
 
 
 def redact_patterns(text: str, on_found: OnSecretFound) -> str:
-    """The text without the secrets in it, each of which is told."""
+    """Return the text without secrets of known shapes; `on_found` receives each of them."""
     folded = text.casefold()
     for words, pattern, replace in _PATTERNS:
         if any(word in folded for word in words):
@@ -71,7 +71,7 @@ def _redact_group(match: re.Match[str], group: int | str, on_found: OnSecretFoun
     if secret == REDACTED:
         return match[0]
     on_found(secret)
-    start, end = (place - match.start() for place in match.span(group))
+    start, end = (position - match.start() for position in match.span(group))
     return match[0][:start] + REDACTED + match[0][end:]
 
 
@@ -85,7 +85,7 @@ def _redact_assignment(on_found: OnSecretFound, match: re.Match[str]) -> str:
 
 
 def _is_basic_credential(text: str) -> bool:
-    """Whether this is `user:password` as HTTP writes it (RFC 7617), and not the word after "basic"."""
+    """True if this is base64 of `user:password` (RFC 7617), not just the word after "basic"."""
     try:
         return b":" in base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except binascii.Error:
@@ -97,7 +97,7 @@ def _contains_key(run: str) -> bool:
     return bool(_API_KEY.search(run)) or (web_token is not None and "." in run[web_token.end() :])
 
 
-# Each with words without which it is not even looked for, because most texts have none of them.
+# Each with words that a text must contain for the pattern to match; most texts contain none.
 _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[OnSecretFound, re.Match[str]], str]], ...] = (
     (("-----begin ",), _PEM, _redact_match),
     (("authorization", "cookie"), _HEADER, _redact_first_group),

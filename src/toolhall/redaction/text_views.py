@@ -1,7 +1,7 @@
 """Normalized views of a text (`TextView`) with a map back to its positions, and `RunMatcher` for parts of a secret.
 
-A view leaves out what may set an encoding apart: whitespace, all but hex digits, all but numbers. An encoded secret
-stands in a view in one piece, so a substring search finds it. The `*_bytes` variants have no way back and are faster.
+A view leaves out separators of an encoding: whitespace, all but hex digits, all but numbers. An encoded secret is
+contiguous in a view, so a substring search finds it. The `*_bytes` variants have no positions and are faster.
 `RunMatcher` finds every run of `RUN_LENGTH` or more characters of a secret in time linear in the text.
 """
 
@@ -9,18 +9,14 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-RUN_LENGTH = 12  # characters of a secret that are hidden wherever they stand
-_BLOCK_LENGTH = (
-    RUN_LENGTH // 2
-)  # every run of a text holds a whole block of so many characters, wherever the blocks begin
-_ANCHOR_LENGTH = 4  # characters that are searched for
-_ANCHOR_STRIDE = (
-    RUN_LENGTH - _ANCHOR_LENGTH + 1
-)  # every run of a secret holds a whole anchor, if they begin so many characters apart
-_MIN_DISTINCT_CHARACTERS = 5  # different characters; fewer are a ruler, or a number of zeros
+RUN_LENGTH = 12  # consecutive characters of a secret that are replaced anywhere
+_BLOCK_LENGTH = RUN_LENGTH // 2  # every run contains a whole block of this length, whatever the block boundaries
+_ANCHOR_LENGTH = 4  # characters of a run that are searched
+_ANCHOR_STRIDE = RUN_LENGTH - _ANCHOR_LENGTH + 1  # with anchors this far apart, every run contains a whole one
+_MIN_DISTINCT_CHARACTERS = 5  # a run with fewer is ordinary text, such as dashes or zeros
 _MAX_OVERLAP_TRIES = 64
 _MAX_LEADING_ZEROS = 5  # `_NUMBER` has at most six digits
-_MAX_ANCHORS = 64  # searches of a text; more blocks are looked up instead
+_MAX_ANCHORS = 64  # searches of a text; beyond that, the text's blocks are looked up in a set instead
 _NUMBER = re.compile(r"(?<![0-9a-zA-Z])(?:0[xX]([0-9a-fA-F]{1,6})|(-?[0-9]{1,7}))(?![0-9a-zA-Z]|\\{0,8}\"\s{0,3}:)")
 _HEX_NUMBER = re.compile(rb"0[xX]([0-9a-fA-F]{1,6})(?![0-9a-zA-Z])")
 _WORD_TABLE = bytes(ord(chr(byte).lower()) if byte < 0x80 and chr(byte).isalnum() else 32 for byte in range(256))
@@ -31,8 +27,8 @@ _WHITESPACE_BYTES = b" \t\r\n\f\v\\"
 _ESCAPED_LINE_END = re.compile(rb"(?<!\\)\\++[nrt]")
 _NOT_HEX = bytes(set(range(256)) - set(b"0123456789abcdefABCDEF"))
 _LOWER = bytes(range(256)).lower()
-# What others may know of a secret: the boundaries of PEM; the scheme of a URL with its host, or what follows a password
-# in it; the header of a JWT, which tokens of the same issuer share; the id in a key of ours, which lists of keys show.
+# Public parts of a secret: PEM boundaries; scheme and host of a URL, and what follows the password in it; the header of
+# a JWT, which tokens of one issuer share; the id in an API key of the hall, which lists of keys show.
 _PUBLIC_PART = re.compile(
     r"-----(?:begin|end) [a-z0-9 ]{1,64}-----"
     r"|\A[a-z][a-z0-9+.-]{1,15}://(?:[^\s/?#@]{1,256}(?=[/?#]))?"
@@ -48,20 +44,20 @@ def _public_spans(secret: str) -> list[tuple[int, int]]:
 
 
 class TextView(NamedTuple):
-    """The text as it is seen, and for each of its characters where that begins and ends in the text itself."""
+    """A normalized text, and for each of its characters the start and end in the original."""
 
     text: str
     starts: list[int]
     ends: list[int]
 
     def find_spans(self, part: str) -> Iterator[tuple[int, int]]:
-        """Where a part of the view stands in the text."""
+        """Yield the spans in the original text of a part of the view."""
         for start, end in find_all(self.text, part):
             yield self.starts[start], self.ends[end - 1]
 
 
 def find_all(text: str, part: str) -> Iterator[tuple[int, int]]:
-    """Where a part stands in a text."""
+    """Yield the non-overlapping spans of a part in a text."""
     at = text.find(part)
     while at >= 0:
         yield at, at + len(part)
@@ -69,7 +65,7 @@ def find_all(text: str, part: str) -> Iterator[tuple[int, int]]:
 
 
 def without_whitespace(text: str) -> TextView:
-    """Without blanks and the ends of lines, written as they are or escaped."""
+    """View without whitespace and line ends, plain or escaped."""
     starts, at = list[int](), 0
     for match in _WHITESPACE.finditer(text):
         starts += range(at, match.start())
@@ -79,25 +75,25 @@ def without_whitespace(text: str) -> TextView:
 
 
 def without_whitespace_bytes(text: bytes) -> bytes:
-    """The same without the way back."""
+    """The same as bytes, without positions."""
     if b"\\" in text:
         text = _ESCAPED_LINE_END.sub(b"", text)
     return text.translate(None, _WHITESPACE_BYTES)
 
 
 def hex_digits(text: str) -> TextView:
-    """Nothing but digits of hex, in lower case."""
+    """View of the hex digits only, in lower case."""
     starts = [match.start() for match in re.finditer("[0-9a-fA-F]", text)]
     return TextView("".join([text[each] for each in starts]).lower(), starts, [each + 1 for each in starts])
 
 
 def hex_digits_bytes(text: bytes) -> bytes:
-    """The same without the way back."""
+    """The same as bytes, without positions."""
     return text.translate(_LOWER, _NOT_HEX)
 
 
 def numbers(text: str) -> TextView:
-    """The numbers in it, decimal or hexadecimal, each as the character of that code; names of members are left out."""
+    """View of the numbers, decimal or hexadecimal, each as the character with that code; member names are left out."""
     matches = list(_NUMBER.finditer(text))
     codes = [int(match[2]) if match[2] else int(match[1], 16) for match in matches]
     letters = [chr(code & 0xFF if code < 0 else code) if -0x80 <= code <= 0x10FFFF else "\0" for code in codes]
@@ -105,7 +101,7 @@ def numbers(text: str) -> TextView:
 
 
 def numbers_bytes(text: bytes) -> bytes:
-    """The same without the way back: the numbers in decimal, each between two blanks."""
+    """The same as bytes, without positions: the numbers in decimal, each between two blanks."""
     if b"0x" in text or b"0X" in text:
         parts = _HEX_NUMBER.split(text)
         decimal = {digits: b"%d" % int(digits, 16) for digits in set(parts[1::2])}
@@ -120,7 +116,7 @@ def numbers_bytes(text: bytes) -> bytes:
 
 
 def words_bytes(text: bytes) -> bytes:
-    """The letters and digits of a text in lower case, blanks in place of all else, and no zeros behind `0x`."""
+    """Return letters and digits in lower case, blanks in place of all else, and no zeros behind `0x`."""
     words = b" %s " % text.translate(_WORD_TABLE)
     for _ in range(_MAX_LEADING_ZEROS):
         if b" 0x0" not in words:
@@ -130,7 +126,7 @@ def words_bytes(text: bytes) -> bytes:
 
 
 def fold(text: str) -> str:
-    """The text without the difference between upper and lower case, of the same length."""
+    """Fold the text's case, keeping its length."""
     if text.isascii():
         return text.lower()
     upper = text.upper()
@@ -151,8 +147,8 @@ def _fold_letter(letter: str) -> str:
 class RunMatcher:
     """Finds every run of twelve or more characters of a secret in a text; both are folded.
 
-    Time is linear in the text, whatever it is: a short block is looked for first, then each run that may hold it. A
-    run tells nothing if it has few different characters, or is a part that everybody knows.
+    Time is linear in any text: a short block is searched first, then each run that may contain it. Runs with few
+    different characters and runs in public parts are ignored.
     """
 
     def __init__(self, secret: str) -> None:
@@ -170,7 +166,7 @@ class RunMatcher:
             for block in (-(-at // _ANCHOR_STRIDE) * _ANCHOR_STRIDE,)
         }
         self._anchors = list(anchors) if len(anchors) <= _MAX_ANCHORS else []
-        # Of a run around an anchor, as many characters as the anchor has are before it or after it.
+        # A run around an anchor has at least an anchor's length of characters before or after it.
         near = 2 * _ANCHOR_LENGTH
         self._anchor_contexts = frozenset(
             run[at : at + near] for run in runs.values() for at in range(RUN_LENGTH - near + 1)
@@ -187,24 +183,22 @@ class RunMatcher:
         )
 
     def occurs_in(self, text: str) -> bool:
-        """Whether there is one."""
+        """True if the text contains a run."""
         return next(self.find_spans(text), None) is not None
 
     def find_spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Where they stand: one span for each block, which together cover all of a run."""
+        """Yield spans, one per block, that together cover each run."""
         size = _ANCHOR_LENGTH if self._anchors else _BLOCK_LENGTH
         for hits in self._candidate_positions(text):
-            past = 0  # what is before was covered by a run
+            past = 0  # the end of the last run
             for block in hits:
                 if block + size <= past or not (size == _BLOCK_LENGTH or self._is_in_context(text, block)):
                     continue
                 for start in range(max(0, block + size - RUN_LENGTH), block + 1):
                     if text[start : start + RUN_LENGTH] in self.runs:
-                        past, most = (
-                            start + RUN_LENGTH,
-                            block + RUN_LENGTH + _ANCHOR_STRIDE,
-                        )  # from there on, it is another block's
-                        while past < most and text[past - RUN_LENGTH + 1 : past + 1] in self.runs:
+                        past = start + RUN_LENGTH
+                        limit = block + RUN_LENGTH + _ANCHOR_STRIDE  # from there on, the next block finds the run
+                        while past < limit and text[past - RUN_LENGTH + 1 : past + 1] in self.runs:
                             past += 1
                         yield start, past
                         break
@@ -217,7 +211,7 @@ class RunMatcher:
         )
 
     def _candidate_positions(self, text: str) -> Iterator[Iterator[int]]:
-        """Where blocks stand, for each anchor in order."""
+        """Yield the positions of blocks, for each anchor in order."""
         for anchor in self._anchors:
             yield _all_positions(text, anchor)
         if self._blocks:
@@ -233,7 +227,7 @@ def _all_positions(text: str, part: str) -> Iterator[int]:
 
 
 def trailing_overlap(text: str, form: str, min_length: int) -> int:
-    """The longest end of the text that is a beginning of the form, if it is long enough to matter."""
+    """Return the length of the longest end of the text that begins the form; 0 if shorter than `min_length`."""
     start, at = form[:min_length], max(len(text) - len(form) + 1, 0) - 1
     for _ in range(_MAX_OVERLAP_TRIES):
         at = text.find(start, at + 1)
@@ -241,4 +235,4 @@ def trailing_overlap(text: str, form: str, min_length: int) -> int:
             return 0
         if form.startswith(text[at:]):
             break
-    return len(text) - at  # also of one that begins too often to try them all
+    return len(text) - at  # also if there are too many candidates to try

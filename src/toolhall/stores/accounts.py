@@ -15,15 +15,15 @@ from toolhall.stores.common import Clock, MonotonicClock, Stale, check_storable
 MAX_PENDING_PER_USER = 20  # links that one caller has for one user
 MAX_PENDING_PER_CALLER = 1_000  # for all the users that it acts for
 MAX_PENDING_TOTAL = 10_000
-RETRY_SECONDS = 60.0  # to wait when there are too many of all
-RETENTION_SECONDS = 86_400.0  # how a link ended can be asked for that long after it would have expired
+RETRY_SECONDS = 60.0  # to wait when there are too many in total
+RETENTION_SECONDS = 86_400.0  # how a link ended can be looked up that long after its expiry
 MAX_STORED_LINKS = 20_000
-NEW = 0  # the serial of an account that no store has kept yet
+NEW = 0  # the serial of an account that was never saved
 AccountState: TypeAlias = Literal["connected", "broken"]
 LinkState: TypeAlias = Literal["pending", "claimed", "completed", "failed"]
 LinkOutcome: TypeAlias = Literal["completed", "failed"]
 LinkMethod: TypeAlias = Literal["browser", "device", "paste"]
-# Half a surrogate pair has no UTF-8, and PostgreSQL keeps no NUL; so no engine does.
+# A lone surrogate has no UTF-8, and PostgreSQL stores no NUL, so no engine accepts either.
 _Text: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[^\x00\ud800-\udfff]*\Z", max_length=2_048)]
 _Scopes: TypeAlias = Annotated[tuple[_Text, ...], msgspec.Meta(max_length=500)]
 _Ciphertext: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=262_144)]
@@ -31,23 +31,23 @@ _Timestamp: TypeAlias = Annotated[float, msgspec.Meta(ge=0, lt=1e12)]
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person has at a provider; a person has one at each."""
+    """A user's linked account at an OAuth provider; there is at most one per user and provider."""
 
     id: _Text  # random, and never used again
     user: _Text
     provider: _Text
-    issuer: _Text  # or the token endpoint: its tokens go to no other one
+    issuer: _Text  # or the token endpoint: tokens are sent to no other
     scopes: _Scopes  # as they were granted
     sealed: _Ciphertext  # the tokens
     expires_at: _Timestamp | None = None  # of the access token
     state: AccountState = "connected"
     created_at: _Timestamp
     refreshed_at: _Timestamp | None = None
-    serial: Annotated[int, msgspec.Meta(ge=0, lt=2**62)] = NEW  # raised at each save: what a writer has seen
+    serial: Annotated[int, msgspec.Meta(ge=0, lt=2**62)] = NEW  # raised at each save: identifies what a writer has read
 
 
 class AccountLink(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt to connect an account, good once and only for who asked for it."""
+    """One attempt to link an account; it can be used once, by the user it was made for."""
 
     id: _Text
     caller: _Text
@@ -55,9 +55,9 @@ class AccountLink(msgspec.Struct, frozen=True, kw_only=True):
     provider: _Text
     issuer: _Text
     scopes: _Scopes
-    tool: _Text | None = None  # the one that needs it
-    sealed: _Ciphertext  # what the answer is checked with; forgotten when the attempt ends
-    browser: _Text = ""  # the digest of what the browser that agreed must bring
+    tool: _Text | None = None  # the tool that needs the account
+    sealed: _Ciphertext  # state to check the provider's response with; deleted when the attempt ends
+    browser: _Text = ""  # the digest of the cookie of the browser in which the user agreed
     how: LinkMethod = "browser"
     created: _Timestamp
     expires: _Timestamp
@@ -66,49 +66,50 @@ class AccountLink(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AccountReader(Protocol):
-    """What may be read, also while another process writes."""
+    """The read-only half of the store; reads work while another process writes."""
 
     async def all(self, user: str | None = None) -> tuple[Account, ...]:
-        """Every account of a user, or of everybody, the oldest first."""
+        """Return the accounts of a user, or all accounts, oldest first."""
         ...
 
     async def find(self, user: str, provider: str) -> Account | None:
-        """The one that a user has at a provider."""
+        """Return the user's account at a provider."""
         ...
 
     async def get(self, account_id: str) -> Account | None:
-        """The one with this id."""
+        """Return the account with this id."""
         ...
 
     async def find_link(self, link_id: str) -> AccountLink | None:
-        """As it stands now; what nobody used in time is not there."""
+        """Return the link; None if it expired unused."""
         ...
 
     async def pending_links(self, caller: str) -> tuple[AccountLink, ...]:
-        """The links of a caller that can still be used, the oldest first: the same question need not be asked twice."""
+        """Return a caller's links that can still be used, oldest first, so that one of them can be offered again."""
         ...
 
 
 class AccountStore(AccountReader, Protocol):
-    """A change is there once its call has returned; of several at the same moment, one is made."""
+    """A change is durable once its call has returned; of concurrent conflicting changes, exactly one succeeds."""
 
     async def save(self, account: Account, serial: int) -> Account | None:
-        """Keep it in place of what had this serial (NEW: there is none yet), and return it with its next serial.
+        """Replace the account with this serial (NEW: insert it), and return it with the next serial.
 
-        None: it is stale, because somebody else saved or removed it, or connected this user there; read it again.
+        None if the serial is stale: another writer saved or removed the account, or linked this user at the same
+        provider; read it again.
         """
         ...
 
     async def remove(self, account_id: str) -> bool:
-        """Forget it; False if there is none."""
+        """Remove it; False if there is none."""
         ...
 
     async def add_link(self, link: AccountLink) -> None:
-        """Keep a new one; raises Stale if its id is taken, NotNow if too many wait already."""
+        """Insert a link; raises Stale if its id is taken, CoolingDown if too many are pending."""
         ...
 
     async def bind_link(self, link_id: str, browser: str, sealed: bytes) -> AccountLink | None:
-        """Bind what is pending to the browser in which the person agreed, the last one counts; None if it is not."""
+        """Bind a pending link to the browser in which the user agreed, replacing another one; None if not pending."""
         ...
 
     async def claim_link(self, link_id: str, from_browser: str) -> AccountLink | None:
@@ -119,51 +120,51 @@ class AccountStore(AccountReader, Protocol):
         ...
 
     async def end_link(self, link_id: str, state: LinkOutcome, reason: str | None = None) -> AccountLink | None:
-        """Say how it ended: what was claimed can be completed or fail, what is pending can only fail; else None."""
+        """End a link: a claimed one can be completed or fail, a pending one can only fail; None otherwise."""
         ...
 
 
 def sort_accounts(accounts: Iterable[Account]) -> tuple[Account, ...]:
-    """As every store lists them."""
+    """Sort as every store lists them."""
     return tuple(sorted(accounts, key=lambda each: (each.created_at, each.id)))
 
 
 def sort_links(links: Iterable[AccountLink]) -> tuple[AccountLink, ...]:
-    """As every store lists them."""
+    """Sort as every store lists them."""
     return tuple(sorted(links, key=lambda each: (each.created, each.id)))
 
 
 def is_pending(link: AccountLink, now: float) -> bool:
-    """Whether it can still be used."""
+    """True if the link can still be used."""
     return link.state == "pending" and link.expires > now
 
 
 def is_retained(link: AccountLink, now: float) -> bool:
-    """Whether it can still be asked about: what nobody used is gone with its time, the rest some time later."""
+    """True if the link can be looked up: an unused one until it expires, an ended one RETENTION_SECONDS more."""
     return is_pending(link, now) if link.state == "pending" else link.expires + RETENTION_SECONDS > now
 
 
 def bound_to_browser(link: AccountLink, browser: str, sealed: bytes, now: float) -> AccountLink | None:
-    """The link after the person agreed in this browser."""
+    """Return the link bound to the browser in which the user agreed."""
     if not is_pending(link, now):
         return None
     return msgspec.structs.replace(link, browser=browser, sealed=sealed)
 
 
 def as_claimed(link: AccountLink, from_browser: str, now: float) -> AccountLink | None:
-    """The link after it was used by who came from there."""
-    may = link.browser == from_browser and (link.how != "browser" or link.browser != "")
-    return msgspec.structs.replace(link, state="claimed") if may and is_pending(link, now) else None
+    """Return the claimed link; None if this browser may not claim it."""
+    allowed = link.browser == from_browser and (link.how != "browser" or link.browser != "")
+    return msgspec.structs.replace(link, state="claimed") if allowed and is_pending(link, now) else None
 
 
 def as_ended(link: AccountLink, state: LinkOutcome, reason: str | None, now: float) -> AccountLink | None:
-    """The link after its end: what was claimed in time may end later."""
-    may = link.state == "claimed" or (state == "failed" and is_pending(link, now))
-    return msgspec.structs.replace(link, state=state, reason=reason, sealed=b"") if may else None
+    """Return the ended link; one that was claimed in time may end after it would have expired."""
+    allowed = link.state == "claimed" or (state == "failed" and is_pending(link, now))
+    return msgspec.structs.replace(link, state=state, reason=reason, sealed=b"") if allowed else None
 
 
 def check_link_limits(same_user: Iterable[AccountLink], caller_count: int, total_count: int, now: float) -> None:
-    """Raise NotNow if too many links wait already: the caller's for this user, for all its users, or everybody's."""
+    """Raise CoolingDown if too many links are pending: of the caller for this user, of the caller, or in total."""
     expiring = sorted(each.expires for each in same_user)
     if len(expiring) >= MAX_PENDING_PER_USER:
         raise CoolingDown("pending", expiring[0] - now)
@@ -172,7 +173,7 @@ def check_link_limits(same_user: Iterable[AccountLink], caller_count: int, total
 
 
 class MemoryAccountStore:
-    """Keeps them until the process ends; nothing here waits, so nothing comes in between."""
+    """In-memory implementation; no method awaits anything, so each one is atomic."""
 
     def __init__(self, clock: Clock = time.time) -> None:
         self._clock = MonotonicClock(clock)
@@ -180,19 +181,19 @@ class MemoryAccountStore:
         self._links: dict[str, AccountLink] = {}
 
     async def all(self, user: str | None = None) -> tuple[Account, ...]:
-        """Every account of a user, or of everybody, the oldest first."""
+        """Return the accounts of a user, or all accounts, oldest first."""
         return sort_accounts(each for each in self._accounts.values() if user in (None, each.user))
 
     async def find(self, user: str, provider: str) -> Account | None:
-        """The one that a user has at a provider."""
+        """Return the user's account at a provider."""
         return next((each for each in self._accounts.values() if (each.user, each.provider) == (user, provider)), None)
 
     async def get(self, account_id: str) -> Account | None:
-        """The one with this id."""
+        """Return the account with this id."""
         return self._accounts.get(account_id)
 
     async def save(self, account: Account, serial: int) -> Account | None:
-        """Keep it in place of what had this serial, and return it with its next serial; None if that is stale."""
+        """Replace the account with this serial and return it with the next serial; None if the serial is stale."""
         kept = msgspec.structs.replace(account, serial=serial + 1)
         check_storable(kept)
         before = self._accounts.get(account.id)
@@ -203,20 +204,20 @@ class MemoryAccountStore:
         return kept
 
     async def remove(self, account_id: str) -> bool:
-        """Forget it; False if there is none."""
+        """Remove it; False if there is none."""
         return self._accounts.pop(account_id, None) is not None
 
     async def find_link(self, link_id: str) -> AccountLink | None:
-        """As it stands now; what nobody used in time is not there."""
+        """Return the link; None if it expired unused."""
         found = self._links.get(link_id)
         return found if found is not None and is_retained(found, self._clock()) else None
 
     async def pending_links(self, caller: str) -> tuple[AccountLink, ...]:
-        """The links of a caller that can still be used, the oldest first."""
+        """Return a caller's links that can still be used, oldest first."""
         return sort_links(each for each in self._pending() if each.caller == caller)
 
     async def add_link(self, link: AccountLink) -> None:
-        """Keep a new one; raises Stale if its id is taken, NotNow if too many wait already."""
+        """Insert a link; raises Stale if its id is taken, CoolingDown if too many are pending."""
         check_storable(link)
         now = self._clock()
         self._prune_links(now)
@@ -229,17 +230,17 @@ class MemoryAccountStore:
         self._links[link.id] = link
 
     async def bind_link(self, link_id: str, browser: str, sealed: bytes) -> AccountLink | None:
-        """Bind what is pending to the browser in which the person agreed; None if it is not pending."""
+        """Bind a pending link to the browser in which the user agreed; None if it is not pending."""
         found = self._links.get(link_id)
         return None if found is None else self._put_link(bound_to_browser(found, browser, sealed, self._clock()))
 
     async def claim_link(self, link_id: str, from_browser: str) -> AccountLink | None:
-        """Use up what is pending, once; None if it no longer is, or if it was bound to another browser."""
+        """Claim a pending link, once; None if it is not pending or is bound to another browser."""
         found = self._links.get(link_id)
         return None if found is None else self._put_link(as_claimed(found, from_browser, self._clock()))
 
     async def end_link(self, link_id: str, state: LinkOutcome, reason: str | None = None) -> AccountLink | None:
-        """Say how it ended; None if it cannot end like this any more."""
+        """End a link; None if it cannot end like this any more."""
         found = self._links.get(link_id)
         return None if found is None else self._put_link(as_ended(found, state, reason, self._clock()))
 
@@ -254,7 +255,7 @@ class MemoryAccountStore:
         return link
 
     def _prune_links(self, now: float) -> None:
-        """What is gone goes, and of too many those that ended first."""
+        """Delete links past their retention, and above the limit those that ended first."""
         kept = {each.id: each for each in self._links.values() if is_retained(each, now)}
         surplus = max(len(kept) + 1 - MAX_STORED_LINKS, 0)
         over = sorted((each.expires, each.id) for each in kept.values() if each.state in ("completed", "failed"))

@@ -14,12 +14,12 @@ import msgspec
 from toolhall.model.caller import VerificationMethod
 from toolhall.stores.common import Clock, MonotonicClock
 
-PENDING_SECONDS = 300.0  # from the question to the last moment that the call may run
-STEP_UP_SECONDS = 900.0  # a person who has just verified is not asked again for that long
-COOL_DOWN_SECONDS = 60.0  # after a no, the same caller does not ask for the same tool again
-MAX_PENDING_PER_CALLER = 3  # of one caller
+PENDING_SECONDS = 300.0  # from the request until the call must have begun
+STEP_UP_SECONDS = 900.0  # how long a step-up verification stays valid
+COOL_DOWN_SECONDS = 60.0  # after a denial, until the same caller may request the same tool again
+MAX_PENDING_PER_CALLER = 3
 MAX_PENDING_TOTAL = 1_000
-RETENTION_SECONDS = 30 * 86_400.0  # what ended longer ago is forgotten
+RETENTION_SECONDS = 30 * 86_400.0  # after it expired, an approval is kept that long
 MAX_STORED = 10_000
 ApprovalState: TypeAlias = Literal["pending", "approved", "denied", "consumed", "expired"]
 ApprovalMethod: TypeAlias = Literal["totp", "passkey", "terminal", "cli"]
@@ -29,16 +29,16 @@ _CALL_FIELDS = ("tool", "definition_sha256", "code_sha256", "arguments_sha256")
 
 
 class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One exact call that waits for a person; `shown` is what the person reads, byte for byte."""
+    """One exact call that needs a person's approval; `shown` is the text that the person reads, byte for byte."""
 
     how: VerificationMethod
     caller: _Text
-    person: _Text  # who answers for the caller
-    acting_for: _Text | None = None  # the user it calls for
+    person: _Text  # responsible for the caller
+    acting_for: _Text | None = None  # the user that the caller calls for
     tool: _Text  # with its version
     definition_sha256: _Text
     arguments_sha256: _Text
-    code_sha256: _Text = ""  # of the code that would run, as far as that is known
+    code_sha256: _Text = ""  # of the code that would run, if known
     shown: bytes
     level: Annotated[int, msgspec.Meta(ge=0, le=10)]
     effect: _Text | None = None
@@ -46,17 +46,17 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shown_sha256(self) -> str:
-        """What stands for the text that the person sees."""
+        """The digest of the text that the person reads."""
         return hashlib.sha256(self.shown).hexdigest()
 
     @property
     def tool_key(self) -> str:
-        """The tool in all its versions."""
+        """The tool's name without its version."""
         return self.tool.rpartition("@")[0]
 
 
 class Approval(ApprovalRequest, frozen=True, kw_only=True):
-    """The question and, once there is one, its answer."""
+    """A request for approval and, once decided, its decision."""
 
     id: _Text
     created: float
@@ -68,7 +68,7 @@ class Approval(ApprovalRequest, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What a person said, and how it is known who that was."""
+    """A person's decision and how the person was authenticated."""
 
     state: Literal["approved", "denied"]
     approver: str
@@ -76,7 +76,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class CoolingDown(Exception):
-    """Nobody is asked now: too much waits for an answer, or the person has just said no."""
+    """No new request is accepted for `seconds`: too many are pending, or the person has just denied one."""
 
     def __init__(self, reason: Literal["pending", "denied"], seconds: float) -> None:
         self.reason = reason
@@ -85,53 +85,54 @@ class CoolingDown(Exception):
 
 
 class ApprovalReader(Protocol):
-    """What may be read, also while another process writes."""
+    """The read-only half of the store; reads work while another process writes."""
 
     async def find(self, approval_id: str) -> Approval | None:
-        """As it stands now: what is too old is `expired`."""
+        """Return the approval with its current state; None if there is none."""
         ...
 
     async def pending(self) -> tuple[Approval, ...]:
-        """Everything that waits for an answer, the oldest first."""
+        """Return pending approvals, oldest first."""
         ...
 
     async def last_approved(self, approval: Approval) -> Approval | None:
-        """The last one that was approved of the same caller and tool, whatever its version."""
+        """Return the last approved one of the same caller and tool, in any version."""
         ...
 
 
 class ApprovalStore(ApprovalReader, Protocol):
-    """A yes is used once, however many ask for it at the same moment."""
+    """An approval is consumed once, however many callers claim it concurrently."""
 
     async def claim(self, request: ApprovalRequest, new_id: str) -> Approval:
         """Use up the yes to this exact call (`consumed`), or ask for one (`pending`); raises NotNow.
 
-        The same question is asked once. A step-up is good for a while, whatever is called, and is not used up.
+        An identical pending request is returned instead of a second one. A step-up covers every call of the caller
+        for STEP_UP_SECONDS and is not consumed.
         """
         ...
 
     async def decide(self, approval_id: str, decision: Decision) -> Approval | None:
-        """Answer what is pending; None if it no longer is."""
+        """Decide a pending approval and return it; None if it is not pending."""
         ...
 
 
 def is_same_request(request: ApprovalRequest, other: ApprovalRequest) -> bool:
-    """Whether one answer would do for both."""
+    """True if one decision covers both requests."""
     return all(getattr(request, name) == getattr(other, name) for name in binding_fields(request))
 
 
 def binding_fields(request: ApprovalRequest) -> tuple[str, ...]:
-    """The members that an answer is bound to: who asks for whom, and unless it is a step-up, the exact call."""
+    """Name the fields that a decision is bound to: the caller and, unless it is a step-up, the exact call."""
     return _CALLER_FIELDS if request.how == "step_up" else _CALLER_FIELDS + _CALL_FIELDS
 
 
 def new_approval(request: ApprovalRequest, new_id: str, now: float) -> Approval:
-    """The question, as it is first kept."""
+    """Return a new pending approval."""
     return Approval(**msgspec.structs.asdict(request), id=new_id, created=now, expires=now + PENDING_SECONDS)
 
 
 def with_decision(approval: Approval, decision: Decision, now: float) -> Approval:
-    """The question with its answer; only a step-up is good for longer than the question was."""
+    """Return the decided approval; only a step-up extends the time until it expires."""
     verified = decision.state == "approved" and approval.how == "step_up"
     return msgspec.structs.replace(
         approval,
@@ -144,14 +145,14 @@ def with_decision(approval: Approval, decision: Decision, now: float) -> Approva
 
 
 def with_expiry(approval: Approval, now: float) -> Approval:
-    """A question or an unused yes that is too old is expired."""
+    """Return the approval, as `expired` if it was pending or unused for too long."""
     if approval.state in ("pending", "approved") and approval.expires <= now:
         return msgspec.structs.replace(approval, state="expired")
     return approval
 
 
 def check_limits(request: ApprovalRequest, pending: Iterable[Approval], denied: Iterable[Approval], now: float) -> None:
-    """Raise NotNow if the person has just said no, or if too many questions wait already."""
+    """Raise CoolingDown if the person has just denied this tool, or if too many requests are pending."""
     for each in denied:
         until = (each.decided_at or 0.0) + COOL_DOWN_SECONDS
         if each.caller == request.caller and each.tool_key == request.tool_key and until > now:
@@ -165,39 +166,39 @@ def check_limits(request: ApprovalRequest, pending: Iterable[Approval], denied: 
 
 
 class MemoryApprovalStore:
-    """Keeps them until the process ends; nothing here waits, so nothing comes in between."""
+    """In-memory implementation; no method awaits anything, so each one is atomic."""
 
     def __init__(self, clock: Clock = time.time) -> None:
         self._clock = MonotonicClock(clock)
         self._approvals: dict[str, Approval] = {}
-        self._live: dict[str, Approval] = {}  # those that a call may still meet: few, where many are kept
+        self._live: dict[str, Approval] = {}  # those that can still affect a call: few, where many are stored
 
     async def find(self, approval_id: str) -> Approval | None:
-        """As it stands now: what is too old is `expired`."""
+        """Return the approval with its current state; None if there is none."""
         found = self._approvals.get(approval_id)
         return None if found is None else with_expiry(found, self._clock())
 
     async def pending(self) -> tuple[Approval, ...]:
-        """Everything that waits for an answer, the oldest first."""
+        """Return pending approvals, oldest first."""
         now = self._clock()
         waiting = [each for each in self._with_state("pending") if _is_live(each, now)]
         return tuple(sorted(waiting, key=lambda each: (each.created, each.id)))
 
     async def last_approved(self, approval: Approval) -> Approval | None:
-        """The last one that was approved of the same caller and tool, whatever its version."""
+        """Return the last approved one of the same caller and tool, in any version."""
         about = (approval.caller, approval.tool_key)
-        said_yes = [
+        granted = [
             each
             for each in self._approvals.values()
             if each.state in ("approved", "consumed")
             and (each.caller, each.tool_key) == about
             and each.id != approval.id
         ]
-        last = max(said_yes, key=lambda each: (each.decided_at or 0.0, each.id), default=None)
+        last = max(granted, key=lambda each: (each.decided_at or 0.0, each.id), default=None)
         return None if last is None else with_expiry(last, self._clock())
 
     async def claim(self, request: ApprovalRequest, new_id: str) -> Approval:
-        """Use up the yes to this exact call (`consumed`), or ask for one (`pending`); raises NotNow."""
+        """Consume the approval of this exact call (`consumed`), or request one (`pending`); raises CoolingDown."""
         now = self._clock()
         self._live = {each.id: each for each in self._live.values() if _is_live(each, now)}
         for each in self._with_state("approved"):
@@ -212,7 +213,7 @@ class MemoryApprovalStore:
         return self._put(new_approval(request, new_id, now))
 
     async def decide(self, approval_id: str, decision: Decision) -> Approval | None:
-        """Answer what is pending; None if it no longer is."""
+        """Decide a pending approval and return it; None if it is not pending."""
         now = self._clock()
         found = self._approvals.get(approval_id)
         if found is None or with_expiry(found, now).state != "pending":
@@ -227,7 +228,7 @@ class MemoryApprovalStore:
         return approval
 
     def _prune(self, now: float) -> None:
-        """What ended long ago goes, and of too many those that ended first."""
+        """Delete rows past their retention, and above the limit those that expired first."""
         kept = {each.id: each for each in self._approvals.values() if each.expires > now - RETENTION_SECONDS}
         surplus = max(len(kept) + 1 - MAX_STORED, 0)
         for each in sorted(kept.values(), key=lambda each: (each.expires, each.id))[:surplus]:
@@ -237,7 +238,7 @@ class MemoryApprovalStore:
 
 
 def _is_live(approval: Approval, now: float) -> bool:
-    """Whether a call may still be let in, wait or be refused by it."""
+    """True if the approval can still admit, hold back or refuse a call."""
     if approval.state == "denied":
         return (approval.decided_at or 0.0) + COOL_DOWN_SECONDS > now
     return with_expiry(approval, now).state in ("pending", "approved")

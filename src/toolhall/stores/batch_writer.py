@@ -11,10 +11,12 @@ from typing import Generic, TypeVar
 _log = logging.getLogger("toolhall.journal")
 FLUSH_SECONDS = 0.05
 T = TypeVar("T")
+_recordings_log = logging.getLogger("toolhall.recordings")
+MAX_RECORDING_BYTES = 64 * 1024 * 1024
 
 
 class BatchWriter(Generic[T]):
-    """Takes records one by one and writes them together; the file is readable by its owner only."""
+    """Appends records to a file in batches from a thread; the file is readable by its owner only."""
 
     def __init__(self, path: Path, description: str, encode: Callable[[list[T]], bytes]) -> None:
         self._description = description
@@ -24,22 +26,22 @@ class BatchWriter(Generic[T]):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="toolhall-journal")
         self._pending: list[T] = []
         self._scheduled = False
-        self.failing = False  # whether the last batch could not be written
+        self.failing = False  # True while the last batch could not be written
 
     def append(self, record: T) -> None:
-        """Written within the next batch."""
+        """Queue the record for the next batch."""
         self._pending.append(record)
         if not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._submit_pending)
 
     async def flush(self) -> None:
-        """Wait until everything taken so far has been written, or could not be."""
+        """Wait until every record queued so far is written, or writing it failed."""
         self._submit_pending()
         await asyncio.get_running_loop().run_in_executor(self._thread, _barrier)
 
     def size(self) -> int:
-        """How many bytes the file has now, whoever wrote them."""
+        """Return the file's size, including what other processes wrote."""
         return os.fstat(self._file).st_size
 
     def close(self) -> None:
@@ -58,7 +60,7 @@ class BatchWriter(Generic[T]):
         lines = self._encode(batch)
         try:
             if self.failing:
-                _terminate_last_line(self._file)  # the batch that failed may have left half a line
+                _terminate_last_line(self._file)  # the failed batch may have left half a line
             while lines:
                 lines = lines[os.write(self._file, lines) :]
             self.failing = False
@@ -68,22 +70,18 @@ class BatchWriter(Generic[T]):
 
 
 def _barrier() -> None:
-    """Comes after every batch before it."""
+    """Return once all batches before it are written."""
 
 
 def _terminate_last_line(file: int) -> None:
-    """What a crash cut off stays alone on its line, and spoils none that follows."""
+    """End a line that a crash cut off, so that the next record begins on its own line."""
     size = os.fstat(file).st_size
     if size and os.pread(file, 1, size - 1) != b"\n":
         os.write(file, b"\n")
 
 
-_recordings_log = logging.getLogger("toolhall.recordings")
-MAX_RECORDING_BYTES = 64 * 1024 * 1024
-
-
 class FileRecordings(BatchWriter[bytes]):
-    """Appends to `recordings.jsonl` until that is full; what comes after is dropped."""
+    """Appends recorded calls to `recordings.jsonl` until the size limit; later ones are dropped."""
 
     def __init__(self, path: Path, max_bytes: int = MAX_RECORDING_BYTES) -> None:
         super().__init__(path, "recorded calls", b"".join)
@@ -93,7 +91,7 @@ class FileRecordings(BatchWriter[bytes]):
         self.full = False
 
     def append(self, record: bytes) -> None:
-        """Written within the next batch; what waits for the disk counts too, so memory is bounded with the file."""
+        """Queue the record; queued bytes count towards the limit, so memory is bounded too."""
         self._remaining -= len(record)
         if self._remaining < 0:
             self._stop_recording()
@@ -101,7 +99,7 @@ class FileRecordings(BatchWriter[bytes]):
             super().append(record)
 
     def _write(self, batch: list[bytes]) -> None:
-        """Other processes may write to the same file."""
+        """Write unless the file, to which other processes may append, would exceed the limit."""
         if self.size() + sum(map(len, batch)) > self._max_bytes:
             self._stop_recording()
         else:

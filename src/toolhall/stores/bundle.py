@@ -16,7 +16,7 @@ from toolhall.stores.vault.store import MemoryVaultStore, VaultStore
 
 @dataclass(frozen=True, kw_only=True)
 class Stores:
-    """The stores of one hall; they are closed together."""
+    """All stores of one hall; they are closed together."""
 
     tools: ToolStore
     keys: ApiKeyStore
@@ -27,17 +27,15 @@ class Stores:
     vault: VaultStore
     states: UsedStateStore
     anchors: AnchorStore
-    readonly: bool = False  # another process has the folder alone; every change is refused
-    tools_readonly: bool = (
-        False  # another process that serves from the folder changes its tools; all else may be changed here
-    )
-    release_tools: Callable[[], None] = lambda: None  # let another process be the one that changes tools
-    version: Callable[[], Awaitable[int]] | None = None  # another number once another process changed something
-    close: Callable[[], None]  # finish what is being written; nothing can be asked afterwards
+    readonly: bool = False  # another process holds the folder exclusively; every write is refused
+    tools_readonly: bool = False  # another process that shares the folder changes tools; all else can be changed here
+    release_tools: Callable[[], None] = lambda: None  # lets another process become the one that changes tools
+    version: Callable[[], Awaitable[int]] | None = None  # returns another number once another process changed something
+    close: Callable[[], None]  # finishes pending writes; the stores cannot be used afterwards
 
 
 def in_memory() -> Stores:
-    """Everything is kept until the process ends."""
+    """Make stores without persistence; their content ends with the process."""
     return Stores(
         tools=MemoryToolStore(),
         keys=MemoryApiKeyStore(),
@@ -53,4 +51,4 @@ def in_memory() -> Stores:
 
 
 def _no_close() -> None:
-    """Memory needs no closing."""
+    """Closing in-memory stores does nothing."""

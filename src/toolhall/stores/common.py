@@ -11,14 +11,15 @@ from typing import TypeAlias
 import msgspec
 
 DATABASE_FILE = "toolhall.db"
+Clock: TypeAlias = Callable[[], float]
 
 
 class StoreFailed(Exception):
-    """The store cannot do it, and nothing was changed; the message is one line that says what to do."""
+    """An operation of a store failed and changed nothing; the message is one line that names the fix."""
 
 
 class InUse(StoreFailed):
-    """Another process writes to it; `pid` is None if that process did not say which it is."""
+    """Another process holds the lock; `pid` is None if that process has not written its id into the lock file."""
 
     def __init__(self, message: str, pid: int | None) -> None:
         self.pid = pid
@@ -26,7 +27,7 @@ class InUse(StoreFailed):
 
 
 class Stale(Exception):
-    """Somebody else changed these tools since they were read; nothing was changed."""
+    """Another writer changed these rows since they were read; this write changed nothing."""
 
     def __init__(self, ids: Collection[str]) -> None:
         self.ids = tuple(sorted(ids))
@@ -34,11 +35,11 @@ class Stale(Exception):
 
 
 class Unstorable(ValueError):
-    """A value that no engine keeps as it is; the message has its path."""
+    """A value that does not survive a round trip through every engine; the message has its path."""
 
 
 def check_storable(row: msgspec.Struct) -> None:
-    """Raise Unstorable unless every engine will bring this row back exactly."""
+    """Raise Unstorable unless the row survives a round trip through JSON, and so through every engine."""
     try:
         again = msgspec.json.decode(msgspec.json.encode(row), type=type(row))
     except (msgspec.MsgspecError, UnicodeEncodeError, TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -47,11 +48,11 @@ def check_storable(row: msgspec.Struct) -> None:
         raise Unstorable("this cannot be stored: it holds more than plain values")
 
 
-Clock: TypeAlias = Callable[[], float]
-
-
 class MonotonicClock:
-    """A clock that was set back is not believed: until it has caught up, only the time that has passed counts."""
+    """A wall clock that never runs backwards.
+
+    After the system clock was set back, time advances with the monotonic clock until the system clock has caught up.
+    """
 
     def __init__(self, clock: Clock, monotonic: Clock = time.monotonic) -> None:
         self._clock = clock
@@ -60,7 +61,7 @@ class MonotonicClock:
         self._latest_monotonic = monotonic()
 
     def __call__(self) -> float:
-        """Now."""
+        """Return the time in seconds since 1970."""
         running = self._monotonic()
         now = self._clock()
         if now < self._latest:
@@ -69,7 +70,7 @@ class MonotonicClock:
         return now
 
     def advance_to(self, *moments: float | None) -> None:
-        """Something was written then, so it is not earlier now."""
+        """Never return a time before these, which stored rows carry."""
         latest = max((each for each in moments if each is not None), default=0.0)
         if latest > self._latest:
             self._latest, self._latest_monotonic = latest, self._monotonic()

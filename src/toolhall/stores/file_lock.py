@@ -1,8 +1,8 @@
 """FileLock: an advisory lock file that one process holds exclusively, or several share.
 
 There are two in a data folder. `toolhall.lock` is shared by all processes that serve from the folder, and held
-exclusively by whoever must have it alone. `tools.lock` belongs to the one process that may change registered tools.
-The operating system frees a lock however its process ends.
+exclusively by a process that must have the folder alone. `tools.lock` is held by the one process that may change
+registered tools. The operating system releases a lock however its process ends.
 """
 
 import os
@@ -27,24 +27,24 @@ if sys.platform == "win32":
         os.lseek(file, 0, os.SEEK_SET)
 
     def _share(file: int) -> None:
-        """The lock stays exclusive."""
+        """Do nothing: on Windows the lock stays exclusive."""
 
 else:
     import fcntl
 
     def _take(file: int, *, shared: bool) -> None:
-        # Not lockf: its lock does not tell two stores of one process apart, and is lost when either closes the file.
+        # Not lockf: its locks are per process, and are lost when any descriptor of the file is closed.
         fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
 
     def _share(file: int) -> None:
-        fcntl.flock(file, fcntl.LOCK_SH)  # waits only for who takes it in the moment that the conversion needs
+        fcntl.flock(file, fcntl.LOCK_SH)  # blocks only while another process takes it during the conversion
 
 
 LOCK_NAME = "toolhall.lock"
 TOOLS_LOCK_NAME = "tools.lock"
 _OPEN_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
 _CLOSED = -1
-_OPENING = b" opening"  # written behind the id of a process that lets go as soon as it has opened the folder
+_OPENING = b" opening"  # follows the id of a process that releases or shares the lock soon
 _OPENING_WAIT_SECONDS = 15.0
 _UNKNOWN_HOLDER_SECONDS = 2.0
 _POLL_SECONDS = 0.02
@@ -52,11 +52,11 @@ _HOLDER_BYTES = 48
 
 
 class FileLock:
-    """Held from the moment it is made; raises InUse with the other process's id.
+    """A lock that is held once constructed; raises InUse with the id of the holder.
 
-    A `first` or `peer` that got the lock alone has it exclusively until `share`. A `peer` joins those who share it.
-    `pid` is the process to stop: of workers the supervisor, because a worker that ends is replaced. With `briefly`,
-    others wait for this process instead of being refused.
+    A `first` or `peer` that takes a free lock holds it exclusively until `downgrade`; a `peer` joins processes that
+    share it. `pid` is the process that an operator would stop: of workers the supervisor, because it replaces a worker
+    that ends. While a `short_lived` process holds the lock, others wait instead of being refused.
     """
 
     def __init__(
@@ -74,21 +74,21 @@ class FileLock:
         _held_locks.add(self)
 
     def downgrade(self) -> None:
-        """Let others join: whatever had to be done alone is done."""
+        """Make the lock shared, so that other processes can join."""
         if self.exclusive and self._file != _CLOSED:
             _share(self._file)
-            self._write_holder(b"")  # only now: who is refused in between would not know that it can join
+            self._write_holder(b"")  # only now, so that a process that is refused meanwhile waits and joins
             self.exclusive = False
 
     def release(self) -> None:
-        """Let another process have it; the file stays, because removing it would race with who opens it."""
+        """Release the lock; the file stays, because removing it would race with a process that opens it."""
         _held_locks.discard(self)
         file, self._file = self._file, _CLOSED
         if file != _CLOSED:
             os.close(file)
 
     def _acquire(self, folder: Path, role: WorkerRole | None) -> bool:
-        """Whether it was taken exclusively; waits for a process that is only opening the folder."""
+        """Take the lock and return True if exclusively; waits for a process that holds it for a short time only."""
         begun = time.monotonic()
         while True:
             for shared in {"sibling": (True,), "peer": (False, True)}.get(role or "", (False,)):
@@ -97,18 +97,18 @@ class FileLock:
                 except OSError:
                     continue
                 return not shared
-            pid, brief = _read_holder(self._file)
+            pid, short_lived = _read_holder(self._file)
             alive = _is_alive(pid)
-            # Whoever has just taken it has not said so yet, and what is written there is of one that is gone.
+            # A process that has just taken the lock has not written its id yet; the file may hold the id of a dead one.
             if time.monotonic() - begun > (
-                _OPENING_WAIT_SECONDS if brief else 0.0 if alive else _UNKNOWN_HOLDER_SECONDS
+                _OPENING_WAIT_SECONDS if short_lived else 0.0 if alive else _UNKNOWN_HOLDER_SECONDS
             ):
                 pid = pid if alive else None
                 raise InUse(_in_use_message(folder, pid), pid)
             time.sleep(_POLL_SECONDS)
 
     def _write_holder(self, suffix: bytes) -> None:
-        """In one write, so that nobody reads half of it; blanks cover what was there before."""
+        """Write this process's id in one write, so that no reader sees half of it; blanks overwrite an older text."""
         os.lseek(self._file, 0, os.SEEK_SET)
         os.write(self._file, (b"%d%b" % (self._pid, suffix)).ljust(_HOLDER_BYTES - 1) + b"\n")
 
@@ -117,7 +117,7 @@ _held_locks: WeakSet[FileLock] = WeakSet()
 
 
 def _release_after_fork() -> None:
-    """A forked child shares its parent's lock, and would keep it after the parent's death."""
+    """Release locks in a forked child, which would otherwise hold its parent's locks after the parent's death."""
     for lock in tuple(_held_locks):
         lock.release()
 
@@ -127,7 +127,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _read_holder(file: int) -> tuple[int | None, bool]:
-    """The id that the holder wrote, and whether it will let go soon."""
+    """Return the process id in the lock file, and whether that process holds the lock for a short time only."""
     os.lseek(file, 0, os.SEEK_SET)
     text = os.read(file, _HOLDER_BYTES).strip()
     pid = text.removesuffix(_OPENING)
@@ -135,7 +135,7 @@ def _read_holder(file: int) -> tuple[int | None, bool]:
 
 
 def _is_alive(pid: int | None) -> bool:
-    """Whether a process of this id runs; on Windows, where asking would end it, every id is taken for one."""
+    """True if a process with this id runs; always True on Windows, where os.kill would end it."""
     if pid is None:
         return False
     if sys.platform != "win32":
@@ -144,10 +144,10 @@ def _is_alive(pid: int | None) -> bool:
         except ProcessLookupError:
             return False
         except OSError:
-            return True  # somebody else's
+            return True  # a process of another user
     return True
 
 
 def _in_use_message(folder: Path, pid: int | None) -> str:
-    who = {None: "another process", os.getpid(): f"this process ({pid})"}.get(pid, f"process {pid}")
-    return f"{folder} is in use by {who}; stop that one, ask it by --url, or choose another folder with --data"
+    holder = {None: "another process", os.getpid(): f"this process ({pid})"}.get(pid, f"process {pid}")
+    return f"{folder} is in use by {holder}; stop that one, ask it by --url, or choose another folder with --data"

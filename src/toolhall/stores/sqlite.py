@@ -48,29 +48,37 @@ _ADVICE = {
     sqlite3.SQLITE_FULL: "the disk is full; make room, then try again",
     sqlite3.SQLITE_IOERR: "the disk cannot be read or written; look at its state and its free space, then try again",
 }
+_BUSY_SECONDS = 5.0
+_SAFETY_PRAGMAS = ("trusted_schema = OFF", "cell_size_check = ON")  # the file may have been changed by others
+_DURABILITY_PRAGMAS = ("synchronous = FULL", "fullfsync = ON", "checkpoint_fullfsync = ON", "foreign_keys = ON")
+_UNSIGNED_REVISION = "0001"  # the revision without MACs
+_FORBID_ONLY_REVISIONS = ("0002", "0003")  # their table MAC covered `forbid` grants only
+_UNANCHORED_REVISIONS = (None, "0001", "0002", "0003", "0004", "0005")  # they had no audit anchor
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 @contextmanager
 def translate_errors(path: Path) -> Generator[None]:
-    """Raise StoreFailed, with this path and a fix, for whatever the file or its engine raises."""
+    """Translate errors of the file and the engine to StoreFailed with this path and the fix."""
     try:
         yield
     except InUse:
         raise
     except StoreFailed as error:
         raise StoreFailed(f"{path}: {error}") from None
-    except DBAPIError as error:  # its own text repeats the statement
+    except DBAPIError as error:  # its own text contains the statement
         raise StoreFailed(f"{path}: {_advice(error.orig)}") from error.orig
     except sqlite3.Error as error:
         raise StoreFailed(f"{path}: {_advice(error)}") from error
-    except (msgspec.MsgspecError, UnicodeDecodeError, SQLAlchemyError) as error:  # rows that nobody saved like this
+    except (msgspec.MsgspecError, UnicodeDecodeError, SQLAlchemyError) as error:  # rows that no store has written
         raise StoreFailed(f"{path}: {_DAMAGED}") from error
     except OSError as error:
         raise StoreFailed(f"{path}: {error.strerror}; choose another folder with --data, or put this right") from error
 
 
 def check_integrity(connection: sqlite3.Connection) -> None:
-    """Raise StoreFailed for pages that do not fit together."""
+    """Raise StoreFailed if SQLite's quick_check finds a damaged page."""
     (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if found != "ok":
         raise StoreFailed(_DAMAGED)
@@ -78,20 +86,15 @@ def check_integrity(connection: sqlite3.Connection) -> None:
 
 def _advice(error: BaseException | None) -> str:
     code = getattr(error, "sqlite_errorcode", None)
-    if code is None:  # Python's own: a text that is none
+    if code is None:  # Python's own error: invalid text
         return _DAMAGED
-    return _ADVICE.get(code & 0xFF, f"SQLite refused: {error}")  # the low byte is the kind, the rest says where
-
-
-_BUSY_SECONDS = 5.0
-_SAFETY_PRAGMAS = ("trusted_schema = OFF", "cell_size_check = ON")  # the file may have been in other hands
-_DURABILITY_PRAGMAS = ("synchronous = FULL", "fullfsync = ON", "checkpoint_fullfsync = ON", "foreign_keys = ON")
+    return _ADVICE.get(code & 0xFF, f"SQLite refused: {error}")  # the low byte is the primary code
 
 
 def open_to_write(path: Path, macs: RowMac, *, exclusive: bool = True) -> Connection:
-    """Make the file if there is none, readable by its owner only, and bring its tables up to date.
+    """Open the file, creating it readable by its owner only, and migrate its tables.
 
-    Tables of an older revision are changed only by who is `alone`.
+    Tables of an older revision are changed only by a process that is `exclusive`.
     """
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600))  # SQLite's own would be 0644
     connection = _connect(path, "rw", _prepare_to_write)
@@ -101,9 +104,9 @@ def open_to_write(path: Path, macs: RowMac, *, exclusive: bool = True) -> Connec
 
 
 def open_to_read(path: Path) -> Connection:
-    """Look at what another process may be writing; changes nothing."""
+    """Open the file read-only; another process may be writing to it."""
     if not path.exists():
-        raise StoreFailed("there is none; `toolhall serve` makes it")
+        raise StoreFailed("there is no database yet; start `toolhall serve` once to create it")
     connection = _connect(path, "ro", _prepare_to_read)
     return _close_on_error(connection, check_revision)
 
@@ -138,13 +141,13 @@ def _connect(path: Path, mode: str, prepare: Callable[[sqlite3.Connection], None
         return connection
 
     engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
-    # Python's own way of beginning leaves out statements that change tables: half a migration could stay.
+    # Python's implicit transactions do not cover DDL: a migration could be half done.
     event.listen(engine, "begin", _begin_to_write if mode == "rw" else _begin_to_read)
     return engine.connect()
 
 
 def _begin_to_write(connection: Connection) -> None:
-    """Wait for every other writer: what is read from now on is still so when it is changed."""
+    """Begin with the write lock, so that rows read in the transaction cannot change before they are written."""
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
@@ -161,16 +164,11 @@ def _close_on_error(connection: Connection, check: Callable[[Connection], None])
     return connection
 
 
-_UNSIGNED_REVISION = "0001"  # the revision before there were codes
-_FORBID_ONLY_REVISIONS = ("0002", "0003")  # those whose seal was not about what permits
-_UNANCHORED_REVISIONS = (None, "0001", "0002", "0003", "0004", "0005")  # those that knew nothing of the audit
-
-
 def sign_migrated_rows(macs: RowMac, connection: Connection, before: str | None) -> None:
-    """Take over what is there, while the tables that hold codes are being made.
+    """Sign the rows of an older revision while the columns for MACs are created.
 
-    What came from outside is not: it is quarantined, or whoever can put the file back to that revision could activate
-    anything.
+    Tools that were not registered by code are not signed, and so are quarantined: else anyone who can restore a file
+    of that revision could activate anything.
     """
     if before in (None, _UNSIGNED_REVISION):
         connection.execute(insert(seals), {"name": grants.name, "mac": table_mac(grants.name, [], macs)})
@@ -187,7 +185,7 @@ def sign_migrated_rows(macs: RowMac, connection: Connection, before: str | None)
 
 
 def _sign_approvals(macs: RowMac, connection: Connection) -> None:
-    """Approvals of older revisions name no code; those that were sound get a code over the new column, too."""
+    """Sign approvals of older revisions, which have no `code_sha256`, again if their MAC was right."""
     for row in fetch_rows(connection, select(approvals)):
         old = {name: value for name, value in row.items() if name != "code_sha256"}
         if macs.verify(approvals.name, old):
@@ -197,20 +195,18 @@ def _sign_approvals(macs: RowMac, connection: Connection) -> None:
 
 
 def _sign_all_grants(macs: RowMac, connection: Connection) -> None:
-    """Also what permits is sealed from now on; what was tampered with stays so."""
-    there = [row for row in fetch_rows(connection, select(grants)) if macs.verify(grants.name, row)]
-    kept = connection.scalar(select(seals.c.mac).where(seals.c.name == grants.name)) or b""
-    if hmac.compare_digest(kept, table_mac(grants.name, [row for row in there if row["effect"] == "forbid"], macs)):
-        sealed = table_mac(grants.name, there, macs)
-        connection.execute(update(seals).where(seals.c.name == grants.name).values(mac=sealed))
-
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
+    """Extend the table MAC from `forbid` grants to all, if it was right; else it stays wrong."""
+    signed = [row for row in fetch_rows(connection, select(grants)) if macs.verify(grants.name, row)]
+    stored_mac = connection.scalar(select(seals.c.mac).where(seals.c.name == grants.name)) or b""
+    if hmac.compare_digest(
+        stored_mac, table_mac(grants.name, [row for row in signed if row["effect"] == "forbid"], macs)
+    ):
+        new_mac = table_mac(grants.name, signed, macs)
+        connection.execute(update(seals).where(seals.c.name == grants.name).values(mac=new_mac))
 
 
 class SqliteDatabase:
-    """What every store of one file shares; holds the lock, if it is given one, for as long as it is open."""
+    """One SQLite file with one connection in one thread; holds the lock, if given, until it is closed."""
 
     def __init__(self, path: Path, open_connection: Callable[[Path], Connection], lock: FileLock | None = None) -> None:
         self._path = path
@@ -224,28 +220,28 @@ class SqliteDatabase:
             raise
 
     async def run(self, work: Callable[Concatenate[Connection, _P], _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Do it in the thread: a whole transaction there costs the loop one turn, and cannot be cancelled half way."""
+        """Run a transaction in the thread, which cancellation does not interrupt, and await its result."""
         return await asyncio.wrap_future(self.submit(work, *args, **kwargs))
 
     def submit(
         self, work: Callable[Concatenate[Connection, _P], _T], *args: _P.args, **kwargs: _P.kwargs
     ) -> Future[_T]:
-        """The same for a thread that has no loop."""
+        """Run a transaction in the thread, for callers without an event loop."""
         if not self._is_open:
             raise StoreFailed(f"{self._path}: it is closed; open it again")
 
-        def explaining() -> _T:
+        def run_translated() -> _T:
             with translate_errors(self._path):
                 return work(self._connection, *args, **kwargs)
 
-        return self._thread.submit(explaining)
+        return self._thread.submit(run_translated)
 
     async def version(self) -> int:
-        """Another number once another process has changed something; it costs a look at shared memory."""
+        """Return a number that differs once another process has changed something; costs a read of shared memory."""
         return await self.run(_data_version)
 
     def close(self) -> None:
-        """Finish what is being written, then let another process have the file; nothing can be asked afterwards."""
+        """Finish pending transactions, close the connection and release the lock."""
         if self._is_open:
             self._is_open = False
             self._thread.submit(self._connection.close)
@@ -255,15 +251,15 @@ class SqliteDatabase:
 
 
 def _data_version(connection: Connection) -> int:
-    """Without a transaction, which would wait for whoever writes."""
+    """Read the version without a transaction, which would wait for writers."""
     (found,) = connection.connection.cursor().execute("PRAGMA data_version").fetchone()
     return int(found)
 
 
 def open_sqlite(folder: Path) -> Stores:
-    """Open the folder's file to read and write, making it if there is none; raises InUse, or StoreFailed.
+    """Open the folder's file to read and write, creating it if there is none; raises InUse or StoreFailed.
 
-    It takes some milliseconds, and more when the tables have to be made; where a loop runs, call it in a thread.
+    It blocks for some milliseconds, and longer if tables must be created; call it in a thread where a loop runs.
     """
     with translate_errors(folder / DATABASE_FILE):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -276,7 +272,7 @@ def open_sqlite(folder: Path) -> Stores:
 
 
 def open_with_lock(folder: Path, lock: FileLock, *, shared: bool = False) -> Stores:
-    """As `open_stores`, by who holds the lock already, perhaps one of several; it is let go with the stores."""
+    """Open the folder's file with a lock that is held already; closing the stores releases it."""
     path = folder / DATABASE_FILE
     with translate_errors(path):
         macs = RowMac(load_or_create_key(folder / ROOT_KEY_FILE))
@@ -286,7 +282,7 @@ def open_with_lock(folder: Path, lock: FileLock, *, shared: bool = False) -> Sto
 
 
 def open_readonly(folder: Path) -> Stores:
-    """Open the folder's file to read, whether a process writes to it or not; raises StoreFailed."""
+    """Open the folder's file read-only, whether another process writes to it or not; raises StoreFailed."""
     path = folder / DATABASE_FILE
     with translate_errors(path):
         return _sql_stores(SqliteDatabase(path, open_to_read), RowMac(_root_key_or_random(folder / ROOT_KEY_FILE)))
@@ -308,5 +304,5 @@ def _sql_stores(database: SqliteDatabase, macs: RowMac) -> Stores:
 
 
 def _root_key_or_random(path: Path) -> bytes:
-    """Who only reads makes no key; without the right one, no row is taken for one of our own."""
+    """Return the root key, or a random one, with which no row verifies: a reader creates no key."""
     return path.read_bytes() if path.exists() else os.urandom(KEY_BYTES)

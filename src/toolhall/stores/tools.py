@@ -18,25 +18,25 @@ ToolOrigin: TypeAlias = Literal["code", "file", "http", "cli", "tool-server"]
 ToolEventKind: TypeAlias = Literal[
     "registered", "activated", "deactivated", "quarantined", "deprecated", "removed", "replaced", "rolled back"
 ]
-# Half a surrogate pair has no UTF-8, and PostgreSQL keeps no NUL; so no engine does.
+# A lone surrogate has no UTF-8, and PostgreSQL stores no NUL, so no engine accepts either.
 _Text: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[^\x00\ud800-\udfff]*\Z")]
 _Timestamp: TypeAlias = Annotated[
     float, msgspec.Meta(ge=0, lt=1e12)
 ]  # seconds since 1970; never NaN, which SQL reads as null
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
-NEW = 0  # the serial of what no store has kept yet
+NEW = 0  # the serial of a record that was never saved
 
 
 class ToolRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One version of one tool, as it survives a restart."""
+    """One registered version of one tool, as it is stored."""
 
     toolkit: _Text
     tool: _Text
     version: _Text
     dialect: _Text
-    document: bytes  # JSON as it came; the tools of one document all hold the whole of it, and a store keeps it once
+    document: bytes  # JSON as received; the tools of one document all hold the whole of it, and a store keeps it once
     number: _Count = 0  # which tool of that document
-    model: bytes = b""  # the tool as it was read from there: reading it again takes twenty times as long
+    model: bytes = b""  # the decoded tool, encoded again: reading the document takes twenty times as long
     state: ToolState
     deprecated_at: _Timestamp | None = None
     sunset: _Text | None = None  # an ISO date
@@ -49,33 +49,33 @@ class ToolRecord(msgspec.Struct, frozen=True, kw_only=True):
     shown_digest: _Text
     contract_digest: _Text
     serial: Annotated[int, msgspec.Meta(ge=0, lt=2**62)] = (
-        NEW  # given at each save, never twice: what a writer has seen
+        NEW  # given at each save, never reused: identifies what a writer has read
     )
-    sound: bool = True  # False: read from a row that no hall has written like this
+    sound: bool = True  # False: the row's MAC or its document's digest is wrong
 
     @property
     def id(self) -> str:
-        """`Toolkit.tool@1.2.0`, which is there once."""
+        """The unique id, `Toolkit.tool@1.2.0`."""
         return f"{self.toolkit}.{self.tool}@{self.version}"
 
     @property
     def key(self) -> str:
-        """`Toolkit.tool`, which all versions share."""
+        """The name that all versions share, `Toolkit.tool`."""
         return f"{self.toolkit}.{self.tool}"
 
     @property
     def digests(self) -> tuple[str, str]:
-        """What stands for everything that it shows and promises."""
+        """The digests of what the tool shows and of its contract."""
         return self.shown_digest, self.contract_digest
 
     @property
     def document_digest(self) -> str:
-        """What stands for the raw text that a person saw."""
+        """The digest of the raw document, which is what a person reviewed."""
         return f"sha256-{hashlib.sha256(self.document).hexdigest()}"
 
 
 class ToolEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of a tool's history; it outlives the tool."""
+    """One event in a tool's history; events outlive the tool."""
 
     at: _Timestamp
     by: _Text
@@ -85,35 +85,34 @@ class ToolEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolReader(Protocol):
-    """What may be read, also while another process writes."""
+    """The read-only half of the store; reads work while another process writes."""
 
     async def all(self) -> tuple[ToolRecord, ...]:
-        """Everything that is kept, what was registered first first."""
+        """Return all records, oldest registration first."""
         ...
 
     async def history(self, tool: str | None = None, limit: int = 100) -> tuple[ToolEvent, ...]:
-        """The newest events first: of one tool id, of all versions of a `Toolkit.tool`, or of everything."""
+        """Return events, newest first: of one tool id, of all versions of a `Toolkit.tool`, or of all tools."""
         ...
 
 
 class ToolStore(ToolReader, Protocol):
-    """A change is there whole, together with its events, once its call has returned; before that it may be, whole too.
+    """A change is atomic together with its events, and durable once its call has returned.
 
-    A change that was begun is finished even if nobody waits for it any more, so shield it from cancellation where
-    something must follow it.
+    A change that has begun is finished even if its caller is cancelled, so shield the call where something must follow.
     """
 
     async def save(self, records: Sequence[ToolRecord], events: Sequence[ToolEvent]) -> tuple[ToolRecord, ...]:
-        """Add what is NEW and replace the rest, all or none, and return it with its serials; raises Stale."""
+        """Insert NEW records and replace the others, all or none; return them with their serials. Raises Stale."""
         ...
 
     async def remove(self, records: Sequence[ToolRecord], events: Sequence[ToolEvent]) -> None:
-        """Remove all or none; raises Stale."""
+        """Remove all of the records or none; raises Stale."""
         ...
 
 
 def check_storable_change(records: Sequence[ToolRecord], events: Sequence[ToolEvent]) -> None:
-    """Raise Unstorable unless every engine will bring all of this back exactly; each tool may come once."""
+    """Raise Unstorable unless the change survives a round trip through every engine and names each tool once."""
     try:
         msgspec.convert([msgspec.structs.asdict(each) for each in records], list[ToolRecord])
         msgspec.convert([msgspec.structs.asdict(each) for each in events], list[ToolEvent])
@@ -130,31 +129,31 @@ def check_storable_change(records: Sequence[ToolRecord], events: Sequence[ToolEv
 
 
 def check_serials(records: Iterable[ToolRecord], serials: Mapping[str, int]) -> None:
-    """Raise Stale unless each has the serial that is stored; what is NEW must not be stored at all."""
+    """Raise Stale unless each record has the stored serial; a record that is NEW must not be stored yet."""
     stale = [each.id for each in records if serials.get(each.id, NEW) != each.serial]
     if stale:
         raise Stale(stale)
 
 
 def check_saved(records: Iterable[ToolRecord]) -> None:
-    """Raise Stale for what cannot be removed, because it was never kept."""
+    """Raise Stale for records that were never saved and so cannot be removed."""
     new = [each.id for each in records if each.serial == NEW]
     if new:
         raise Stale(new)
 
 
 def is_event_of(event: ToolEvent, tool: str) -> bool:
-    """Whether it happened to this tool id, or to any version of this `Toolkit.tool`."""
+    """True if the event is about this tool id, or about any version of this `Toolkit.tool`."""
     return event.id == tool or event.id.startswith(f"{tool}@")
 
 
 def sort_records(records: Iterable[ToolRecord]) -> tuple[ToolRecord, ...]:
-    """As every store lists them, whatever its engine calls an order."""
+    """Sort records as every store lists them, independent of an engine's collation."""
     return tuple(sorted(records, key=lambda each: (each.registered_at, each.id)))
 
 
 class MemoryToolStore:
-    """Keeps everything until the process ends."""
+    """In-memory implementation; its content ends with the process."""
 
     def __init__(self) -> None:
         self._records: dict[str, ToolRecord] = {}
@@ -162,25 +161,25 @@ class MemoryToolStore:
         self._serial = 0
 
     async def all(self) -> tuple[ToolRecord, ...]:
-        """Everything that is kept, what was registered first first."""
+        """Return all records, oldest registration first."""
         return sort_records(self._records.values())
 
     async def save(self, records: Sequence[ToolRecord], events: Sequence[ToolEvent]) -> tuple[ToolRecord, ...]:
-        """Add what is NEW and replace the rest, all or none, and return it with its serials; raises Stale."""
+        """Insert NEW records and replace the others, all or none; return them with their serials. Raises Stale."""
         self._begin_change(records, events)
         saved = tuple(msgspec.structs.replace(each, serial=self._serial, sound=True) for each in records)
         self._records |= {each.id: each for each in saved}
         return saved
 
     async def remove(self, records: Sequence[ToolRecord], events: Sequence[ToolEvent]) -> None:
-        """Remove all or none; raises Stale."""
+        """Remove all of the records or none; raises Stale."""
         check_saved(records)
         self._begin_change(records, events)
         for each in records:
             del self._records[each.id]
 
     async def history(self, tool: str | None = None, limit: int = 100) -> tuple[ToolEvent, ...]:
-        """The newest events first: of one tool id, of all versions of a `Toolkit.tool`, or of everything."""
+        """Return events, newest first: of one tool id, of all versions of a `Toolkit.tool`, or of all tools."""
         newest = (msgspec.json.decode(line, type=ToolEvent) for line in reversed(self._events))
         return tuple(each for each in newest if tool is None or is_event_of(each, tool))[: max(limit, 0)]
 

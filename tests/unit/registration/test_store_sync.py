@@ -95,7 +95,7 @@ async def test_J7_what_was_taken_out_by_sql_still_forbids_and_revoking_goes_on( 
     with caplog.at_level(logging.ERROR):
         for _ in range(3):
             await other.following.poll()
-    assert ["taken out or put back by another program" in each.getMessage() for each in caplog.records] == [True]
+    assert ["removed or restored by another program" in each.getMessage() for each in caplog.records] == [True]
     assert (other.access.grants.all, other.access.ring.find(text, time.time())) == ((forbid,), None)
     with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as file, file:
         file.execute(f"INSERT INTO grants VALUES ({','.join('?' * len(row))})", row)

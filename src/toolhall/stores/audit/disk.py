@@ -15,28 +15,28 @@ _sync_data = getattr(os, "fdatasync", os.fsync)
 
 
 class Disk:
-    """Files that only their owner can read; each raises OSError, and may have done a part before."""
+    """File operations on files that only their owner can read; each raises OSError, perhaps after doing a part."""
 
     def make_folder(self, path: Path) -> None:
-        """There from now on, and after a power loss."""
+        """Create a folder durably."""
         if not path.is_dir():
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.sync_folder(path.parent)
 
     def names(self, folder: Path) -> list[str]:
-        """What is in a folder."""
-        return os.listdir(folder)  # noqa: PTH208 - names are all it takes
+        """List the names in a folder."""
+        return os.listdir(folder)  # noqa: PTH208 - only names are needed
 
     def open(self, path: Path, *, shared: bool = False) -> int:
-        """A file, made when it is not there, and safe once its folder is synced; if shared, writes go to its end."""
+        """Open a file, creating it if needed; durable once its folder is synced. `shared` appends every write."""
         return os.open(path, _OPEN_FLAGS | os.O_APPEND if shared else _OPEN_FLAGS, 0o600)
 
     def size(self, file: int) -> int:
-        """How many bytes it has."""
+        """Return the file's size."""
         return os.fstat(file).st_size
 
     def read(self, file: int, at: int, limit: int) -> bytes:
-        """Bytes from a place on; fewer only at the end."""
+        """Read bytes from an offset; fewer than `limit` only at the end of the file."""
         os.lseek(file, at, os.SEEK_SET)
         parts = bytearray()
         while len(parts) < limit and (part := os.read(file, limit - len(parts))):
@@ -44,14 +44,14 @@ class Disk:
         return bytes(parts)
 
     def write(self, file: int, at: int, data: bytes | bytearray | memoryview) -> None:
-        """Bytes to a place; they survive a power loss once the file is synced."""
+        """Write bytes at an offset; durable once the file is synced."""
         os.lseek(file, at, os.SEEK_SET)
-        left = memoryview(data)
-        while left:
-            left = left[os.write(file, left) :]
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(file, rest) :]
 
     def append(self, path: Path, lines: bytes) -> None:
-        """Whole lines to the end of a file that others append to as well; there after a power loss once it returns."""
+        """Append whole lines durably to a file that other processes append to as well."""
         file = self.open(path, shared=True)
         try:
             size = self.size(file)
@@ -64,16 +64,16 @@ class Disk:
             self.sync_folder(path.parent)
 
     def truncate(self, file: int, size: int) -> None:
-        """Leave only this many bytes."""
+        """Cut the file to this size."""
         os.ftruncate(file, size)
 
     def sync(self, file: int) -> None:
-        """What was written is there after a power loss."""
+        """Make written bytes durable."""
         _sync_data(file)
 
     def sync_folder(self, path: Path) -> None:
-        """What was made, renamed or removed in it stays so after a power loss."""
-        if sys.platform == "win32":  # it has no such thing
+        """Make creations, renames and removals in the folder durable."""
+        if sys.platform == "win32":  # Windows cannot sync a folder
             return
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -82,57 +82,57 @@ class Disk:
             os.close(folder)
 
     def remove(self, path: Path) -> None:
-        """Gone, once its folder is synced."""
+        """Remove a file; durable once its folder is synced."""
         path.unlink(missing_ok=True)
 
     def close(self, file: int) -> None:
-        """Nothing more will be asked of it."""
+        """Close the file."""
         os.close(file)
 
 
 class SegmentTail:
-    """Keeps everything in memory until the disk has it for sure, so that whatever fails can be done again."""
+    """The end of a segment; keeps bytes in memory until they are synced, so that every failed step can be repeated."""
 
     def __init__(self, disk: Disk, file: int, offset: int) -> None:
         self.file = file
-        self.failed = False  # the disk did not take what it was given last
+        self.failed = False  # the last write or sync failed
         self._disk = disk
-        self._synced = offset  # bytes that are there after a power loss
-        self._pending = bytearray()  # what comes behind them
-        self._written = 0  # how much of that was written
+        self._synced = offset  # bytes that are durable
+        self._pending = bytearray()  # the bytes behind them
+        self._written = 0  # how many of these are written
 
     @property
     def size(self) -> int:
-        """How long the segment is, or will be."""
+        """The segment's size, with pending bytes."""
         return self._synced + len(self._pending)
 
     @property
     def pending_bytes(self) -> int:
-        """How many bytes are not safe yet."""
+        """The number of bytes that are not durable yet."""
         return len(self._pending)
 
     def add(self, line: bytes) -> None:
-        """A whole line to the end."""
+        """Append a whole line in memory."""
         self._pending += line
 
     def flush(self) -> None:
-        """Write what was added; other processes can read it then."""
-        left = bytes(self._pending[self._written :])
-        if not left:
+        """Write pending bytes, so that other processes can read them."""
+        unwritten = bytes(self._pending[self._written :])
+        if not unwritten:
             return
-        place = self._synced + self._written
+        offset = self._synced + self._written
         try:
-            self._disk.write(self.file, place, left)
+            self._disk.write(self.file, offset, unwritten)
         except OSError:
             self.failed = True
-            with suppress(OSError):  # half a line must not stand in front of what others write, or where they read
-                self._disk.truncate(self.file, place)
+            with suppress(OSError):  # remove half a line, which readers would see
+                self._disk.truncate(self.file, offset)
             raise
         self._written = len(self._pending)
         self.failed = False
 
     def sync(self) -> None:
-        """Write what was added, and wait until it is there after a power loss."""
+        """Write pending bytes and make them durable."""
         self.flush()
         if not self._pending:
             return
@@ -140,7 +140,7 @@ class SegmentTail:
             self._disk.sync(self.file)
         except OSError:
             self.failed = True
-            self._written = 0  # nobody knows what the disk has of it now, so that all of it is written again
+            self._written = 0  # what the disk has of it is unknown, so all of it is written again
             raise
         self._synced += len(self._pending)
         self._pending.clear()

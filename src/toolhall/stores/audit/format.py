@@ -1,21 +1,41 @@
 """On-disk format of the audit: hash-chained lines, segment files, signed checkpoints and the witness file.
 
-A line is `{"sha256":"...","number":17,"record":{...}}`. The hash covers the previous line's hash and everything in the
-line behind its own, so no line can be changed, removed, added or moved without breaking all that follow. A checkpoint is
-an Ed25519 signature under a position of a log. The witness repeats every checkpoint in a small file that should be
-copied to where the hall cannot write; it never knows more than the log, whose lines are synced first.
+Theory of operation. The audit proves after the fact that no record was changed, removed, added or reordered, on a disk
+that may fill up, lose power or be written to by an attacker. Four layers do that, each for what the one below it
+cannot show:
+
+1. Hash chain (HashChain). A line is `{"sha256":"...","number":17,"record":{...}}`. The hash covers the previous
+   line's hash and everything in the line behind its own, so a change breaks all lines that follow. A log is a folder of
+   segment files (`audit/1/audit-000000000000.jsonl`, named by their first number), each of which begins with a
+   SegmentHeader that repeats the hash of the line before. Two processes cannot continue one chain, so each process
+   claims a log of its own (writer.claim_log). The chain alone can be recomputed by anyone.
+2. Checkpoints (Checkpoint, AuditSigner). An Ed25519 signature under a position of a log, after 1,000 records, a
+   minute, an intent of level 7 and up, and at the end. Without `audit.key` nothing before a checkpoint can be changed.
+   Everything before a checkpoint is synced before it is written: a fault before the last checkpoint is never a crash,
+   and bytes behind it that do not fit were never acknowledged (recovery). A signature does not show that later lines
+   were cut off.
+3. Witness (`audit.checkpoints`). A small file that repeats the checkpoints of all logs, to be copied to where the hall
+   cannot write. A log that ends before a witnessed checkpoint was cut off or rolled back. A checkpoint is appended to
+   the witness after the log is synced, so the witness never knows more than the log.
+4. Anchor (anchors). The public key and the newest checkpoint of each log, once more in a row of the database with a
+   MAC. It shows that log and witness were cut together. It is stored after the log is synced, so a log that is behind
+   the anchor was tampered with, and an anchor that is behind the log is the trace of a crash. `stored` in a checkpoint
+   says that the database knew of the audit, so a database that was removed or replaced is noticed too.
+
+Special lines keep the chain whole: `torn` (bytes that a crash left were set aside), `lost` (records that found no
+room), `dropped` (a signed note that old segments were removed on purpose). recovery opens a log after a crash, writer
+appends, journal is the queue in front of it, query reads, and verify checks all four layers.
 """
 
 import base64
 import binascii
 import contextlib
-import importlib
 import os
 import re
 from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -24,17 +44,31 @@ from toolhall.model.json import encode
 from toolhall.stores.audit.disk import Disk
 from toolhall.stores.crypto import load_or_create_key
 
-MAX_LINE_BYTES = 64 * 1024  # a record is much shorter; what is longer is none
+MAX_LINE_BYTES = 64 * 1024  # records are much shorter; longer lines are skipped
 GENESIS_HASH: Final = b"0" * 64  # the hash before the first line of a log
 LineKind: TypeAlias = Literal["record", "head", "checkpoint", "torn", "dropped", "lost"]
 _LINE_PREFIX = b'{"sha256":"'
 _HASH_END = b'",'
 _HASH_SLICE = slice(len(_LINE_PREFIX), len(_LINE_PREFIX) + len(GENESIS_HASH))
 _BODY_START = _HASH_SLICE.stop + len(_HASH_END)
+AUDIT_FOLDER = "audit"  # in the data folder
+LOCK_FILE = "audit.lock"  # held by the process that writes to a log
+LEGACY_FILE = "audit.jsonl"  # in the data folder, of versions without a hash chain
+_SEGMENT_PATTERN = re.compile(r"audit-(\d{12,18})\.jsonl")
+_LOG_PATTERN = re.compile(r"[1-9]\d{0,5}")
+KEY_FILE = "audit.key"
+PUBLIC_FILE = "audit.pub"
+SignaturePurpose: TypeAlias = Literal["checkpoint", "dropped"]
+# RFC 8410: the DER prefix of every Ed25519 public key.
+_DER_PREFIX = bytes.fromhex("302a300506032b6570032100")
+_PEM_TEMPLATE = "-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n"
+_KEY_BYTES = 32
+WITNESS_FILE = "audit.checkpoints"
+_encode_lines = msgspec.json.Encoder().encode_lines
 
 
 class SegmentHeader(msgspec.Struct, frozen=True):
-    """The first line of a file: of which log it is, when it was begun, and the hash of the line before."""
+    """The first line of a segment: the log's id, when the segment began, and the hash of the line before."""
 
     log: str
     time: float
@@ -42,9 +76,9 @@ class SegmentHeader(msgspec.Struct, frozen=True):
 
 
 class Checkpoint(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A signature under a place of a log: `before` is the hash before the line with this number.
+    """A signed position of a log: `before` is the hash of the line before the one with this number.
 
-    `stored` says that the hall's database knew of this audit by then, so that one is missing where there is none.
+    `stored` says that the hall's database knew of this audit by then, so its absence later is a finding.
     """
 
     log: str
@@ -56,7 +90,7 @@ class Checkpoint(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TornLine(msgspec.Struct, frozen=True):
-    """What a crash had left behind the last whole line; it was set aside in this file."""
+    """Bytes that a crash left behind the last whole line; they were moved to this file."""
 
     file: str
     bytes: int
@@ -64,14 +98,14 @@ class TornLine(msgspec.Struct, frozen=True):
 
 
 class LostRecords(msgspec.Struct, frozen=True):
-    """How many records came while the disk could take none."""
+    """The number of records that were lost while the disk accepted none."""
 
     records: int
     time: float
 
 
 class AuditLine(msgspec.Struct, frozen=True):
-    """One line; it holds exactly one of these, beside its number and its hash."""
+    """One line: its hash, its number, and exactly one of the other members."""
 
     sha256: str
     number: int
@@ -87,7 +121,7 @@ _decode_line = msgspec.json.Decoder(AuditLine).decode
 
 
 class HashChain:
-    """Where a log has come to: the number that its next line gets, and the hash of its last one."""
+    """The end of a log: the number of its next line, and the hash of its last one."""
 
     __slots__ = ("last_hash", "number")
 
@@ -96,14 +130,14 @@ class HashChain:
         self.last_hash = last_hash
 
     def encode_line(self, kind: LineKind, value: msgspec.Struct) -> bytes:
-        """The next line, with its end."""
+        """Encode the next line, with its newline."""
         body = b'"number":%d,"%b":%b}' % (self.number, kind.encode(), encode(value))
         self.last_hash = sha256(self.last_hash + body).hexdigest().encode()
         self.number += 1
         return b"".join((_LINE_PREFIX, self.last_hash, _HASH_END, body, b"\n"))
 
     def encode_records(self, records: Iterable[AuditRecord]) -> bytes:
-        """The same for many records; what most of the time goes into."""
+        """Encode many records at once, which is the hot path of the audit."""
         number, last = self.number, self.last_hash
         parts: list[bytes] = []
         for record in records:
@@ -115,7 +149,7 @@ class HashChain:
         return b"".join(parts)
 
     def accept(self, line: bytes) -> bool:
-        """Whether this is the next line, without its end; then the chain goes on behind it."""
+        """True if this, without its newline, is the next line; the chain then continues behind it."""
         own = line[_HASH_SLICE]
         body = line[_BODY_START:]
         if sha256(self.last_hash + body).hexdigest().encode() != own or line[: _HASH_SLICE.start] != _LINE_PREFIX:
@@ -127,14 +161,14 @@ class HashChain:
         return True
 
     def accepts_renumbered(self, line: bytes) -> bool:
-        """Whether this would be the next line, had nobody changed its number."""
+        """True if this would be the next line but for its number, which was changed."""
         _, _, rest = line[_BODY_START:].partition(b",")
         body = b'"number":%d,%b' % (self.number, rest)
         return sha256(self.last_hash + body).hexdigest().encode() == line[_HASH_SLICE]
 
 
 def read_line(line: bytes) -> AuditLine | None:
-    """What a line says, with or without its end; None if it is no line of an audit."""
+    """Decode a line, with or without its newline; None if it is no line of an audit."""
     if len(line) > MAX_LINE_BYTES:
         return None
     try:
@@ -143,43 +177,36 @@ def read_line(line: bytes) -> AuditLine | None:
         return None
 
 
-AUDIT_FOLDER = "audit"  # in the data folder
-LOCK_FILE = "audit.lock"  # held by the process that writes to a log
-LEGACY_FILE = "audit.jsonl"  # in the data folder, of halls that had no chain yet
-_SEGMENT_PATTERN = re.compile(r"audit-(\d{12,18})\.jsonl")
-_LOG_PATTERN = re.compile(r"[1-9]\d{0,5}")
-
-
 def segment_name(number: int) -> str:
-    """The file whose first line has this number."""
+    """Return the name of the segment whose first line has this number."""
     return f"audit-{number:012d}.jsonl"
 
 
 def torn_name(number: int, at: int) -> str:
-    """Where bytes are set aside that a crash left at this place of a segment."""
+    """Return the name of the file for bytes that a crash left at this offset of a segment."""
     return f"audit-{number:012d}-{at}.torn"
 
 
 def first_number(name: str) -> int:
-    """The number of a segment's first line, as its name says."""
-    found = _SEGMENT_PATTERN.fullmatch(name)
-    if found is None:
-        raise ValueError(f"{name} is no segment")
-    return int(found[1])
+    """Return the number of a segment's first line, from its name."""
+    match = _SEGMENT_PATTERN.fullmatch(name)
+    if match is None:
+        raise ValueError(f"{name} is not the name of a segment")
+    return int(match[1])
 
 
 def segment_names(names: Iterable[str]) -> list[str]:
-    """Those of segments, the oldest first."""
+    """Filter and sort the names of segments, oldest first."""
     return sorted(filter(_SEGMENT_PATTERN.fullmatch, names), key=first_number)
 
 
 def segments_of(log: Path) -> list[Path]:
-    """The files of one log, the oldest first."""
+    """Return the segments of one log, oldest first."""
     return [log / name for name in segment_names(path.name for path in log.iterdir())]
 
 
 def logs_of(folder: Path) -> list[Path]:
-    """The folders of all logs: one for each process that wrote at the same time as others."""
+    """Return the folders of all logs: one per process that wrote concurrently with others."""
     if not folder.is_dir():
         return []
     return sorted(
@@ -187,68 +214,66 @@ def logs_of(folder: Path) -> list[Path]:
     )
 
 
-KEY_FILE = "audit.key"
-PUBLIC_FILE = "audit.pub"
-SignaturePurpose: TypeAlias = Literal["checkpoint", "dropped"]
-# RFC 8410: what every Ed25519 public key begins with in a PEM file.
-_DER_PREFIX = bytes.fromhex("302a300506032b6570032100")
-_PEM_TEMPLATE = "-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n"
-_KEY_BYTES = 32
-
-
 class BadKey(ValueError):
-    """This is no public key; the message is one line that says what to do."""
+    """The file is no public key; the message is one line that names the fix."""
 
 
 class AuditSigner:
-    """Signs with the key of a folder, which is made when there is none; readable by its owner only."""
+    """Signs checkpoints with the folder's key, which is created readable by its owner only if there is none."""
 
     def __init__(self, folder: Path) -> None:
-        self._key = _ed25519().Ed25519PrivateKey.from_private_bytes(load_or_create_key(folder / KEY_FILE))
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+            Ed25519PrivateKey,
+        )  # lazy: commands that never sign
+
+        self._key = Ed25519PrivateKey.from_private_bytes(load_or_create_key(folder / KEY_FILE))
         self.public = AuditPublicKey(self._key.public_key().public_bytes_raw())
         _write_if_different(folder / PUBLIC_FILE, self.public.pem())
 
     def sign(self, purpose: SignaturePurpose, checkpoint: Checkpoint) -> Checkpoint:
-        """The mark with its signature."""
+        """Return the checkpoint with its signature."""
         signature = base64.b64encode(self._key.sign(_signed_bytes(purpose, checkpoint))).decode()
         return msgspec.structs.replace(checkpoint, signature=signature)
 
 
 class AuditPublicKey:
-    """Tells whether a mark was signed by the hall."""
+    """Verifies the hall's signatures."""
 
     def __init__(self, raw: bytes) -> None:
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # lazy: as in AuditSigner
+
         self._raw = raw
-        self._key = _ed25519().Ed25519PublicKey.from_public_bytes(raw)
-        self._invalid_signature = importlib.import_module("cryptography.exceptions").InvalidSignature
+        self._key = Ed25519PublicKey.from_public_bytes(raw)
 
     def verify(self, purpose: SignaturePurpose, checkpoint: Checkpoint) -> bool:
-        """Whether the signature is one of this key, for exactly this."""
+        """True if the signature is by this key, for this purpose and position."""
+        from cryptography.exceptions import InvalidSignature  # lazy: as in AuditSigner
+
         try:
             self._key.verify(base64.b64decode(checkpoint.signature, validate=True), _signed_bytes(purpose, checkpoint))
-        except (self._invalid_signature, binascii.Error, ValueError):
+        except (InvalidSignature, binascii.Error, ValueError):
             return False
         return True
 
     def pem(self) -> str:
-        """As openssl reads it."""
+        """Return the key as PEM."""
         return _PEM_TEMPLATE.format(base64.b64encode(_DER_PREFIX + self._raw).decode())
 
 
 def read_public_key(path: Path) -> AuditPublicKey:
-    """The key in a file; raises BadKey."""
+    """Return the key in a file; raises BadKey."""
     try:
         text = path.read_text("ascii")
     except (OSError, UnicodeDecodeError):
-        raise BadKey(f"{path} cannot be read; name a copy of {PUBLIC_FILE} with --key") from None
+        raise BadKey(f"{path} cannot be read; give a copy of {PUBLIC_FILE} with --key") from None
     public = parse_public_key(text)
     if public is None:
-        raise BadKey(f"{path} is no Ed25519 public key; name a copy of {PUBLIC_FILE} with --key")
+        raise BadKey(f"{path} is no Ed25519 public key; give a copy of {PUBLIC_FILE} with --key")
     return public
 
 
 def parse_public_key(text: str) -> AuditPublicKey | None:
-    """The key in a PEM text; None if there is none."""
+    """Return the key in a PEM text; None if there is none."""
     with contextlib.suppress(binascii.Error, ValueError, IndexError):
         raw = base64.b64decode("".join(text.split("-----")[2].split()), validate=True)
         if len(raw) == len(_DER_PREFIX) + _KEY_BYTES and raw.startswith(_DER_PREFIX):
@@ -257,24 +282,27 @@ def parse_public_key(text: str) -> AuditPublicKey | None:
 
 
 def public_key_of(path: Path) -> AuditPublicKey | None:
-    """The public half of the key that signs, which is in this file; None if there is no such key."""
+    """Return the public half of the signing key in this file; None if there is no such key."""
     try:
         key = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):  # something else may be where the folder should be
+    except (FileNotFoundError, NotADirectoryError):  # the folder may be a file
         return None
     if len(key) != _KEY_BYTES:
         return None
-    return AuditPublicKey(_ed25519().Ed25519PrivateKey.from_private_bytes(key).public_key().public_bytes_raw())
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # lazy: as in AuditSigner
+
+    return AuditPublicKey(Ed25519PrivateKey.from_private_bytes(key).public_key().public_bytes_raw())
 
 
 def _signed_bytes(purpose: SignaturePurpose, checkpoint: Checkpoint) -> bytes:
-    """What is signed: a purpose and a place, so that no signature can stand for anything else."""
+    """Return the bytes to sign: purpose and position, so that a signature cannot be reused for anything else."""
     stored = " stored" if checkpoint.stored else ""
-    return f"toolhall audit {purpose} {checkpoint.log} {checkpoint.number} {checkpoint.before} {checkpoint.time!r}{stored}".encode()
+    position = f"{checkpoint.log} {checkpoint.number} {checkpoint.before} {checkpoint.time!r}"
+    return f"toolhall audit {purpose} {position}{stored}".encode()
 
 
 def _write_if_different(path: Path, text: str) -> None:
-    """An older copy is replaced only where it differs: whoever has the key can say what its other half is."""
+    """Write the file unless it has this content already; the signing key decides what the public key is."""
     if path.exists() and path.read_text("ascii", errors="replace") == text:
         return
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -282,44 +310,37 @@ def _write_if_different(path: Path, text: str) -> None:
         file.write(text)
 
 
-def _ed25519() -> Any:
-    """Loading it takes longer than a command that never signs."""
-    return importlib.import_module("cryptography.hazmat.primitives.asymmetric.ed25519")
-
-
-WITNESS_FILE = "audit.checkpoints"
-_encode_lines = msgspec.json.Encoder().encode_lines
 _decode_checkpoint = msgspec.json.Decoder(Checkpoint).decode
 
 
 def append_to_witness(disk: Disk, folder: Path, checkpoints: Iterable[Checkpoint]) -> None:
-    """Add checkpoints whose lines are on the disk already: a witness never knows more than the log."""
+    """Append checkpoints whose lines are synced already: the witness never knows more than the log."""
     disk.append(folder / WITNESS_FILE, _encode_lines(list(checkpoints)))
 
 
 class Witness(msgspec.Struct, frozen=True):
-    """What a witness saw: of each log the hash before each checkpoint, and how many lines nobody can read."""
+    """The content of a witness file: checkpoints by log and number, and how many lines are unreadable."""
 
     seen: dict[str, dict[int, Checkpoint]]
     unreadable: int = 0
 
 
 def read_witness(path: Path) -> Witness:
-    """Everything in the file; a line that a crash or a power loss spoiled is counted and passed over."""
+    """Read the file; a line that a crash or a power loss damaged is counted and skipped."""
     seen: dict[str, dict[int, Checkpoint]] = {}
     unreadable = 0
     with path.open("rb") as file:
         while line := file.readline(MAX_LINE_BYTES):
-            mark = read_witness_line(line)
-            if mark is None:
+            checkpoint = read_witness_line(line)
+            if checkpoint is None:
                 unreadable += 1
                 continue
-            seen.setdefault(mark.log, {})[mark.number] = mark
+            seen.setdefault(checkpoint.log, {})[checkpoint.number] = checkpoint
     return Witness(seen, unreadable)
 
 
 def read_witness_line(line: bytes) -> Checkpoint | None:
-    """The checkpoint in a line of the witness; None if nobody can read it."""
+    """Decode a line of the witness; None if it is damaged."""
     try:
         return _decode_checkpoint(line)
     except (msgspec.MsgspecError, UnicodeDecodeError):

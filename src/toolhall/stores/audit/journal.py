@@ -37,21 +37,22 @@ RETRY_SECONDS = 1.0
 MAX_QUEUED = 20_000
 UNWRITABLE_MESSAGE = (
     "the audit cannot be written, so calls of level 4 and up and changes to the hall are refused;"
-    " make room on its disk, or mend what the server's log says of it"
+    " make room on its disk, or fix what the server's log says about it"
 )
 Waiter: TypeAlias = "asyncio.Future[None]"
-_SOON, _NOW = False, True  # whether somebody waits
+_SOON, _NOW = False, True  # wake-ups: collect a batch first, or write at once because a commit waits
+MAX_MEMORY_RECORDS = 1_000
 
 
 class CommitFuture(asyncio.Future[None]):
-    """Done in about the time that the disk takes."""
+    """Resolves once a record is durable, which takes as long as a sync of the disk."""
 
-    brief = True  # so that nobody watches over who waits for it
-    wants_checkpoint = False  # whether a checkpoint is wanted behind what is waited for
+    brief = True  # the deadline watchdog does not watch waits for it
+    wants_checkpoint = False  # True: append a checkpoint behind the record
 
 
 class AuditJournal:
-    """Appends to a log in the folder `audit`; the thread, the folder and the log come with the first record."""
+    """Journal on disk, in the folder `audit`; the first record starts its thread and creates folder and log."""
 
     def __init__(
         self,
@@ -61,36 +62,33 @@ class AuditJournal:
         disk: Disk | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.failing = False  # whether the disk did not take what it was given last
+        self.failing = False  # True while the last write failed
         self._data = data
         self.anchor_sync = AnchorSync(data / AUDIT_FOLDER, clock)
         self._writer = AuditWriter(
             data / AUDIT_FOLDER, disk or Disk(), clock, retention or Retention(), self.anchor_sync
         )
-        self._queue: deque[AuditRecord | RecordSource | Waiter] = (
-            deque()
-        )  # a waiter waits for everything in front of it
+        self._queue: deque[AuditRecord | RecordSource | Waiter] = deque()  # a waiter waits for all before it
         self._wakeups: SimpleQueue[bool] = SimpleQueue()
-        self._idle = True  # whether the thread must be told that something has come
-        self._gathering_loop: asyncio.AbstractEventLoop | None = None  # whose turn is not over
+        self._idle = True  # True: the thread sleeps and must be woken for a record
+        self._gathering_loop: asyncio.AbstractEventLoop | None = None  # the loop whose current turn collects commits
         self._thread: threading.Thread | None = None
         self._closed = False
-        self._overflow = 0  # records that came while too many waited
-        self._overflow_lock = threading.Lock()  # of these, from two threads
+        self._overflow = 0  # records that arrived while the queue was full
+        self._overflow_lock = threading.Lock()  # guards _overflow, which two threads change
         self._sign_seconds = (retention or Retention()).sign_seconds
 
     @property
     def behind(self) -> tuple[str, ...]:
-        """What the store knows of the audit and the folder does not hold; calls of level 4 and up wait then."""
+        """Findings that the audit is behind the store; while there are any, calls of level 4 and up are refused."""
         return self.anchor_sync.behind
 
     def append(self, record: AuditRecord | RecordSource) -> None:
-        """Written within the next batch."""
+        """Queue the record for the next batch."""
         if self._closed:
-            made = (
-                record if isinstance(record, AuditRecord) else record.record()
-            )  # a draft has more in it than may be told
-            _log.error("a record came after the audit was closed, and is nowhere but here: %s", made)
+            # A RecordSource holds more than may be logged.
+            built = record if isinstance(record, AuditRecord) else record.record()
+            _log.error("a record arrived after the audit was closed and is logged here only: %s", built)
             return
         if len(self._queue) >= MAX_QUEUED:
             with self._overflow_lock:
@@ -101,9 +99,9 @@ class AuditJournal:
             self._wake(_SOON)
 
     def commit(self, record: AuditRecord | RecordSource, *, sign: bool = False) -> Waiter:
-        """Done once the record, and all that came before, survives a power loss; raises Unavailable if it cannot.
+        """Return a future that resolves once the record and all before it are durable; raises Unavailable on failure.
 
-        With `sign`, a checkpoint is behind it by then, and on its way to the store.
+        With `sign`, a checkpoint behind the record is durable by then, and on its way to the store.
         """
         loop = asyncio.get_running_loop()
         done = CommitFuture(loop=loop)
@@ -121,7 +119,7 @@ class AuditJournal:
         return done
 
     async def flush(self) -> None:
-        """Wait until everything taken so far has been written, or could not be."""
+        """Wait until every record queued so far is written, or writing it failed."""
         if self._thread is not None and not self._closed:
             done: Waiter = asyncio.get_running_loop().create_future()
             self._queue.append(done)
@@ -130,24 +128,24 @@ class AuditJournal:
                 await done
 
     async def read(self, tool: str, callback: RecordCallback) -> None:
-        """Hand over every record about a tool id, or about all versions of a `Toolkit.tool`, in a thread."""
+        """Pass every record of a tool id, or of all versions of a `Toolkit.tool`, to the callback, in a thread."""
         await self.flush()
         await asyncio.to_thread(read_tool_records, self._data, tool, callback)
 
     async def search(self, query: AuditQuery, limit: int) -> list[FoundRecord]:
-        """The newest records that fit, of all processes, the newest first."""
+        """Return the newest matching records of all processes, newest first."""
         await self.flush()
         return await asyncio.to_thread(search, self._data, query, limit)
 
     def close(self) -> None:
-        """Write what is left, and sign it."""
+        """Write and sign what is left."""
         self._closed = True
         if self._thread is not None:
             self._wakeups.put(_NOW)
             self._thread.join()
 
     def _end_turn(self) -> None:
-        """All that one turn of the loop wants to be safe has come: the disk is asked once for all of it."""
+        """Wake the thread at the end of a turn of the event loop, so that one sync serves all its commits."""
         self._gathering_loop = None
         self._wake(_NOW)
 
@@ -159,8 +157,8 @@ class AuditJournal:
         self._wakeups.put(urgent)
 
     def _run(self) -> None:
-        """Until it is closed: rest, then write what has come meanwhile, and now and then sign it."""
-        due: float | None = None  # when it must be signed, or tried again
+        """Thread: wait, write queued records, and sign when due, until closed."""
+        due: float | None = None  # when to sign, or to retry
         while not self._closed:
             self._wait_for_work(None if due is None else max(0.0, due - time.monotonic()))
             signed = self._write(sign=due is not None and time.monotonic() >= due)
@@ -178,32 +176,32 @@ class AuditJournal:
         self.anchor_sync.flush()
 
     def _wait_for_work(self, timeout: float | None) -> None:
-        """Until something has come, or it is time; then a moment longer, so that more can come, unless one waits."""
-        word: bool | None = None
+        """Wait for a record or the timeout, then FLUSH_SECONDS longer to collect more, unless a commit is waiting."""
+        wakeup: bool | None = None
         if not self._queue:
             self._idle = True
-            if not self._queue:  # nothing came in between either
-                word = self._next_wakeup(timeout)
+            if not self._queue:  # nothing was queued in between
+                wakeup = self._next_wakeup(timeout)
             self._idle = False
-        if word is not _NOW and self._queue:
+        if wakeup is not _NOW and self._queue:
             self._next_wakeup(FLUSH_SECONDS)
 
     def _next_wakeup(self, timeout: float | None) -> bool | None:
-        """The next words of the bell, as one; None if it was silent all the time."""
+        """Drain the wake-ups: True if one was urgent, None after the timeout."""
         try:
-            word = self._wakeups.get(timeout=timeout)
+            urgent = self._wakeups.get(timeout=timeout)
             while not self._wakeups.empty():
-                word |= self._wakeups.get()
+                urgent |= self._wakeups.get()
         except Empty:
             return None
-        return word
+        return urgent
 
     def _write(self, *, sign: bool) -> bool:
-        """Write what has come; whether it was signed. Then the store hears of it, before those who wait do.
+        """Write queued records, and return True if they were signed; the store is notified before waiters are resolved.
 
-        Checkpoints that come with the number of records are told to the store later: there may be many in a second.
+        Checkpoints that are due by the number of records reach the store later: there may be many in a second.
         """
-        taken: list[AuditRecord | RecordSource] = []
+        records: list[AuditRecord | RecordSource] = []
         waiters: list[Waiter] = []
         for _ in range(len(self._queue)):
             item = self._queue.popleft()
@@ -211,13 +209,13 @@ class AuditJournal:
                 waiters.append(item)
                 sign |= isinstance(item, CommitFuture) and item.wants_checkpoint
             else:
-                taken.append(item)
-        self.failing = not self._try_write(taken, sync=bool(waiters), sign=sign)
+                records.append(item)
+        self.failing = not self._try_write(records, sync=bool(waiters), sign=sign)
         signed = sign and not self.failing
         if signed:
             self.anchor_sync.flush()
         for loop, waiting in _by_loop(waiters).items():
-            with suppress(RuntimeError):  # its loop is closed, so that nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed, so nothing waits any more
                 loop.call_soon_threadsafe(_resolve, waiting, self.failing)
         return signed
 
@@ -226,7 +224,7 @@ class AuditJournal:
             lost, self._overflow = self._overflow, 0
         try:
             self._writer.write(records, lost=lost, sync=sync, sign=sign)
-        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must hear of it
+        except Exception as error:  # noqa: BLE001 - waiters must be resolved whatever the error
             if not self.failing:
                 _log.exception("the audit cannot be written; level 4 and up and changes are refused until it can")
             else:
@@ -246,7 +244,7 @@ def _by_loop(waiters: list[Waiter]) -> dict[asyncio.AbstractEventLoop, list[Wait
 
 def _resolve(waiters: list[Waiter], failing: bool) -> None:
     for each in waiters:
-        if each.done():  # given up
+        if each.done():  # cancelled
             continue
         if failing:
             each.set_exception(Unavailable(UNWRITABLE_MESSAGE))
@@ -254,42 +252,39 @@ def _resolve(waiters: list[Waiter], failing: bool) -> None:
             each.set_result(None)
 
 
-MAX_MEMORY_RECORDS = 1_000
-
-
 class MemoryJournal:
-    """Keeps the newest records; for tests and for tools served without a data folder."""
+    """Journal in memory, which keeps the newest records; for tests and halls without a data folder."""
 
     failing = False
     behind: tuple[str, ...] = ()
-    anchor_sync: AnchorSync | None = None  # there is no folder to compare with anything
+    anchor_sync: AnchorSync | None = None  # there is no folder to compare with the store
 
     def __init__(self) -> None:
         self.records: deque[AuditRecord] = deque(maxlen=MAX_MEMORY_RECORDS)
 
     def append(self, record: AuditRecord | RecordSource) -> None:
-        """Keep this record."""
+        """Store the record."""
         self.records.append(record if isinstance(record, AuditRecord) else record.record())
 
     async def commit(self, record: AuditRecord | RecordSource, *, sign: bool = False) -> None:  # noqa: ARG002 - no signatures
-        """Keep this record; memory is as safe as it will ever be."""
+        """Store the record; memory is as durable as it gets."""
         self.append(record)
 
     async def read(self, tool: str, callback: RecordCallback) -> None:
-        """Hand over every record of a call that has ended, of a tool id or of all versions of a `Toolkit.tool`."""
+        """Pass every record of an ended call of a tool id, or of all versions of a `Toolkit.tool`, to the callback."""
         for record in tuple(self.records):
             if record.phase is None and is_about_tool(record, tool):
                 callback(record)
 
     async def search(self, query: AuditQuery, limit: int) -> list[FoundRecord]:
-        """The newest records that fit, the newest first."""
+        """Return the newest matching records, newest first."""
         numbered = reversed(list(enumerate(self.records)))
         return list(islice((FoundRecord("", number, each) for number, each in numbered if query.matches(each)), limit))
 
     def close(self) -> None:
-        """Nothing to write."""
+        """Do nothing."""
 
 
 def open_journal(folder: Path | None, days: int) -> AuditJournal | MemoryJournal:
-    """The journal of a hall with this data folder; 0 days keep everything."""
+    """Open the journal of a data folder, or one in memory; `days` is the retention, 0 keeps everything."""
     return MemoryJournal() if folder is None else AuditJournal(folder, Retention(days=days))

@@ -20,18 +20,20 @@ from toolhall.stores.audit.format import AUDIT_FOLDER, LEGACY_FILE, MAX_LINE_BYT
 CHUNK_BYTES = 1024 * 1024
 RecordCallback: TypeAlias = Callable[[AuditRecord], None]
 _decode_record = msgspec.json.Decoder(AuditRecord).decode
+_CLOCK_SLACK_SECONDS = 300.0  # records are ordered by the end of their calls, and clocks are adjusted
+FILTER_NAMES = ("caller", "tool", "outcome", "level", "since", "until")
 
 
 def is_about_tool(record: AuditRecord, tool: str) -> bool:
-    """Whether a record is about this tool id, or about any version of this `Toolkit.tool`."""
+    """True if a record is about this tool id, or about any version of this `Toolkit.tool`."""
     if record.tool == tool:
         return True
     version = record.tool.removeprefix(f"{tool}@")
-    return version != record.tool and "@" not in version  # no version has one, but a name may
+    return version != record.tool and "@" not in version  # a version has no `@`, but a name may
 
 
 def read_records(path: Path, tool: str, callback: RecordCallback) -> None:
-    """Hand over every record about a tool, the oldest first; a line that is no record is passed over."""
+    """Pass every record of a tool to the callback, oldest first; lines that are no records are skipped."""
     with path.open("rb") as file:
         for line in lines_containing(file, json_fragment(tool)):
             try:
@@ -43,25 +45,22 @@ def read_records(path: Path, tool: str, callback: RecordCallback) -> None:
 
 
 def json_fragment(text: str) -> bytes:
-    """A text as it stands in a file that we wrote."""
+    """Return the text as it is encoded in a line, without quotes."""
     return encode(text)[1:-1]
 
 
 def lines_containing(file: BinaryIO, fragment: bytes) -> Iterator[bytes]:
-    """Whole lines that hold these words; most are not even cut out, and one that is being written has no end yet."""
-    begun = b""
-    while piece := file.read(CHUNK_BYTES):
-        whole, _, begun = (begun + piece).rpartition(b"\n")
-        if fragment in whole:
-            yield from (line for line in whole.split(b"\n") if fragment in line and len(line) <= MAX_LINE_BYTES)
-        begun = begun[: MAX_LINE_BYTES + 1]  # enough to see that it is too long
-
-
-_CLOCK_SLACK_SECONDS = 300.0  # records are in the order in which calls ended, and clocks are set
+    """Yield complete lines that contain the fragment; chunks without it are not split into lines."""
+    partial = b""
+    while chunk := file.read(CHUNK_BYTES):
+        lines, _, partial = (partial + chunk).rpartition(b"\n")
+        if fragment in lines:
+            yield from (line for line in lines.split(b"\n") if fragment in line and len(line) <= MAX_LINE_BYTES)
+        partial = partial[: MAX_LINE_BYTES + 1]  # enough to see that it is too long
 
 
 class FoundRecord(msgspec.Struct, frozen=True):
-    """A record, and where it stands."""
+    """A record with its log and number."""
 
     log: str
     number: int
@@ -69,17 +68,17 @@ class FoundRecord(msgspec.Struct, frozen=True):
 
 
 class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which records are looked for; what is None does not matter."""
+    """Filters of a search; None matches everything."""
 
     caller: str | None = None
     tool: str | None = None  # an id, or a `Toolkit.tool`
     outcome: str | None = None
-    level: int | None = None  # at least
+    level: int | None = None  # minimum
     since: float | None = None
-    until: float | None = None  # and not then
+    until: float | None = None  # exclusive
 
     def matches(self, record: AuditRecord) -> bool:
-        """Whether a record is one of them."""
+        """True if the record passes all filters."""
         return (
             self.caller in (None, record.caller)
             and self.outcome in (None, record.outcome)
@@ -90,7 +89,7 @@ class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def fragments(self) -> tuple[bytes, ...]:
-        """What stands in every line that fits."""
+        """Return byte strings that every matching line contains."""
         return tuple(json_fragment(text) for text in (self.caller, self.tool, self.outcome) if text is not None)
 
 
@@ -98,7 +97,7 @@ MATCH_ALL = AuditQuery()
 
 
 def read_tool_records(data: Path, tool: str, callback: RecordCallback) -> None:
-    """Hand over every record of a call of this tool that has ended, also those from before there were chains."""
+    """Pass every record of an ended call of this tool to the callback, including records from before the hash chain."""
     with suppress(FileNotFoundError):
         read_records(data / LEGACY_FILE, tool, callback)
     for log in logs_of(data / AUDIT_FOLDER):
@@ -111,44 +110,44 @@ def read_tool_records(data: Path, tool: str, callback: RecordCallback) -> None:
 
 
 def search(data: Path, query: AuditQuery, limit: int) -> list[FoundRecord]:
-    """The newest records that fit, the newest first."""
+    """Return the newest matching records, newest first."""
     found = (_newest_first(log, query) for log in logs_of(data / AUDIT_FOLDER))
     return list(islice(heapq.merge(*found, key=lambda each: each.record.time, reverse=True), limit))
 
 
 def iter_oldest_first(data: Path, step: Callable[[int], None]) -> Iterator[FoundRecord]:
-    """Every record by time; `step` hears how many bytes each took."""
+    """Yield every record by time; `step` receives the number of bytes read."""
     return heapq.merge(
         *(_oldest_first(log, step) for log in logs_of(data / AUDIT_FOLDER)), key=lambda each: each.record.time
     )
 
 
 def total_bytes(data: Path) -> int:
-    """How many bytes all segments have."""
+    """Return the size of all segments."""
     return sum(segment.stat().st_size for log in logs_of(data / AUDIT_FOLDER) for segment in segments_of(log))
 
 
 def _newest_first(log: Path, query: AuditQuery) -> Iterator[FoundRecord]:
-    words = query.fragments()
-    enough = None if query.since is None else query.since - _CLOCK_SLACK_SECONDS
+    fragments = query.fragments()
+    oldest = None if query.since is None else query.since - _CLOCK_SLACK_SECONDS
     for segment in reversed(segments_of(log)):
         with suppress(FileNotFoundError):
             for raw in iter_lines_backwards(segment):
-                if not all(word in raw for word in words):
+                if not all(fragment in raw for fragment in fragments):
                     continue
                 line = read_line(raw)
                 if line is None or line.record is None:
                     continue
-                if enough is not None and line.record.time < enough:
+                if oldest is not None and line.record.time < oldest:
                     return
                 if query.matches(line.record):
                     yield FoundRecord(log.name, line.number, line.record)
-            if enough is not None and _segment_started(segment) < enough:
+            if oldest is not None and _segment_started(segment) < oldest:
                 return
 
 
 def _segment_started(segment: Path) -> float:
-    """When a segment was begun; what is in those before it happened earlier."""
+    """Return when a segment began; records in earlier segments are older."""
     with segment.open("rb") as file:
         line = read_line(file.readline(MAX_LINE_BYTES))
     return line.head.time if line and line.head else float("inf")
@@ -165,28 +164,25 @@ def _oldest_first(log: Path, step: Callable[[int], None]) -> Iterator[FoundRecor
 
 
 def iter_lines_backwards(path: Path) -> Iterator[bytes]:
-    """Whole lines, the last first; one that is being written has no end yet."""
+    """Yield complete lines, last first; an unfinished last line is skipped."""
     with path.open("rb") as file:
-        place = file.seek(0, 2)
-        begun = b""
-        while place > 0:
-            start = max(0, place - CHUNK_BYTES)
+        position = file.seek(0, 2)
+        partial = b""
+        while position > 0:
+            start = max(0, position - CHUNK_BYTES)
             file.seek(start)
-            lines = (file.read(place - start) + begun).split(b"\n")
+            lines = (file.read(position - start) + partial).split(b"\n")
             yield from reversed(lines[1 if start else 0 : -1])
-            begun = lines[0][-MAX_LINE_BYTES:] + (b"\n" if len(lines) > 1 else b"")
-            place = start
-
-
-FILTER_NAMES = ("caller", "tool", "outcome", "level", "since", "until")
+            partial = lines[0][-MAX_LINE_BYTES:] + (b"\n" if len(lines) > 1 else b"")
+            position = start
 
 
 class InvalidQuery(ValueError):
-    """What was asked for cannot be; the message says what to write."""
+    """A filter is malformed; the message names the expected form."""
 
 
 def parse_query(filters: Mapping[str, str | None]) -> AuditQuery:
-    """The filters as they were written; raises BadQuestion."""
+    """Parse filters given as text; raises InvalidQuery."""
     level = filters.get("level")
     if level is not None and not (level.isascii() and level.isdigit() and len(level) <= 2 and int(level) <= 10):
         raise InvalidQuery("level is a number from 0 to 10")
@@ -201,12 +197,12 @@ def parse_query(filters: Mapping[str, str | None]) -> AuditQuery:
 
 
 def record_document(found: FoundRecord) -> JsonObject:
-    """A record and where it stands, without what it does not say."""
-    told: JsonObject = {"log": found.log, "number": found.number, "at": _iso_time(found.record.time)}
+    """Return the JSON form of a found record, without absent members."""
+    document: JsonObject = {"log": found.log, "number": found.number, "at": _iso_time(found.record.time)}
     for name, value in msgspec.structs.asdict(found.record).items():
         if name != "time" and value is not None:
-            told[_camel_case(name)] = value
-    return told
+            document[_camel_case(name)] = value
+    return document
 
 
 def _seconds(name: str, text: str | None) -> float | None:

@@ -1,7 +1,10 @@
 """Opens a log for appending: finds its valid end after a crash, sets torn bytes aside, or begins a new log.
 
-Everything was on disk before a checkpoint was written. What does not fit before the last checkpoint is therefore no
-crash, and is left alone for `verify`; behind it, nothing that does not fit was ever promised.
+Theory of operation. All lines before a checkpoint were synced before it was written. So find_end looks for the newest
+checkpoint with a valid signature and follows the hash chain from there. A fault before that checkpoint is no crash: it
+is left alone, as evidence for `verify`. Behind it, the first line that does not fit ends what was acknowledged, because
+a commit returns after a sync. The bytes from there on are copied to a `.torn` file, a `torn` line notes that, and the
+log continues. A crash between log and witness leaves checkpoints that the witness lacks; unwitnessed returns them.
 """
 
 import logging
@@ -30,11 +33,12 @@ from toolhall.stores.audit.format import (
 )
 
 CHUNK_BYTES = 1024 * 1024
-_CHECKPOINT_MEMBER = b'"checkpoint":{'  # no record can hold it: quotes in a text are escaped
+_CHECKPOINT_MEMBER = b'"checkpoint":{'  # no record contains it: quotes in a text are escaped
+_log = logging.getLogger("toolhall.audit")
 
 
 class SegmentEnd(NamedTuple):
-    """The end of a segment: of which log it is, how far its chain goes, how many bytes that is, what is not signed."""
+    """The valid end of a segment: its log's id, its chain, the offset, and the number of unsigned lines."""
 
     log: str
     chain: HashChain
@@ -43,25 +47,24 @@ class SegmentEnd(NamedTuple):
 
 
 def find_end(disk: Disk, file: int, key: AuditPublicKey) -> SegmentEnd | None:
-    """The end of what fits together; None if not even the first line does, so that the segment never began.
+    """Find the end of the valid lines; None if the header is invalid, because the segment was never begun.
 
-    Everything was on the disk before a checkpoint was written, so what does not fit before the last checkpoint was
-    no crash: it is left alone, for whoever verifies. Behind it, nothing that does not fit was ever promised.
+    The search begins at the last checkpoint. Faults before it are ignored here and found by `verify`.
     """
     first = read_line(disk.read(file, 0, CHUNK_BYTES).partition(b"\n")[0])
     if first is None or first.head is None:
         return None
     last = next(_checkpoints(disk, file, key), None)
     at, chain = (last.at, last.chain) if last else (0, HashChain(first.number, first.head.before.encode()))
-    begun = chain.number
+    signed = chain.number
     at = _follow_chain(disk, file, at, chain)
-    return None if at == 0 else SegmentEnd(first.head.log, chain, at, chain.number - begun)
+    return None if at == 0 else SegmentEnd(first.head.log, chain, at, chain.number - signed)
 
 
 def unwitnessed(disk: Disk, file: int, key: AuditPublicKey, seen: Container[int]) -> list[Checkpoint]:
-    """The checkpoints behind the last that the witness saw: a crash can come between log and witness.
+    """Return the checkpoints behind the last witnessed one: a crash can come between log and witness.
 
-    A witness that saw none of them was emptied, unless the segment has only one: that is not made good in secret.
+    If the witness has none of them, it was emptied, which is not repaired silently: at most the newest is returned.
     """
     found: list[Checkpoint] = []
     for checkpoint in _checkpoints(disk, file, key):
@@ -72,7 +75,7 @@ def unwitnessed(disk: Disk, file: int, key: AuditPublicKey, seen: Container[int]
 
 
 class _LocatedCheckpoint(NamedTuple):
-    """What this hall signed, the place behind it, and the chain there."""
+    """A checkpoint with a valid signature, the offset behind it, and the chain there."""
 
     value: Checkpoint
     at: int
@@ -80,66 +83,65 @@ class _LocatedCheckpoint(NamedTuple):
 
 
 def _checkpoints(disk: Disk, file: int, key: AuditPublicKey) -> Iterator[_LocatedCheckpoint]:
-    """Every checkpoint that this hall signed, the newest first."""
-    behind, begun = disk.size(file), b""  # what is behind this place has been looked through; a line began there
-    while behind > 0:
-        start = max(0, behind - CHUNK_BYTES)
-        piece = disk.read(file, start, behind - start) + begun
-        cut = piece.find(b"\n") + 1 if start else 0  # the line that begins before this piece comes with the next
-        begun, place = piece[:cut], len(piece)
-        while (found := piece.rfind(_CHECKPOINT_MEMBER, cut, place)) >= 0:
-            place = piece.rfind(b"\n", cut, found) + 1 or cut
-            end = piece.find(b"\n", found)
-            checkpoint = None if end < 0 else _parse_checkpoint(piece[place:end], start + end + 1, key)
+    """Yield checkpoints with a valid signature, newest first."""
+    searched_from, partial = disk.size(file), b""  # the file is searched from there on; the end of the line before
+    while searched_from > 0:
+        start = max(0, searched_from - CHUNK_BYTES)
+        chunk = disk.read(file, start, searched_from - start) + partial
+        cut = chunk.find(b"\n") + 1 if start else 0  # a line that begins before this chunk is left to the next
+        partial, line_start = chunk[:cut], len(chunk)
+        while (found := chunk.rfind(_CHECKPOINT_MEMBER, cut, line_start)) >= 0:
+            line_start = chunk.rfind(b"\n", cut, found) + 1 or cut
+            end = chunk.find(b"\n", found)
+            checkpoint = None if end < 0 else _parse_checkpoint(chunk[line_start:end], start + end + 1, key)
             if checkpoint is not None:
                 yield checkpoint
-        behind = start
+        searched_from = start
 
 
 def _parse_checkpoint(line: bytes, at: int, key: AuditPublicKey) -> _LocatedCheckpoint | None:
-    said = read_line(line)
-    mark = None if said is None else said.checkpoint
-    if said is None or mark is None or mark.number != said.number or not key.verify("checkpoint", mark):
+    decoded = read_line(line)
+    checkpoint = None if decoded is None else decoded.checkpoint
+    if decoded is None or checkpoint is None or checkpoint.number != decoded.number:
         return None
-    chain = HashChain(mark.number, mark.before.encode())
-    return _LocatedCheckpoint(mark, at, chain) if chain.accept(line) else None
+    if not key.verify("checkpoint", checkpoint):
+        return None
+    chain = HashChain(checkpoint.number, checkpoint.before.encode())
+    return _LocatedCheckpoint(checkpoint, at, chain) if chain.accept(line) else None
 
 
 def _follow_chain(disk: Disk, file: int, at: int, chain: HashChain) -> int:
-    """Go on from a place as long as whole lines fit; where they no longer do."""
-    begun = b""
-    place = at
-    while piece := disk.read(file, place, CHUNK_BYTES):
-        place += len(piece)
-        *whole, begun = (begun + piece).split(b"\n")
-        for line in whole:
+    """Follow the chain from an offset over whole lines; return the offset of the first that does not fit."""
+    partial = b""
+    read_to = at
+    while chunk := disk.read(file, read_to, CHUNK_BYTES):
+        read_to += len(chunk)
+        *lines, partial = (partial + chunk).split(b"\n")
+        for line in lines:
             if not chain.accept(line):
                 return at
             at += len(line) + 1
-        if len(begun) > CHUNK_BYTES:  # no line is that long
+        if len(partial) > CHUNK_BYTES:  # no line is that long
             return at
     return at
 
 
-_log = logging.getLogger("toolhall.audit")
-
-
 class OpenedLog(msgspec.Struct, kw_only=True):
-    """A log that can be gone on with: its last segment, and where its chain has come to."""
+    """A log that can be appended to: its last segment and the end of its chain."""
 
     folder: Path
     log: str
-    segment_started: float  # when its last segment was begun
+    segment_started: float  # when its last segment began
     chain: HashChain
     file: int
     at: int
     unsigned: int
     torn: list[TornLine] = []
-    unwitnessed: list[Checkpoint] = []  # checkpoints that a crash kept from the witness
+    unwitnessed: list[Checkpoint] = []  # checkpoints that the witness lacks after a crash
 
 
 def open_log(folder: Path, key: AuditPublicKey, disk: Disk, now: float) -> OpenedLog:
-    """The log in a folder of its own, which nobody else writes to."""
+    """Open the log in this folder, whose lock the caller holds; create it if there is none."""
     torn: list[TornLine] = []
     for name in reversed(segment_names(disk.names(folder))):
         opened = _recover_segment(folder, name, key, disk, now)
@@ -156,7 +158,7 @@ def open_log(folder: Path, key: AuditPublicKey, disk: Disk, now: float) -> Opene
 
 
 def read_header(disk: Disk, path: Path) -> tuple[int, SegmentHeader] | None:
-    """The number and the content of a segment's first line."""
+    """Return the number and content of a segment's first line; None if it is no SegmentHeader."""
     file = disk.open(path)
     try:
         line = read_line(disk.read(file, 0, CHUNK_BYTES).partition(b"\n")[0])
@@ -166,7 +168,7 @@ def read_header(disk: Disk, path: Path) -> tuple[int, SegmentHeader] | None:
 
 
 def _create_log(folder: Path, disk: Disk, now: float) -> OpenedLog:
-    """A new log, with an id that no other has."""
+    """Create a log with a new random id."""
     log, chain = secrets.token_hex(16), HashChain()
     tail = SegmentTail(disk, disk.open(folder / segment_name(0)), 0)
     try:
@@ -182,7 +184,7 @@ def _create_log(folder: Path, disk: Disk, now: float) -> OpenedLog:
 def _recover_segment(
     folder: Path, name: str, key: AuditPublicKey, disk: Disk, now: float
 ) -> OpenedLog | list[TornLine]:
-    """A segment, cut behind what fits together; or what was set aside of one that never began, and is gone now."""
+    """Cut a segment behind its valid end; if not even its header is valid, remove it and return what was set aside."""
     file = disk.open(folder / name)
     try:
         end, size = find_end(disk, file, key), disk.size(file)
@@ -199,11 +201,11 @@ def _recover_segment(
         disk.remove(folder / name)
         disk.sync_folder(folder)
         return torn
-    begun = read_header(disk, folder / name)
+    header = read_header(disk, folder / name)
     return OpenedLog(
         folder=folder,
         log=end.log,
-        segment_started=begun[1].time if begun else now,
+        segment_started=header[1].time if header else now,
         chain=end.chain,
         file=file,
         at=end.at,
@@ -213,7 +215,7 @@ def _recover_segment(
 
 
 def _set_aside(disk: Disk, file: int, path: Path, at: int, now: float) -> TornLine:
-    """Copy what is behind a place; nothing is thrown away, because it may be evidence."""
+    """Copy the bytes behind an offset to a file, because they may be evidence."""
     size = disk.size(file)
     copy = disk.open(path)
     try:
@@ -228,7 +230,7 @@ def _set_aside(disk: Disk, file: int, path: Path, at: int, now: float) -> TornLi
 
 
 def _witnessed(opened: OpenedLog) -> dict[int, Checkpoint]:
-    """What the witness saw of a log."""
+    """Return the witnessed checkpoints of this log by number."""
     try:
         return read_witness(opened.folder.parent / WITNESS_FILE).seen.get(opened.log, {})
     except FileNotFoundError:
@@ -236,10 +238,10 @@ def _witnessed(opened: OpenedLog) -> dict[int, Checkpoint]:
 
 
 def _log_rollback(opened: OpenedLog, newest: int) -> None:
-    """The log goes on, and never verifies again: whoever looks into it needs both."""
+    """Log that the log ends before a witnessed checkpoint; it is continued, but never verifies again."""
     if newest >= opened.chain.number:
         _log.error(
-            "ROLLBACK: the audit in %s ends with number %d, but checkpoint %d was signed: an older copy was put back,"
+            "ROLLBACK: the audit in %s ends with number %d, but checkpoint %d was signed: an older copy was restored,"
             " or its end was cut off; see 'toolhall audit verify'",
             opened.folder,
             opened.chain.number - 1,

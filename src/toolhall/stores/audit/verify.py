@@ -1,6 +1,12 @@
 """Verifies an audit: verify_audit checks every log against its public key, its witness and the store's anchor.
 
-LogVerifier follows one log from its first line to its last and stops at the first line that is not as it was written.
+Theory of operation (see format for the four layers). LogVerifier reads one log from its first line to its last: each
+line must continue the hash chain, each checkpoint must be signed for its position, and each witnessed or anchored
+checkpoint must be where it was. It stops at the first fault and classifies it. Then verify_audit compares across logs:
+logs that witness or anchor know and that are missing, checkpoints that the witness lacks, a database that is missing.
+
+Witness and anchor are read before the logs, because a running hall appends meanwhile: they never know more than the
+logs have by then. Notes are facts that are no fault, such as an unfinished last line of a running hall.
 """
 
 import re
@@ -44,9 +50,13 @@ from toolhall.stores.audit.format import (
 from toolhall.stores.common import DATABASE_FILE
 from toolhall.stores.crypto import ROOT_KEY_FILE
 
+_NUMBER_PATTERN = re.compile(rb'\{"sha256":"[^"]*","number":(\d{1,18}),')
+_NO_CHECKPOINTS: Mapping[str, Checkpoint] = {}
+_NO_ANCHOR = Anchor()
+
 
 class UnfinishedCall(msgspec.Struct, frozen=True):
-    """A call or change whose intent is recorded, and whose end is not."""
+    """A call or change whose intent is recorded but whose outcome is not."""
 
     log: str  # the name of its folder
     number: int
@@ -61,49 +71,46 @@ class UnfinishedCall(msgspec.Struct, frozen=True):
 
 
 class VerificationReport(msgspec.Struct, kw_only=True):
-    """What was looked at, what is wrong with it, and what is worth knowing though nothing is wrong."""
+    """The result of a verification: counts, findings, unfinished calls, and notes that are no findings."""
 
     logs: int = 0
     records: int = 0
     checkpoints: int = 0
-    outside: bool = False  # judged by a witness that was kept elsewhere
-    anchored: bool = False  # compared with what the store knows
-    unfinished: list[UnfinishedCall] = []  # nothing is wrong with these records; how the calls ended is not known
+    outside: bool = False  # compared with a copy of the witness from elsewhere
+    anchored: bool = False  # compared with the store's anchor
+    unfinished: list[UnfinishedCall] = []  # the records are valid, but how the calls ended is unknown
     findings: list[AuditFinding] = []
     notes: list[str] = []
 
     @property
     def good(self) -> bool:
-        """Whether nothing is wrong."""
+        """True if there are no findings."""
         return not self.findings
 
 
-_NUMBER_PATTERN = re.compile(rb'\{"sha256":"[^"]*","number":(\d{1,18}),')
-
-
 def classify_line(segment: Path, raw: bytes, chain: HashChain) -> tuple[FindingKind, str]:
-    """What is wrong with the line that should be the chain's next one."""
+    """Return what is wrong with a line that is not the chain's next one."""
     expected, stated = chain.number, _number_in(raw)
     if not raw.endswith(b"\n"):
         return "cut off", "the line has no end, and is not the last"
     if stated is None or stated == expected or chain.accepts_renumbered(raw[:-1]):
         return "changed", "the line, or its hash, is not what was written"
     if stated < expected:
-        return "moved", f"number {stated} stands here once more"
+        return "moved", f"number {stated} is here a second time"
     if contains_number(segment, expected):
-        return "moved", f"number {stated} stands here, and number {expected} elsewhere"
+        return "moved", f"number {stated} is here, and number {expected} is elsewhere"
     return "missing", f"number {stated} follows on {expected - 1}"
 
 
 def classify_segment(segment: Path, raw: bytes, chain: HashChain) -> tuple[FindingKind, str]:
-    """What is wrong with a segment, whose first line this is, that should be the chain's next one."""
+    """Return what is wrong with a segment, with this first line, that does not continue the chain."""
     if HashChain(chain.number, chain.last_hash).accept(raw[:-1]):
-        return "moved", "the file has another name than it had"
+        return "moved", "the file was renamed"
     return classify_line(segment, raw, chain)
 
 
 def contains_number(segment: Path, number: int) -> bool:
-    """Whether a line of a segment says that it has this number."""
+    """True if a line of the segment states this number."""
     with segment.open("rb") as file:
         while raw := file.readline(MAX_LINE_BYTES):
             if _number_in(raw) == number:
@@ -116,11 +123,8 @@ def _number_in(raw: bytes) -> int | None:
     return None if found is None else int(found[1])
 
 
-_NO_CHECKPOINTS: Mapping[str, Checkpoint] = {}
-
-
 class VerificationFailed(Exception):
-    """The first thing that is wrong with a log."""
+    """Ends the verification of a log at its first fault."""
 
     def __init__(self, finding: AuditFinding) -> None:
         self.finding = finding
@@ -128,7 +132,7 @@ class VerificationFailed(Exception):
 
 
 class LogVerifier:
-    """One log, on the way through it."""
+    """Verifies one log; its attributes describe the position reached so far."""
 
     def __init__(
         self,
@@ -138,29 +142,29 @@ class LogVerifier:
         anchored: Mapping[str, Checkpoint] = _NO_CHECKPOINTS,
     ) -> None:
         self.report = report
-        self.log = ""  # its id, once that is known
-        self.checkpoints: list[int] = []  # the numbers of those in it
-        self.stored = False  # whether one says that the store knew of the audit
+        self.log = ""  # the log's id, once known
+        self.checkpoints: list[int] = []  # the numbers of its checkpoints
+        self.stored = False  # a checkpoint says that the store knew of the audit
         self._key = key
         self._witness = witness
-        self._anchored = anchored  # by log: the checkpoint that the store knows
-        self._anchor: Checkpoint | None = None  # that of this log
-        self._open_intents: dict[str, UnfinishedCall] = {}  # by call: intents whose outcome has not come yet
+        self._anchored = anchored  # the checkpoint that the store knows, by log
+        self._anchor: Checkpoint | None = None  # the one of this log
+        self._open_intents: dict[str, UnfinishedCall] = {}  # intents without an outcome so far, by call
         self._folder = ""
-        self._witnessed: Mapping[int, Checkpoint] = {}  # what the witness saw of it
+        self._witnessed: Mapping[int, Checkpoint] = {}  # witnessed checkpoints of this log
         self._chain = HashChain()
-        self._signed = 0  # the number behind the last checkpoint
+        self._signed = 0  # the number after the last checkpoint
         self._dropped: Checkpoint | None = None
         self._file, self._line = "", 0
 
     def verify(self, folder: Path, step: Callable[[int], None]) -> None:
-        """Raises Wrong."""
+        """Read the log from its first line to its last; raises VerificationFailed."""
         segments = segments_of(folder)
         self._folder = folder.name
         oldest, newest = segments[0], segments[-1]
         self._file, self._line = f"{folder.name}/{oldest.name}", 1
         if oldest == newest and not _first_line(oldest).endswith(b"\n"):
-            self._note("has no end: the log is being begun, or a crash cut it off")
+            self._note("has no end: it is being written, or a crash cut it off")
             return
         start = self._start(oldest)
         for segment in segments:
@@ -173,7 +177,7 @@ class LogVerifier:
         self.report.unfinished += self._open_intents.values()
 
     def _start(self, oldest: Path) -> Checkpoint:
-        """The first line of a segment says of which log it is, and that of the oldest where its chain begins."""
+        """Start the chain from the header of the oldest segment, and return that position."""
         number, raw = first_number(oldest.name), _first_line(oldest)
         line = read_line(raw)
         if line is None:
@@ -206,13 +210,14 @@ class LogVerifier:
                 self._check(line, before.decode())
 
     def _check(self, line: AuditLine, before: str) -> None:
-        """What is in a line that fits."""
+        """Check the content of a line that continues the chain."""
         if line.number in self._witnessed and self._witnessed[line.number].before != before:
             self._fail_by_witness(
-                self._witnessed[line.number], "the witness saw another line here: an older copy was gone on with"
+                self._witnessed[line.number],
+                "the witness saw another line here: an older copy was restored and continued",
             )
         if self._anchor is not None and line.number == self._anchor.number and self._anchor.before != before:
-            self._fail("rollback", "the store saw another line here: the log was made anew", back=1)
+            self._fail("rollback", "the store saw another line here: the log was rewritten", back=1)
         if line.record is not None:
             self.report.records += 1
             self._track_intent(line.number, line.record)
@@ -228,10 +233,10 @@ class LogVerifier:
         elif line.torn is not None:
             self._note(f"a crash left {line.torn.bytes} bytes, set aside in {line.torn.file}")
         elif line.lost is not None:
-            self._note(f"{line.lost.records} records could not be written while the disk took none")
+            self._note(f"{line.lost.records} records could not be written while the disk accepted none")
 
     def _track_intent(self, number: int, record: AuditRecord) -> None:
-        """An intent is answered by the next record of its call."""
+        """Remember an intent until the next record of its call."""
         if record.phase is None:
             self._open_intents.pop(record.call, None)
         else:
@@ -239,19 +244,19 @@ class LogVerifier:
                 self._folder, number, record.time, record.call, record.caller, record.tool
             )
 
-    def _check_signature(self, purpose: SignaturePurpose, checkpoint: Checkpoint, place: tuple[int, str]) -> None:
-        fitting = (checkpoint.log, checkpoint.number, checkpoint.before) == (self.log, *place)
+    def _check_signature(self, purpose: SignaturePurpose, checkpoint: Checkpoint, position: tuple[int, str]) -> None:
+        fitting = (checkpoint.log, checkpoint.number, checkpoint.before) == (self.log, *position)
         if not fitting or not self._key.verify(purpose, checkpoint):
             self._fail("bad signature", f"this {purpose} was not signed here with this key", back=1)
 
     def _check_start(self, first: Checkpoint, oldest: Path) -> None:
-        """What is not there any more was dropped, and somebody who had the key said so."""
+        """Check that a signed note explains missing first segments."""
         if first.number == 0:
             return
         dropped = self._dropped
         self._file, self._line = f"{oldest.parent.name}/{oldest.name}", 1
         if dropped is None or first.number > dropped.number:
-            self._fail("missing", f"the log begins with number {first.number}, and nothing says why", number=0)
+            self._fail("missing", f"the log begins with number {first.number}, and no signed note says why", number=0)
         if first.number == dropped.number and first.before != dropped.before:
             self._fail("changed", "the log was dropped up to here, but with another end", number=first.number)
         self.report.notes.append(f"{oldest.parent.name}: dropped on purpose up to number {first.number - 1}")
@@ -262,14 +267,14 @@ class LogVerifier:
         if beyond is not None:
             self._fail_by_witness(
                 self._witnessed[beyond],
-                f"the log ends with number {end - 1}, but checkpoint {beyond} was signed: an older copy was put back,"
+                f"the log ends with number {end - 1}, but checkpoint {beyond} was signed: an older copy was restored,"
                 " or its end was cut off",
             )
         if self._anchor is not None and self._anchor.number >= end:
             self._fail(
                 "rollback",
                 f"the log ends with number {end - 1}, but the store saw checkpoint {self._anchor.number}: an older copy"
-                " was put back, or its end was cut off, together with the witness",
+                " was restored, or its end was cut off, together with the witness",
                 number=end,
             )
         if end > self._signed:
@@ -279,16 +284,16 @@ class LogVerifier:
             )
 
     def _fail_by_witness(self, checkpoint: Checkpoint, says: str) -> NoReturn:
-        """The witness says otherwise; so it had better be one."""
+        """Fail with a rollback if the witness's checkpoint is signed, else with a bad signature of the witness."""
         if not self._key.verify("checkpoint", checkpoint):
             self._file, self._line = WITNESS_FILE, 0
             self._fail("bad signature", "this checkpoint was not signed with this key", number=checkpoint.number)
         self._fail("rollback", says, number=min(checkpoint.number, self._chain.number))
 
     def _fail(self, what: FindingKind, says: str, number: int | None = None, back: int = 0) -> NoReturn:
-        """By default it is the next line of the chain; one that has been followed is `back` again."""
-        place = self._chain.number - back if number is None else number
-        raise VerificationFailed(AuditFinding(what, self._file, self._line, place, says))
+        """Raise a finding at the chain's next line, `back` lines before it, or at `number`."""
+        position = self._chain.number - back if number is None else number
+        raise VerificationFailed(AuditFinding(what, self._file, self._line, position, says))
 
     def _note(self, says: str) -> None:
         self.report.notes.append(f"{self._file}, line {self._line}: {says}")
@@ -299,31 +304,26 @@ def _first_line(segment: Path) -> bytes:
         return file.readline(MAX_LINE_BYTES)
 
 
-_NO_ANCHOR = Anchor()
-
-
 class ExternalEvidence(msgspec.Struct, frozen=True):
-    """What an audit is compared with that is not beside it: copies of two of its files, and what the store knows."""
+    """Evidence from outside the audit's folder: copies of its public key and witness, and the store's anchor."""
 
     key: Path | None = None
     witness: Path | None = None
-    anchor: Anchor = _NO_ANCHOR  # read before the logs are, because a hall may go on
-    moved: bool = False  # the folder is no hall's, so there need not be a store
+    anchor: Anchor = _NO_ANCHOR  # read before the logs, because a running hall appends
+    moved: bool = False  # the folder is no data folder, so there need not be a store
 
 
 def verify_audit(folder: Path, evidence: ExternalEvidence, step: Callable[[int], None]) -> VerificationReport:
-    """Read every line once; raises BadKey, and OSError for a file that cannot be read. `step` hears of bytes."""
+    """Verify all logs of a folder; raises BadKey, or OSError for an unreadable file. `step` receives the bytes read."""
     key, witness, anchor = evidence.key, evidence.witness, evidence.anchor
     report = VerificationReport(outside=witness is not None, anchored=bool(anchor.public) and anchor.sound)
     for each in anchor.accepted:
         report.notes.append(
-            f"{DATABASE_FILE}: {each.by} accepted the audit as it was, though {'; '.join(each.findings)}"
+            f"{DATABASE_FILE}: {each.by} accepted the audit as it was, although {'; '.join(each.findings)}"
         )
     if not anchor.sound:
         report.findings.append(anchor_tampered())
-    seen = _read_witness(
-        folder, witness, report
-    )  # before the logs: a witness knows nothing that they do not hold by then
+    seen = _read_witness(folder, witness, report)  # before the logs, which then have all that it knows
     logs = [log for log in logs_of(folder) if segments_of(log)]
     if not logs and anchor.marks:
         report.findings += map(log_missing, anchor.marks.values())
@@ -339,28 +339,29 @@ def verify_audit(folder: Path, evidence: ExternalEvidence, step: Callable[[int],
     checked = [_verify_log(log, LogVerifier(report, public, seen, anchor.marks), step) for log in logs]
     if anchor.sound and not anchor.public and any(each.stored for each in checked):
         _report_missing_anchor(report, moved=evidence.moved)
-    there = {each.log for each in checked}
-    report.findings += [log_missing(mark) for mark in anchor.marks.values() if mark.log not in there]
-    for lost in sorted(seen.seen.keys() - there - anchor.marks.keys()):
+    present = {each.log for each in checked}
+    report.findings += [
+        log_missing(checkpoint) for checkpoint in anchor.marks.values() if checkpoint.log not in present
+    ]
+    for lost in sorted(seen.seen.keys() - present - anchor.marks.keys()):
         report.findings.append(_witnessed_log_missing(seen, lost, public))
     if witness is not None or report.findings:
-        return report  # a copy need not have seen everything
+        return report  # a copy of the witness may be older
     if (folder / WITNESS_FILE).exists():
-        _report_missing_witness_lines(
-            report, checked, read_witness(folder / WITNESS_FILE)
-        )  # again: a hall may have gone on
+        # Read again: a running hall may have appended to it.
+        _report_missing_witness_lines(report, checked, read_witness(folder / WITNESS_FILE))
     else:
         _report_missing_witness(report)
     return report
 
 
 def _verify_log(log: Path, verifier: LogVerifier, step: Callable[[int], None]) -> LogVerifier:
-    """A log that was followed; what is wrong with it is in the report."""
+    """Verify one log and add its finding to the report."""
     verifier.report.logs += 1
     try:
         verifier.verify(log, step)
-    except VerificationFailed as wrong:
-        verifier.report.findings.append(wrong.finding)
+    except VerificationFailed as failed:
+        verifier.report.findings.append(failed.finding)
     return verifier
 
 
@@ -375,7 +376,7 @@ def _read_witness(folder: Path, witness: Path | None, report: VerificationReport
 
 
 def _report_missing_logs(report: VerificationReport, *, founded: bool) -> None:
-    """The key is made with the first log; where there is one, there was the other."""
+    """Report missing logs: the key is created with the first log, so a key without a log is a finding."""
     if founded:
         says = "there is a key, so there was a log, and no log is here: all of them were removed"
         report.findings.append(AuditFinding("missing", f"{AUDIT_FOLDER}/", 0, 0, says))
@@ -384,7 +385,7 @@ def _report_missing_logs(report: VerificationReport, *, founded: bool) -> None:
 
 
 def _report_missing_witness_lines(report: VerificationReport, verifiers: list[LogVerifier], seen: Witness) -> None:
-    """The witness hears of each checkpoint before the next is signed; only the newest may be on its way."""
+    """Report checkpoints that the witness lacks; only the newest may not have reached it yet."""
     for log in verifiers:
         unseen = [number for number in log.checkpoints[:-1] if number not in seen.seen.get(log.log, {})]
         if unseen:
@@ -397,27 +398,31 @@ def _report_missing_witness_lines(report: VerificationReport, verifiers: list[Lo
 
 
 def _report_missing_witness(report: VerificationReport) -> None:
-    """What was signed was seen: a witness of it that is gone was removed. Before that, there need not be any."""
+    """Report a missing witness, which is a finding once a checkpoint was signed."""
     if report.checkpoints:
         says = (
             f"{report.checkpoints} checkpoints were signed, and the file that saw them is gone: whether logs were cut"
-            " off or put back cannot be told; give a copy of it with --checkpoints"
+            " off or rolled back cannot be told; give a copy of it with --checkpoints"
         )
         report.findings.append(AuditFinding("missing", WITNESS_FILE, 0, 0, says))
     else:
-        report.notes.append(f"there is no {WITNESS_FILE}: an older copy of a log cannot be told from the newest")
+        report.notes.append(
+            f"there is no {WITNESS_FILE}: an older copy of a log cannot be distinguished from the newest"
+        )
 
 
 def _report_missing_anchor(report: VerificationReport, *, moved: bool) -> None:
-    """A checkpoint says that the store knew of it."""
+    """Report that a checkpoint says `stored` but the store knows nothing."""
     if moved:
-        report.notes.append(f"there is no {DATABASE_FILE} and no {ROOT_KEY_FILE} here, as where an audit was moved to")
+        report.notes.append(
+            f"there is no {DATABASE_FILE} and no {ROOT_KEY_FILE} here, as in a folder that an audit was moved to"
+        )
     else:
         report.findings.append(anchor_missing())
 
 
 def _witnessed_log_missing(seen: Witness, log: str, public: AuditPublicKey) -> AuditFinding:
-    last = max(seen.seen[log].values(), key=lambda mark: mark.number)
+    last = max(seen.seen[log].values(), key=lambda checkpoint: checkpoint.number)
     if not public.verify("checkpoint", last):
         return AuditFinding(
             "bad signature", WITNESS_FILE, 0, last.number, "this checkpoint was not signed with this key"

@@ -1,7 +1,7 @@
 """AuditWriter owns this process's AuditLog: appends records, signs checkpoints, rolls segments and expires old logs.
 
-Two processes cannot continue one hash chain, so each claims a log of its own by a lock. Whatever raises OSError can be
-retried, and has lost nothing that was promised; records that found no room are counted in the log itself.
+Two processes cannot continue one hash chain, so each claims a log of its own by a lock. An operation that raises
+OSError can be retried and has lost no acknowledged record; records that found no room are counted in the log itself.
 """
 
 import logging
@@ -37,24 +37,25 @@ from toolhall.stores.common import InUse
 from toolhall.stores.file_lock import FileLock
 
 _log = logging.getLogger("toolhall.audit")
-MAX_PENDING_BYTES = 1024 * 1024  # bytes for a disk that takes nothing; records beyond them are only counted
+MAX_PENDING_BYTES = 1024 * 1024  # kept for a disk that accepts nothing; further records are only counted
 _DAY_SECONDS = 86_400
+MAX_BUFFERED = 2_000  # records kept while the log cannot be opened
 
 
 class CheckpointListener(Protocol):
-    """Who keeps checkpoints outside the log."""
+    """Receives checkpoints, to keep them outside the log."""
 
     def on_checkpoints(self, public: AuditPublicKey, checkpoints: Sequence[Checkpoint]) -> None:
-        """Hear of checkpoints that are on the disk."""
+        """Receive checkpoints that are durable."""
         ...
 
     def is_stored(self, public: AuditPublicKey) -> bool:
-        """Whether the hall's database knows of the audit with this key; then every checkpoint says so."""
+        """True if the hall's database knows this audit's key; every checkpoint then says so."""
         ...
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):
-    """When there is a checkpoint, and a new segment, and an end to old ones; 0 days keep everything."""
+    """When to sign, when to begin a segment, and after how many days to drop old ones; 0 keeps everything."""
 
     days: int = 0
     sign_records: int = 1_000
@@ -63,7 +64,7 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditLog:
-    """Whatever raises OSError can be tried again, and has lost nothing that was promised."""
+    """One log, opened for appending; an operation that raises OSError can be retried and has lost no durable record."""
 
     def __init__(
         self,
@@ -85,31 +86,31 @@ class AuditLog:
         self._disk = disk
         self._clock = clock
         self._retention = retention
-        self._lost = 0  # records that found no place
-        self._unwitnessed = opened.unwitnessed  # checkpoints that the witness has not heard of
+        self._lost = 0  # records that found no room
+        self._unwitnessed = opened.unwitnessed  # checkpoints that are not in the witness yet
         for torn in opened.torn:
             self._add("torn", torn)
 
     def write(self, records: Sequence[AuditRecord]) -> None:
-        """Add records, in order, without waiting until they are safe; none of them is left out if this raises."""
+        """Append records without syncing them; they are kept and written later if this raises."""
         self._roll_if_due()
-        trouble: OSError | None = None
+        failure: OSError | None = None
         start = 0
         while start < len(records):
-            room = len(records) if trouble else max(1, self._retention.sign_records - self._unsigned)
+            room = len(records) if failure else max(1, self._retention.sign_records - self._unsigned)
             self._append(records[start : start + room])
             start += room
-            if trouble is None and self._unsigned >= self._retention.sign_records:
+            if failure is None and self._unsigned >= self._retention.sign_records:
                 try:
                     self.sign()
                 except OSError as error:
-                    trouble = error
-        if trouble is not None:
-            raise trouble
+                    failure = error
+        if failure is not None:
+            raise failure
         self._tail.flush()
 
     def sync(self) -> None:
-        """Everything that was added is there after a power loss; then the witness hears of checkpoints."""
+        """Make everything durable, then append new checkpoints to the witness."""
         self._tail.sync()
         if self._unwitnessed:
             append_to_witness(self._disk, self._folder.parent, self._unwitnessed)
@@ -118,34 +119,33 @@ class AuditLog:
             self._unwitnessed.clear()
 
     def sign(self) -> None:
-        """A checkpoint, if anything came since the last one; what is before it is safe first."""
+        """Sync, then append a checkpoint if anything came since the last one."""
         if self._unsigned:
             self._tail.sync()
-            mark = self._signed_checkpoint("checkpoint", self._chain.number, self._chain.last_hash)
-            self._add("checkpoint", mark)
-            self._unwitnessed.append(mark)
+            checkpoint = self._signed_checkpoint("checkpoint", self._chain.number, self._chain.last_hash)
+            self._add("checkpoint", checkpoint)
+            self._unwitnessed.append(checkpoint)
             self._unsigned = 0
         self.sync()
 
     def count_lost(self, records: int) -> None:
-        """Records that came while there was no place for them."""
+        """Count records that found no room, to note them in the log."""
         self._lost += records
 
     def expire(self) -> None:
-        """Of a log that nobody writes to any more: drop what is old, all of it if it comes to that."""
-        if (
-            self._clock() - self._segment_started >= (self._retention.days + 1) * _DAY_SECONDS
-        ):  # a segment holds one day at most
+        """Drop old segments of a log whose process has exited, all of them if all are old."""
+        # A segment covers one day at most.
+        if self._clock() - self._segment_started >= (self._retention.days + 1) * _DAY_SECONDS:
             self._roll()
             *old, last = segment_names(self._disk.names(self._folder))
-            begun = read_header(self._disk, self._folder / last)
-            if old and begun is not None:
-                self._drop(old, *begun)
+            header = read_header(self._disk, self._folder / last)
+            if old and header is not None:
+                self._drop(old, *header)
         else:
             self._drop_old()
 
     def close(self) -> None:
-        """Sign what is left; whatever fails, the files are let go."""
+        """Sign what is left and close the files, also on errors."""
         try:
             self._record_losses()
             self.sign()
@@ -161,9 +161,9 @@ class AuditLog:
         self._unsigned += len(records)
 
     def _record_losses(self) -> None:
-        """Say in the log itself that records are missing from it."""
+        """Note in the log that records are missing from it."""
         if self._lost and not self._tail.failed:
-            _log.error("%d audit records were lost while the disk took none", self._lost)
+            _log.error("%d audit records were lost while the disk accepted none", self._lost)
             self._add("lost", LostRecords(self._lost, self._clock()))
             self._lost = 0
 
@@ -182,10 +182,10 @@ class AuditLog:
                 self._roll()
                 self._drop_old()
             except OSError:
-                _log.exception("%s goes on in an old segment, because there cannot be a new one", self._folder)
+                _log.exception("%s continues in an old segment, because a new one could not be created", self._folder)
 
     def _roll(self) -> None:
-        """Go on in a new file, whose first line carries the hash of the last line here."""
+        """Sign, and continue in a new segment whose first line repeats the hash of the last line."""
         self.sign()
         now, chain = self._clock(), HashChain(self._chain.number, self._chain.last_hash)
         path = self._folder / segment_name(chain.number)
@@ -204,24 +204,24 @@ class AuditLog:
         self._segment_started, self._chain, self._tail, self._unsigned = now, chain, tail, 1
 
     def _drop_old(self) -> None:
-        """Remove segments that are old as a whole, once a signed note says so."""
+        """Remove segments whose records are all old, after writing a signed note."""
         if not self._retention.days:
             return
         earliest = self._clock() - self._retention.days * _DAY_SECONDS
         names = segment_names(self._disk.names(self._folder))
         old: list[str] = []
-        kept: tuple[int, SegmentHeader] | None = None
+        first_kept: tuple[int, SegmentHeader] | None = None
         for name, following in pairwise(names):
-            begun = read_header(self._disk, self._folder / following)
-            if begun is None or begun[1].time >= earliest:
+            header = read_header(self._disk, self._folder / following)
+            if header is None or header[1].time >= earliest:
                 break
             old.append(name)
-            kept = begun
-        if kept is not None:
-            self._drop(old, *kept)
+            first_kept = header
+        if first_kept is not None:
+            self._drop(old, *first_kept)
 
-    def _drop(self, old: list[str], number: int, kept: SegmentHeader) -> None:
-        self._add("dropped", self._signed_checkpoint("dropped", number, kept.before.encode()))
+    def _drop(self, old: list[str], number: int, first_kept: SegmentHeader) -> None:
+        self._add("dropped", self._signed_checkpoint("dropped", number, first_kept.before.encode()))
         self.sync()
         for name in old:
             self._disk.remove(self._folder / name)
@@ -230,15 +230,15 @@ class AuditLog:
 
 
 def _day(moment: float) -> float:
-    """By UTC, whose days are all equally long."""
+    """Return the number of the UTC day."""
     return moment // _DAY_SECONDS
 
 
 def claim_log(disk: Disk, folder: Path) -> tuple[Path, FileLock]:
-    """A log of this process alone, with the lock on it.
+    """Claim a log for this process, with its lock.
 
-    Two processes cannot go on with one chain. A hall that runs alone goes on with its own log whenever it is started;
-    several take one each, so that there are as many as ever ran at the same time.
+    The first log without a holder is taken, so a hall that runs alone continues its own log at every start, and there
+    are as many logs as processes ever ran concurrently.
     """
     for number in count(1):
         log = folder / str(number)
@@ -249,7 +249,7 @@ def claim_log(disk: Disk, folder: Path) -> tuple[Path, FileLock]:
 
 
 def claim_idle_logs(disk: Disk, folder: Path) -> list[tuple[Path, FileLock]]:
-    """The logs that nobody writes to now, each with a lock on it."""
+    """Claim all logs that no process writes to, each with its lock."""
     locked = [(log, _try_lock(disk, log)) for log in logs_of(folder)]
     return [(log, lock) for log, lock in locked if lock is not None]
 
@@ -262,11 +262,8 @@ def _try_lock(disk: Disk, log: Path) -> FileLock | None:
         return None
 
 
-MAX_BUFFERED = 2_000  # records for a log that cannot be opened
-
-
 class AuditWriter:
-    """For one thread; whatever raises OSError can be tried again."""
+    """Owns this process's log; for one thread. An operation that raises OSError can be retried."""
 
     def __init__(
         self,
@@ -285,14 +282,14 @@ class AuditWriter:
         self._lost = 0
         self._log: AuditLog | None = None
         self._lock: FileLock | None = None
-        self._last_expiry_day = -1.0  # the day on which old logs were looked after last
+        self._last_expiry_day = -1.0  # the day of the last check for old segments
 
     def write(
         self, records: Sequence[AuditRecord | RecordSource], *, lost: int = 0, sync: bool = False, sign: bool = False
     ) -> None:
-        """Add records, and say how many were lost before them.
+        """Append records, and note how many were lost before them.
 
-        `safe` waits until everything so far survives a power loss, `sign` adds a checkpoint too.
+        `sync` makes everything so far durable; `sign` appends a checkpoint too.
         """
         self._lost += lost
         self._buffer(records)
@@ -305,7 +302,7 @@ class AuditWriter:
             log.sync()
 
     def close(self) -> None:
-        """Sign what is left, if there is anything."""
+        """Write and sign what is left, and release the log."""
         log, self._log = self._log, None
         try:
             if log is None and self._buffered:
@@ -321,18 +318,18 @@ class AuditWriter:
                 self._lock.release()
 
     def _buffer(self, records: Sequence[AuditRecord | RecordSource]) -> None:
-        """Make records of them; if one cannot be made, all count as lost, which the log will say."""
+        """Build the records; if building one raises, all count as lost, which the log will note."""
         self._lost += len(records)
         self._buffered += [each if isinstance(each, AuditRecord) else each.record() for each in records]
         self._lost -= len(records)
 
     def _drain(self, log: AuditLog) -> None:
-        held, self._buffered = self._buffered, []
-        lost, self._lost = self._lost, len(held)
+        records, self._buffered = self._buffered, []
+        lost, self._lost = self._lost, len(records)
         log.count_lost(lost)
         try:
-            log.write(held)
-        except OSError:  # it has them, and will write them when it can
+            log.write(records)
+        except OSError:  # the log keeps them and writes them later
             self._lost = 0
             raise
         self._lost = 0
@@ -363,7 +360,7 @@ class AuditWriter:
         return AuditLog(opened, signer, self._disk, self._clock, self._retention, self._listener)
 
     def _sync_files(self, *names: str) -> None:
-        """A key that a power loss took would leave signatures that nobody can check."""
+        """Sync the key files: signatures of a key that a power loss took could not be verified."""
         for name in names:
             file = self._disk.open(self._folder / name)
             try:
@@ -373,7 +370,7 @@ class AuditWriter:
         self._disk.sync_folder(self._folder)
 
     def _expire_idle_logs(self) -> None:
-        """Once a day: what is old in logs whose process is gone has nobody else to drop it."""
+        """Once a day, drop old segments of logs whose process has exited."""
         today = self._clock() // _DAY_SECONDS
         if not self._retention.days or today == self._last_expiry_day:
             return
@@ -386,6 +383,6 @@ class AuditWriter:
                 finally:
                     log.close()
             except OSError:
-                _log.exception("what is old in %s could not be dropped; it is tried again tomorrow", folder)
+                _log.exception("old segments in %s could not be dropped; the next attempt is tomorrow", folder)
             finally:
                 lock.release()

@@ -86,32 +86,33 @@ account_links = Table(
 _log = logging.getLogger("toolhall.store")
 _LINKS_TABLE = "account_links"
 _LINK_COLUMNS = account_links.c
+_ACCOUNTS_TABLE = "accounts"
 
 
 class LinkStatements:
-    """The statements; an asynchronous engine runs the same by `run_sync`."""
+    """The transactions, each on a synchronous connection; an asynchronous engine would run them by `run_sync`."""
 
     def __init__(self, macs: RowMac, clock: Clock) -> None:
         self._macs = macs
         self._clock = MonotonicClock(clock)
-        self._finished: dict[str, float] = {}  # what is not pending any more, until it would have expired
+        self._finished: dict[str, float] = {}  # links that this process claimed or ended, until they expire
 
     def find(self, connection: Connection, link_id: str) -> AccountLink | None:
-        """As it stands now, if it is as we wrote it."""
+        """Return the link, if it is authentic and retained."""
         with connection.begin():
             found = self._read(connection, _LINK_COLUMNS.id == link_id)
         return found[0] if found and is_retained(found[0], self._clock()) else None
 
     def pending(self, connection: Connection, caller: str) -> tuple[AccountLink, ...]:
-        """The links of a caller that can still be used."""
+        """Return a caller's links that can still be used."""
         with connection.begin():
             return sort_links(self._read(connection, _LINK_COLUMNS.caller == caller, _is_pending(self._clock())))
 
     def add(self, connection: Connection, link: AccountLink) -> None:
-        """Keep a new one, if there is room."""
+        """Insert a link if the limits allow it."""
         now = self._clock()
         with connection.begin():
-            _prune_links(connection, now)  # waits for every other writer
+            _prune_links(connection, now)  # also takes the write lock
             if connection.scalar(select(_LINK_COLUMNS.id).where(_LINK_COLUMNS.id == link.id)) is not None:
                 raise Stale([link.id])
             waiting, of_caller = _is_pending(now), _LINK_COLUMNS.caller == link.caller
@@ -122,7 +123,7 @@ class LinkStatements:
             connection.execute(insert(account_links).values(**self._row(link)))
 
     def bind(self, connection: Connection, link_id: str, browser: str, sealed: bytes) -> AccountLink | None:
-        """Bind what is pending to a browser."""
+        """Bind a pending link to a browser."""
         now = self._clock()
         with connection.begin():
             found = self._read_for_update(connection, link_id)
@@ -133,27 +134,27 @@ class LinkStatements:
             )
 
     def claim(self, connection: Connection, link_id: str, from_browser: str) -> AccountLink | None:
-        """Use up what is pending."""
+        """Claim a pending link."""
         now = self._clock()
         with connection.begin():
             found = self._read_for_update(connection, link_id)
             return None if found is None else self._update(connection, found, as_claimed(found, from_browser, now))
 
     def end(self, connection: Connection, link_id: str, state: LinkOutcome, reason: str | None) -> AccountLink | None:
-        """Say how it ended."""
+        """End a link."""
         now = self._clock()
         with connection.begin():
             found = self._read_for_update(connection, link_id)
             return None if found is None else self._update(connection, found, as_ended(found, state, reason, now))
 
     def _read_for_update(self, connection: Connection, link_id: str) -> AccountLink | None:
-        """What is about to change; a statement that could change something waits for every other writer."""
+        """Take the write lock by a statement that matches no row, then return the link."""
         connection.execute(delete(account_links).where(_LINK_COLUMNS.expires < 0))
         found = self._read(connection, _LINK_COLUMNS.id == link_id)
         return found[0] if found else None
 
     def _update(self, connection: Connection, old: AccountLink, new: AccountLink | None) -> AccountLink | None:
-        """One statement: of several that change the same row at the same moment, one finds it as it was."""
+        """Update by one statement that names the old MAC, so that of concurrent updates exactly one succeeds."""
         if new is None:
             return None
         check_storable(new)
@@ -167,13 +168,15 @@ class LinkStatements:
         return new
 
     def _read(self, connection: Connection, *where: ColumnElement[bool]) -> list[AccountLink]:
-        """The rows that are as we wrote them; the others connect nobody."""
+        """Return the links of authentic rows; the others are ignored."""
         rows = [row for row in fetch_rows(connection, select(account_links).where(*where)) if self._is_authentic(row)]
         return [msgspec.convert(row | {"scopes": msgspec.json.decode(row["scopes"])}, AccountLink) for row in rows]
 
     def _is_authentic(self, row: dict[str, Any]) -> bool:
-        put_back = row["id"] in self._finished and row["state"] == "pending"  # a copy from before is genuine, but old
-        ours = self._macs.verify(_LINKS_TABLE, row) and not put_back
+        restored = (
+            row["id"] in self._finished and row["state"] == "pending"
+        )  # a restored older copy has a right MAC, too
+        ours = self._macs.verify(_LINKS_TABLE, row) and not restored
         if not ours:
             _log.error("the link %r was changed outside Toolhall; it counts for nothing", row["id"])
         return ours
@@ -192,7 +195,7 @@ def _count_links(connection: Connection, *where: ColumnElement[bool]) -> int:
 
 
 def _prune_links(connection: Connection, now: float) -> None:
-    """What is gone goes, and of too many those that ended first."""
+    """Delete links past their retention, and above the limit those that ended first."""
     unused = (_LINK_COLUMNS.state == "pending") & (_LINK_COLUMNS.expires <= now)
     connection.execute(delete(account_links).where(unused | (_LINK_COLUMNS.expires <= now - RETENTION_SECONDS)))
     surplus = _count_links(connection) + 1 - MAX_STORED_LINKS
@@ -202,11 +205,8 @@ def _prune_links(connection: Connection, now: float) -> None:
         connection.execute(delete(account_links).where(_LINK_COLUMNS.id.in_(first)))
 
 
-_ACCOUNTS_TABLE = "accounts"
-
-
 class SqlAccountStore:
-    """The store of accounts and links; a row that somebody else wrote is not there."""
+    """Linked accounts and links in SQL; a row that another program wrote is ignored."""
 
     def __init__(self, database: SqlDatabase, macs: RowMac, clock: Clock = time.time) -> None:
         self._database = database
@@ -214,78 +214,78 @@ class SqlAccountStore:
         self._links = LinkStatements(macs, clock)
 
     async def all(self, user: str | None = None) -> tuple[Account, ...]:
-        """Every account of a user, or of everybody, the oldest first."""
+        """Return the accounts of a user, or all accounts, oldest first."""
         return await self._database.run(self._accounts.all, user)
 
     async def find(self, user: str, provider: str) -> Account | None:
-        """The one that a user has at a provider."""
+        """Return the user's account at a provider."""
         return await self._database.run(self._accounts.find, user, provider)
 
     async def get(self, account_id: str) -> Account | None:
-        """The one with this id."""
+        """Return the account with this id."""
         return await self._database.run(self._accounts.get, account_id)
 
     async def save(self, account: Account, serial: int) -> Account | None:
-        """Keep it in place of what had this serial, and return it with its next serial; None if that is stale."""
+        """Replace the account with this serial and return it with the next serial; None if the serial is stale."""
         kept = msgspec.structs.replace(account, serial=serial + 1)
         check_storable(kept)
         return await self._database.run(self._accounts.save, kept)
 
     async def remove(self, account_id: str) -> bool:
-        """Forget it; False if there is none."""
+        """Remove it; False if there is none."""
         return await self._database.run(self._accounts.remove, account_id)
 
     async def find_link(self, link_id: str) -> AccountLink | None:
-        """As it stands now; what nobody used in time is not there."""
+        """Return the link; None if it expired unused."""
         return await self._database.run(self._links.find, link_id)
 
     async def pending_links(self, caller: str) -> tuple[AccountLink, ...]:
-        """The links of a caller that can still be used, the oldest first."""
+        """Return a caller's links that can still be used, oldest first."""
         return await self._database.run(self._links.pending, caller)
 
     async def add_link(self, link: AccountLink) -> None:
-        """Keep a new one; raises Stale if its id is taken, NotNow if too many wait already."""
+        """Insert a link; raises Stale if its id is taken, CoolingDown if too many are pending."""
         check_storable(link)
         await self._database.run(self._links.add, link)
 
     async def bind_link(self, link_id: str, browser: str, sealed: bytes) -> AccountLink | None:
-        """Bind what is pending to the browser in which the person agreed; None if it is not pending."""
+        """Bind a pending link to the browser in which the user agreed; None if it is not pending."""
         return await self._database.run(self._links.bind, link_id, browser, sealed)
 
     async def claim_link(self, link_id: str, from_browser: str) -> AccountLink | None:
-        """Use up what is pending, once; None if it no longer is, or if it was bound to another browser."""
+        """Claim a pending link, once; None if it is not pending or is bound to another browser."""
         return await self._database.run(self._links.claim, link_id, from_browser)
 
     async def end_link(self, link_id: str, state: LinkOutcome, reason: str | None = None) -> AccountLink | None:
-        """Say how it ended; None if it cannot end like this any more."""
+        """End a link; None if it cannot end like this any more."""
         return await self._database.run(self._links.end, link_id, state, reason)
 
 
 class AccountStatements:
-    """The statements; an asynchronous engine runs the same by `run_sync`."""
+    """The transactions, each on a synchronous connection; an asynchronous engine would run them by `run_sync`."""
 
     def __init__(self, macs: RowMac) -> None:
         self._macs = macs
 
     def all(self, connection: Connection, user: str | None) -> tuple[Account, ...]:
-        """Every account of a user, or of everybody, as far as it is as we wrote it."""
+        """Return the authentic accounts of a user, or all of them."""
         with connection.begin():
             return sort_accounts(self._read(connection, *(() if user is None else (accounts.c.user == user,))))
 
     def find(self, connection: Connection, user: str, provider: str) -> Account | None:
-        """The one that a user has at a provider, if it is as we wrote it."""
+        """Return the user's account at a provider, if it is authentic."""
         with connection.begin():
             found = self._read(connection, accounts.c.user == user, accounts.c.provider == provider)
         return found[0] if found else None
 
     def get(self, connection: Connection, account_id: str) -> Account | None:
-        """The one with this id, if it is as we wrote it."""
+        """Return the row with this id, if it is authentic."""
         with connection.begin():
             found = self._read(connection, accounts.c.id == account_id)
         return found[0] if found else None
 
     def save(self, connection: Connection, account: Account) -> Account | None:
-        """Keep it in place of what had the serial before its own."""
+        """Replace the account with the previous serial, or insert a new one."""
         row = self._macs.with_mac(_ACCOUNTS_TABLE, _account_row(account))
         same_place = (accounts.c.user == account.user) & (accounts.c.provider == account.provider)
         with connection.begin():
@@ -295,21 +295,21 @@ class AccountStatements:
             if {each.id: each.serial for each in there} != ({} if seen == NEW else {account.id: seen}):
                 return None
             if seen == NEW:
-                # What is in the way all the same was changed outside; it must not keep its place for ever.
+                # A remaining row has a wrong MAC: another program changed it, and it must not block the user for ever.
                 connection.execute(delete(accounts).where((accounts.c.id == account.id) | same_place))
                 connection.execute(insert(accounts).values(**row))
                 return account
-            # One statement: of several that have seen the same serial, one finds it still there.
+            # One conditional statement: of concurrent writers with the same serial, exactly one succeeds.
             still = (accounts.c.id == account.id, accounts.c.serial == seen)
             return account if connection.execute(update(accounts).where(*still).values(**row)).rowcount else None
 
     def remove(self, connection: Connection, account_id: str) -> bool:
-        """Forget it."""
+        """Remove it."""
         with connection.begin():
             return connection.execute(delete(accounts).where(accounts.c.id == account_id)).rowcount > 0
 
     def _read(self, connection: Connection, *where: ColumnElement[bool]) -> list[Account]:
-        """The rows that are as we wrote them; with the others nobody is connected."""
+        """Return the accounts of authentic rows; the others are ignored."""
         rows = [row for row in fetch_rows(connection, select(accounts).where(*where)) if self._is_authentic(row)]
         return [msgspec.convert(row | {"scopes": msgspec.json.decode(row["scopes"])}, Account) for row in rows]
 
@@ -325,5 +325,5 @@ def _account_row(account: Account) -> dict[str, Any]:
 
 
 def _lock_for_write(connection: Connection) -> None:
-    """A statement that could change something waits for every other writer; what is read after it stays so."""
+    """Take the write lock by a statement that matches no row; rows read after it cannot change meanwhile."""
     connection.execute(delete(accounts).where(accounts.c.serial < 0))

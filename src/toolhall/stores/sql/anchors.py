@@ -24,7 +24,7 @@ from toolhall.stores.crypto import RowMac
 from toolhall.stores.sql.base import METADATA, TIMESTAMP, SqlDatabase, fetch_rows, put_signed
 from toolhall.stores.used_states import MAX_USED_STATES, TooManyStates
 
-# What is known of the audit: one row, made with the table, so that one that is missing was removed.
+# The audit's anchor: one row, created with the table, so that a missing row means that it was removed.
 audit_anchors = Table(
     "audit_anchors",
     METADATA,
@@ -43,12 +43,12 @@ used_states = Table(
     Column("expires", TIMESTAMP, nullable=False, index=True),
     sqlite_strict=True,
 )
-ANCHOR_ROW_ID = "audit"  # the id of the one row about it
+ANCHOR_ROW_ID = "audit"  # of the only row
 _log = logging.getLogger("toolhall.store")
 
 
 class SqlAnchorStore:
-    """The anchor; all of it is one row, so that nobody can take out a part of it."""
+    """The anchor in SQL: one row, so that no part of it can be removed."""
 
     durable = True
 
@@ -57,40 +57,40 @@ class SqlAnchorStore:
         self._macs = macs
 
     def read(self) -> Anchor:
-        """Wait for the anchor; raises StoreFailed."""
+        """Return the anchor; blocks, and raises StoreFailed."""
         return self._database.submit(_read_anchor, self._macs).result()
 
     def advance(self, public: str, checkpoints: Collection[Checkpoint]) -> None:
-        """Keep what is newer, without waiting for it."""
+        """Store newer checkpoints without blocking; a failure is logged."""
         try:
             self._database.submit(_advance_anchor, public, checkpoints, self._macs).add_done_callback(_log_failure)
         except StoreFailed as failed:
-            _log.error("the store was not told of the audit's newest checkpoint: %s", failed)
+            _log.error("the audit's newest checkpoint could not be stored: %s", failed)
 
     def accept(self, public: str, checkpoints: Collection[Checkpoint], acceptance: Acceptance) -> None:
-        """Replace the anchor, whatever it was; raises StoreFailed."""
+        """Replace the anchor; blocks until that is durable, and raises StoreFailed."""
         self._database.submit(_accept_anchor, public, checkpoints, acceptance, self._macs).result()
 
 
 class SqlUsedStateStore:
-    """The states that were used."""
+    """Consumed request states in SQL."""
 
     def __init__(self, database: SqlDatabase) -> None:
         self._database = database
 
     async def consume(self, state_id: str, caller: str, expires: float, now: float) -> bool:
-        """Use it up; False if it was used before. Raises TooManyStates."""
+        """Consume the state; False if it was consumed before. Raises TooManyStates."""
         return await self._database.run(_consume, {"id": state_id, "caller": caller, "expires": expires}, now)
 
     async def release(self, state_id: str) -> None:
-        """Nothing came of it, so it may be used once more."""
+        """Make the state usable again, because its request had no effect."""
         await self._database.run(_release_state, state_id)
 
 
 def _log_failure(done: "Future[None]") -> None:
     failed = done.exception()
     if failed is not None:
-        _log.error("the store was not told of the audit's newest checkpoint: %s", failed)
+        _log.error("the audit's newest checkpoint could not be stored: %s", failed)
 
 
 def _read_anchor(connection: Connection, macs: RowMac) -> Anchor:
@@ -137,7 +137,7 @@ def _put_anchor(connection: Connection, anchor: Anchor, macs: RowMac) -> None:
 def _consume(connection: Connection, row: dict[str, str | float], now: float) -> bool:
     used = used_states.c
     with connection.begin():
-        connection.execute(delete(used_states).where(used.expires <= now))  # also waits for every other writer
+        connection.execute(delete(used_states).where(used.expires <= now))  # also takes the write lock
         if connection.scalar(select(used.id).where(used.id == row["id"])) is not None:
             return False
         of_caller = used.caller == row["caller"]

@@ -19,7 +19,7 @@ from toolhall.stores.common import Stale, check_storable
 from toolhall.stores.crypto import RowMac
 from toolhall.stores.sql.base import METADATA, TIMESTAMP, SqlDatabase, put_signed, read_authentic
 
-# `mac` is a code over the other columns, which only a hall with the folder's key can make.
+# `mac` authenticates the other columns; it takes the folder's root key to compute it.
 api_keys = Table(
     "api_keys",
     METADATA,
@@ -40,27 +40,27 @@ api_keys = Table(
 
 
 class SqlApiKeyStore:
-    """The store of API keys."""
+    """API keys in SQL."""
 
     def __init__(self, database: SqlDatabase, macs: RowMac) -> None:
         self._database = database
         self._macs = macs
 
     async def all(self) -> tuple[ApiKey, ...]:
-        """Every key, what was made first first."""
+        """Return all keys, oldest first."""
         return await self._database.run(_select_all, self._macs)
 
     async def add(self, key: ApiKey) -> None:
-        """Keep a new one; raises Stale if its id is taken."""
+        """Insert it; raises Stale if its id is taken."""
         check_storable(key)
         await self._database.run(_add, key, self._macs)
 
     async def revoke(self, key_id: str, at: float) -> ApiKey | None:
-        """From now on it is good for nothing; None if there is none."""
+        """Revoke the key and return it; None if there is none."""
         return await self._database.run(_revoke, key_id, at, self._macs)
 
     async def record_uses(self, times: Mapping[str, float]) -> None:
-        """When some were last used."""
+        """Store when keys were last used."""
         await self._database.run(_record_uses, dict(times), self._macs)
 
 

@@ -78,64 +78,64 @@ _WRITE_TIMES = (_COLUMNS.created, _COLUMNS.decided_at)
 
 
 class SqlApprovalStore:
-    """The store of approvals; a row that somebody else wrote is not there."""
+    """Approvals in SQL; a row that another program wrote is ignored."""
 
     def __init__(self, database: SqlDatabase, macs: RowMac, clock: Clock = time.time) -> None:
         self._database = database
         self._statements = ApprovalStatements(macs, clock)
 
     async def find(self, approval_id: str) -> Approval | None:
-        """As it stands now: what is too old is `expired`."""
+        """Return the approval with its current state; None if there is none."""
         return await self._database.run(self._statements.find, approval_id)
 
     async def pending(self) -> tuple[Approval, ...]:
-        """Everything that waits for an answer, the oldest first."""
+        """Return pending approvals, oldest first."""
         return await self._database.run(self._statements.pending)
 
     async def last_approved(self, approval: Approval) -> Approval | None:
-        """The last one that was approved of the same caller and tool, whatever its version."""
+        """Return the last approved one of the same caller and tool, in any version."""
         return await self._database.run(self._statements.last_approved, approval)
 
     async def claim(self, request: ApprovalRequest, new_id: str) -> Approval:
-        """Use up the yes to this exact call (`consumed`), or ask for one (`pending`); raises NotNow."""
+        """Consume the approval of this exact call (`consumed`), or request one (`pending`); raises CoolingDown."""
         return await self._database.run(self._statements.claim, request, new_id)
 
     async def decide(self, approval_id: str, decision: Decision) -> Approval | None:
-        """Answer what is pending; None if it no longer is."""
+        """Decide a pending approval and return it; None if it is not pending."""
         return await self._database.run(self._statements.decide, approval_id, decision)
 
 
 class ApprovalStatements:
-    """The statements; an asynchronous engine runs the same by `run_sync`."""
+    """The transactions, each on a synchronous connection; an asynchronous engine would run them by `run_sync`."""
 
     def __init__(self, macs: RowMac, clock: Clock) -> None:
         self._macs = macs
         self._clock = MonotonicClock(clock)
         self._clock_synced = False
-        self._consumed: dict[str, float] = {}  # what was used up here, until it is too old anyway
+        self._consumed: dict[str, float] = {}  # approvals consumed by this process, until they expire
 
     def find(self, connection: Connection, approval_id: str) -> Approval | None:
-        """As it stands now."""
+        """Return the approval with its current state."""
         with connection.begin():
             now = self._now(connection)
             found = self._read(connection, _COLUMNS.id == approval_id)
         return with_expiry(found[0], now) if found else None
 
     def pending(self, connection: Connection) -> tuple[Approval, ...]:
-        """Everything that waits for an answer, the oldest first."""
+        """Return pending approvals, oldest first."""
         with connection.begin():
             found = self._read(connection, *_in_state("pending", self._now(connection)))
         return tuple(sorted(found, key=lambda each: (each.created, each.id)))
 
     def last_approved(self, connection: Connection, approval: Approval) -> Approval | None:
-        """The last one that was approved of the same caller and tool."""
-        said_yes = _COLUMNS.state.in_(("approved", "consumed"))
+        """Return the last approved one of the same caller and tool."""
+        granted = _COLUMNS.state.in_(("approved", "consumed"))
         with connection.begin():
             now = self._now(connection)
             found = self._read(
                 connection,
                 _COLUMNS.caller == approval.caller,
-                said_yes,
+                granted,
                 # Every version of the tool: what comes from `@` up to the next letter.
                 _COLUMNS.tool >= f"{approval.tool_key}@",
                 _COLUMNS.tool < f"{approval.tool_key}A",
@@ -145,8 +145,8 @@ class ApprovalStatements:
         return None if last is None else with_expiry(last, now)
 
     def claim(self, connection: Connection, request: ApprovalRequest, new_id: str) -> Approval:
-        """Use up a yes, or ask for one."""
-        if request.how == "step_up":  # not used up, so reading is mostly enough
+        """Consume an approval, or insert a pending one."""
+        if request.how == "step_up":  # not consumed, so reading is usually enough
             with connection.begin():
                 verified = self._read(
                     connection, *_same_request(request), *_in_state("approved", self._now(connection))
@@ -154,7 +154,7 @@ class ApprovalStatements:
             if verified:
                 return verified[0]
         found = self._consume_or_create(connection, request, new_id)
-        if found.state == "consumed":  # which is on disk by now
+        if found.state == "consumed":  # the transaction is committed
             self._consumed[found.id] = found.expires
         return found
 
@@ -178,7 +178,7 @@ class ApprovalStatements:
             return new
 
     def decide(self, connection: Connection, approval_id: str, decision: Decision) -> Approval | None:
-        """Answer what is pending."""
+        """Decide a pending approval."""
         with connection.begin():
             _lock_for_write(connection)
             now = self._now(connection)
@@ -189,7 +189,7 @@ class ApprovalStatements:
             return done if self._update(connection, found[0], done, now) else None
 
     def _consume(self, connection: Connection, request: ApprovalRequest, now: float) -> Approval | None:
-        """The yes to this call; unless it is a step-up, nobody can use it any more."""
+        """Return the approval of this call, consumed unless it is a step-up."""
         for found in self._read(connection, *_same_request(request), *_in_state("approved", now)):
             if found.how == "step_up":
                 return found
@@ -199,24 +199,26 @@ class ApprovalStatements:
         return None
 
     def _update(self, connection: Connection, old: Approval, new: Approval, now: float) -> bool:
-        """One statement: of several that change the same row at the same moment, one does."""
+        """Update by one conditional statement, so that of concurrent updates exactly one succeeds."""
         still = (_COLUMNS.id == old.id, *_in_state(old.state, now))
         return connection.execute(update(approvals).where(*still).values(**self._row(new))).rowcount > 0
 
     def _read(self, connection: Connection, *where: ColumnElement[bool]) -> list[Approval]:
-        """The rows that are as we wrote them last; of the others, nobody said yes."""
+        """Return the approvals of authentic rows; the others are ignored."""
         rows = fetch_rows(connection, select(approvals).where(*where))
         return [msgspec.convert(row, Approval) for row in rows if self._is_authentic(row)]
 
     def _is_authentic(self, row: dict[str, Any]) -> bool:
-        put_back = row["id"] in self._consumed and row["state"] != "consumed"  # a copy from before is genuine, but old
-        ours = self._macs.verify(_TABLE, row) and not put_back
+        restored = (
+            row["id"] in self._consumed and row["state"] != "consumed"
+        )  # a restored older copy has a right MAC, too
+        ours = self._macs.verify(_TABLE, row) and not restored
         if not ours:
             _log.error("the approval %s was changed outside Toolhall; it counts for nothing", row["id"])
         return ours
 
     def _now(self, connection: Connection) -> float:
-        """Never before what was written, by whichever process; what was used up is forgotten when it is too old."""
+        """Return the time, never before a stored one; forget consumed approvals that have expired."""
         if not self._clock_synced:
             newest = [column == select(func.max(column)).scalar_subquery() for column in _WRITE_TIMES]
             for each in self._read(connection, or_(*newest)):
@@ -235,17 +237,17 @@ def _in_state(state: str, now: float) -> tuple[ColumnElement[bool], ColumnElemen
 
 
 def _same_request(request: ApprovalRequest) -> list[ColumnElement[bool]]:
-    """As `is_same` has it."""
+    """Match rows that is_same_request accepts."""
     return [_COLUMNS[name] == getattr(request, name) for name in binding_fields(request)]
 
 
 def _lock_for_write(connection: Connection) -> None:
-    """A statement that could change something waits for every other writer; what is read after it stays so."""
+    """Take the write lock by a statement that matches no row; rows read after it cannot change meanwhile."""
     connection.execute(delete(approvals).where(_COLUMNS.expires < 0))
 
 
 def _prune(connection: Connection, now: float) -> None:
-    """What ended long ago goes, and of too many those that ended first."""
+    """Delete rows past their retention, and above the limit those that expired first."""
     connection.execute(delete(approvals).where(_COLUMNS.expires <= now - RETENTION_SECONDS))
     count = connection.execute(select(func.count()).select_from(approvals)).scalar_one()
     surplus = count + 1 - MAX_STORED

@@ -1,12 +1,14 @@
 """Foundation of the SQL stores: METADATA, column types, the SqlDatabase protocol, signed rows and schema revisions.
 
 A row whose MAC does not verify was changed by another program: it is logged and left out. `migrations/` creates the
-tables, a test holds them and the definitions in this package together, and migrate upgrades an older database.
+tables, a test compares them with the definitions in this package, and migrate upgrades an older database.
 """
 
 import logging
+import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import (
@@ -36,7 +38,7 @@ from toolhall.stores.crypto import MAC_COLUMN, RowMac
 SERIAL = BigInteger().with_variant(Integer(), "sqlite")
 TIMESTAMP: Double[float] = Double().with_variant(REAL(), "sqlite")
 METADATA = MetaData()
-# What must not lose a row: a code over all rows of `name` that were there after its last change.
+# For tables that must not lose a row: a MAC over all rows of the table `name` after its last change.
 seals = Table(
     "seals",
     METADATA,
@@ -46,43 +48,45 @@ seals = Table(
 )
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+_log = logging.getLogger("toolhall.stores")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006")  # every file in migrations/versions, oldest first
+_VERSION_TABLE = "alembic_version"
+_MIGRATIONS_FOLDER = Path(__file__).parents[1] / "migrations"
+_ALEMBIC_LOCK = threading.Lock()  # Alembic keeps the current migration context in global variables
 
 
 class SqlDatabase(Protocol):
-    """Shared by all stores of one database."""
+    """Runs transactions for all stores of one database."""
 
     def run(
         self, work: Callable[Concatenate[Connection, _P], _T], *args: _P.args, **kwargs: _P.kwargs
     ) -> Awaitable[_T]:
-        """Do this work with the connection; it is one transaction, begun and ended there."""
+        """Run this function with the connection and await its result; it begins and ends one transaction."""
         ...
 
     def submit(
         self, work: Callable[Concatenate[Connection, _P], _T], *args: _P.args, **kwargs: _P.kwargs
     ) -> Future[_T]:
-        """The same for a thread that has no loop; raises StoreFailed once it is closed."""
+        """Run this function with the connection, for threads without an event loop; raises StoreFailed once closed."""
         ...
 
 
 def fetch_rows(connection: Connection, query: Select[*tuple[Any, ...]]) -> list[dict[str, Any]]:
-    """Each row by the names of its columns."""
-    found = connection.execute(query)
-    names = [str(name) for name in tuple(found.keys())]
-    return [dict(zip(names, row, strict=True)) for row in found]
-
-
-_log = logging.getLogger("toolhall.stores")
+    """Run the query and return each row as a dict by column names."""
+    result = connection.execute(query)
+    names = [str(name) for name in tuple(result.keys())]
+    return [dict(zip(names, row, strict=True)) for row in result]
 
 
 def read_authentic(connection: Connection, table: Table, macs: RowMac) -> list[dict[str, Any]]:
-    """The rows that one of our own wrote, without their codes; all others are logged and left out."""
+    """Return the rows whose MAC is right, without their MACs; all others are logged and left out."""
     return read_partitioned(connection, table, macs)[0]
 
 
 def read_partitioned(
     connection: Connection, table: Table, macs: RowMac
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The rows that one of our own wrote, and those that another program changed, which are logged."""
+    """Return the rows whose MAC is right, and those that another program changed, which are logged."""
     ours: list[dict[str, Any]] = []
     altered: list[dict[str, Any]] = []
     for row in fetch_rows(connection, select(table)):
@@ -101,57 +105,64 @@ def read_partitioned(
 
 
 def put_signed(connection: Connection, table: Table, row: dict[str, Any], macs: RowMac) -> None:
-    """Write this row with its code, in place of the one of its id."""
+    """Replace the row with this id, with its MAC."""
     connection.execute(delete(table).where(table.c.id == row["id"]))
     connection.execute(insert(table), macs.with_mac(table.name, row))
 
 
 def table_mac(name: str, rows: list[dict[str, Any]], macs: RowMac) -> bytes:
-    """A code over all of these rows together, which shows that one is missing or older than it should be."""
+    """Return a MAC over all of these rows together, which detects a missing row and an outdated one."""
     return macs.compute(seals.name, {"name": str(name), "rows": sorted(macs.compute(name, row) for row in rows)})
 
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006")  # every file in migrations/versions, oldest first
-_VERSION_TABLE = "alembic_version"
-
-
 def migrate(connection: Connection, sign: Callable[[Connection, str | None], None], *, exclusive: bool = True) -> None:
-    """Migrate, whole or not at all; raises StoreFailed for what a newer Toolhall wrote.
+    """Upgrade the tables in one transaction; raises StoreFailed for a database of a newer Toolhall.
 
-    `sign` takes over what an older revision kept without codes, in the same transaction and never again. Who is not
-    `alone` makes tables that are not there yet, and changes none that another process is using.
+    `sign` adds the MACs that an older revision lacked, in the same transaction. A process that is not `exclusive`
+    creates missing tables but changes none that another process is using.
     """
     before = _checked_revision(connection)
     if before not in (None, REVISIONS[-1]) and not exclusive:
         raise StoreFailed("it was written by an older Toolhall that is still using it; stop that one, then start again")
     if before != REVISIONS[-1]:
-        from toolhall.stores.migrations import upgrade  # lazy: Alembic, needed once per revision
-
         with connection.begin():
             if _stored_revision(connection) == REVISIONS[-1]:
                 return  # another process was faster
-            upgrade(connection)
+            _run_migrations(connection)
             sign(connection, before)
 
 
+def _run_migrations(connection: Connection) -> None:
+    """Run Alembic, without configuration file or output, inside the connection's current transaction."""
+    from alembic import command  # lazy: Alembic is needed once per revision
+    from alembic.config import Config  # lazy: as above
+
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", str(_MIGRATIONS_FOLDER).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    with _ALEMBIC_LOCK:
+        command.upgrade(config, "head")
+
+
 def check_revision(connection: Connection) -> None:
-    """Raise StoreFailed unless the tables are those of this Toolhall."""
+    """Raise StoreFailed unless the database has this version's revision."""
     if _checked_revision(connection) != REVISIONS[-1]:
-        raise StoreFailed("it was written by an older Toolhall; start `toolhall serve` on it once, which updates it")
+        raise StoreFailed("it was written by an older Toolhall; start `toolhall serve` on it once to update it")
 
 
 def _checked_revision(connection: Connection) -> str | None:
-    """The revision, None for an empty database."""
+    """Return the revision, None for an empty database; raises StoreFailed for an unknown, newer one."""
     with connection.begin():
-        found = _stored_revision(connection)
-    if found is not None and found not in REVISIONS:
+        revision = _stored_revision(connection)
+    if revision is not None and revision not in REVISIONS:
         raise StoreFailed(
-            f"it was written by a newer Toolhall (its tables have revision {found}, this one knows {REVISIONS[-1]}); "
-            "use that one, or a backup from before"
+            f"it was written by a newer Toolhall (its tables have revision {revision}, this one knows {REVISIONS[-1]});"
+            " use that one, or a backup from before"
         )
-    return found
+    return revision
 
 
 def _stored_revision(connection: Connection) -> str | None:
-    marked = inspect(connection).has_table(_VERSION_TABLE)
-    return connection.scalar(select(column("version_num")).select_from(table(_VERSION_TABLE))) if marked else None
+    if not inspect(connection).has_table(_VERSION_TABLE):
+        return None
+    return connection.scalar(select(column("version_num")).select_from(table(_VERSION_TABLE)))

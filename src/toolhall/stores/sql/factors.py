@@ -30,7 +30,7 @@ factors = Table(
     Column("mac", LargeBinary, nullable=False),
     sqlite_strict=True,
 )
-# Wrong codes, so that nobody guesses one by trying them all.
+# Failed attempts, which are limited so that codes cannot be guessed.
 factor_attempts = Table(
     "factor_tries",
     METADATA,
@@ -45,43 +45,43 @@ _REMOVED = float("inf")
 
 
 class SqlFactorStore:
-    """The store of factors; a row that somebody else wrote is not there."""
+    """Second factors in SQL; a row that another program wrote is ignored."""
 
     def __init__(self, database: SqlDatabase, macs: RowMac, clock: Clock = time.time) -> None:
         self._database = database
         self._statements = FactorStatements(macs, clock)
 
     async def all(self, person: str | None = None) -> tuple[Factor, ...]:
-        """Every factor of a person, or of everybody, the oldest first; an invitation that is too old is not there."""
+        """Return the factors of a person, or all factors, oldest first, without expired invitations."""
         return await self._database.run(self._statements.all, person)
 
     async def find(self, factor_id: str) -> Factor | None:
-        """The one with this id; an invitation that is too old is not there."""
+        """Return the factor with this id; None for an expired invitation."""
         return await self._database.run(self._statements.find, factor_id)
 
     async def add(self, factor: Factor, invitation_id: str | None = None) -> bool:
-        """Add it, in place of an invitation if one is named; False if that is gone, or if it is there already."""
+        """Insert a factor, consuming the invitation if one is named; False if that is gone, or if the id is taken."""
         return await self._database.run(self._statements.add, factor, invitation_id)
 
     async def remove(self, factor_id: str) -> bool:
-        """Forget it; False if there is none."""
+        """Remove it; False if there is none."""
         return await self._database.run(self._statements.remove, factor_id)
 
     async def advance(self, factor_id: str, counter: int) -> bool:
-        """Note that it was used; False unless the counter rises (or is 0 always, as it is for most passkeys)."""
+        """Store the counter of a use; False unless it rises (or stays 0, as with most passkeys)."""
         return await self._database.run(self._statements.advance, factor_id, counter)
 
     async def record_attempt(self, person: str) -> float:
-        """Count a try of this person; 0, or in how many seconds the next one is allowed."""
+        """Count an attempt of this person; return 0, or the seconds until the next one is allowed."""
         return await self._database.run(self._statements.record_attempt, person)
 
     async def reset_attempts(self, person: str) -> None:
-        """Forget the tries of this person, because one was right."""
+        """Forget the person's attempts after a successful one."""
         await self._database.run(self._statements.reset_attempts, person)
 
 
 class FactorStatements:
-    """The statements; an asynchronous engine runs the same by `run_sync`."""
+    """The transactions, each on a synchronous connection; an asynchronous engine would run them by `run_sync`."""
 
     def __init__(self, macs: RowMac, clock: Clock) -> None:
         self._macs = macs
@@ -92,17 +92,17 @@ class FactorStatements:
         ] = {}  # the counter of each that was used here; a row with less was put back
 
     def all(self, connection: Connection, person: str | None) -> tuple[Factor, ...]:
-        """Every factor of a person, or of everybody, as far as it is as we wrote it."""
+        """Return the authentic factors of a person, or all of them."""
         with connection.begin():
             return self._read(connection, *(() if person is None else (factors.c.person == person,)))
 
     def find(self, connection: Connection, factor_id: str) -> Factor | None:
-        """The one with this id, if it is as we wrote it."""
+        """Return the row with this id, if it is authentic."""
         with connection.begin():
             return next(iter(self._read(connection, factors.c.id == factor_id)), None)
 
     def add(self, connection: Connection, factor: Factor, invitation_id: str | None) -> bool:
-        """Add it, in place of an invitation if one is named."""
+        """Insert a factor, consuming the invitation if one is named."""
         added = self._insert(connection, factor, invitation_id)
         if added:
             self._min_counters[factor.id] = factor.counter
@@ -118,13 +118,13 @@ class FactorStatements:
                 if not invited.rowcount or self._min_counters.get(invitation_id) == _REMOVED:
                     return False
             if connection.scalar(select(factors.c.id).where(factors.c.id == factor.id)) is not None:
-                connection.rollback()  # the invitation stays what it was
+                connection.rollback()  # the invitation stays valid
                 return False
             connection.execute(insert(factors).values(**self._row(factor)))
         return True
 
     def remove(self, connection: Connection, factor_id: str) -> bool:
-        """Forget it."""
+        """Remove it."""
         with connection.begin():
             removed = connection.execute(delete(factors).where(factors.c.id == factor_id)).rowcount > 0
         if removed:
@@ -132,7 +132,7 @@ class FactorStatements:
         return removed
 
     def advance(self, connection: Connection, factor_id: str, counter: int) -> bool:
-        """One statement: of several that bring the same code, one is right."""
+        """Store the counter by one conditional UPDATE: of concurrent uses of one code, exactly one succeeds."""
         advanced = self._update_counter(connection, factor_id, counter)
         if advanced:
             self._min_counters[factor_id] = counter
@@ -143,7 +143,7 @@ class FactorStatements:
         still = (factors.c.id == factor_id, rises)
         with connection.begin():
             now = self._now(connection)
-            connection.execute(delete(factors).where(factors.c.expires <= now))  # waits for every other writer
+            connection.execute(delete(factors).where(factors.c.expires <= now))  # also takes the write lock
             found = self._read(connection, *still)
             if not found:
                 return False
@@ -151,7 +151,7 @@ class FactorStatements:
             return connection.execute(update(factors).where(*still).values(**self._row(used))).rowcount > 0
 
     def record_attempt(self, connection: Connection, person: str) -> float:
-        """Count a try, unless there were too many."""
+        """Count an attempt unless there were too many."""
         with connection.begin():
             now = self._now(connection)
             connection.execute(delete(factor_attempts).where(factor_attempts.c.at <= now - ATTEMPT_WINDOW_SECONDS))
@@ -163,7 +163,7 @@ class FactorStatements:
         return wait
 
     def reset_attempts(self, connection: Connection, person: str) -> None:
-        """Forget the tries of this person."""
+        """Forget the person's attempts."""
         with connection.begin():
             connection.execute(delete(factor_attempts).where(factor_attempts.c.person == person))
 
@@ -171,7 +171,7 @@ class FactorStatements:
         return unexpired_factors(self._read_authentic(connection, *where), self._now(connection))
 
     def _now(self, connection: Connection) -> float:
-        """Never before what was written, by whichever process."""
+        """Return the time, never before a stored one."""
         if not self._clock_synced:
             last = factors.c.used_at == select(func.max(factors.c.used_at)).scalar_subquery()
             self._clock.advance_to(*(each.used_at for each in self._read_authentic(connection, last)))
@@ -186,9 +186,9 @@ class FactorStatements:
         return [msgspec.convert(row, Factor) for row in rows if self._is_authentic(row)]
 
     def _is_authentic(self, row: dict[str, Any]) -> bool:
-        """Whether it is as we wrote it last; if not, it proves nobody."""
-        put_back = row["counter"] < self._min_counters.get(row["id"], 0)  # a copy from before is genuine, but old
-        ours = self._macs.verify(_TABLE, row) and not put_back
+        """True if the MAC is right and the counter is not older than this process has seen."""
+        restored = row["counter"] < self._min_counters.get(row["id"], 0)  # a restored older copy has a right MAC, too
+        ours = self._macs.verify(_TABLE, row) and not restored
         if not ours:
             _log.error("the factor %s was changed outside Toolhall; it counts for nothing", row["id"])
         return ours

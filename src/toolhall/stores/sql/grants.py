@@ -37,28 +37,28 @@ grants = Table(
     sqlite_strict=True,
 )
 _FIX = (
-    "restore a backup of it together with state.key; without one, move it away to begin without tools, keys and grants"
+    "restore a backup of it together with state.key; without one, move it away to start without tools, keys and grants"
 )
 
 
 class SqlGrantStore:
-    """The store of grants."""
+    """Grants in SQL; the table's MAC is checked with every read and updated with every change."""
 
     def __init__(self, database: SqlDatabase, macs: RowMac) -> None:
         self._database = database
         self._macs = macs
 
     async def all(self) -> tuple[Grant, ...]:
-        """Every grant, what was made first first; StoreFailed if one was changed, taken out or put back."""
+        """Return all grants, oldest first; raises StoreFailed if another program changed, removed or restored one."""
         return await self._database.run(_select_all, self._macs)
 
     async def add(self, grant: Grant) -> None:
-        """Keep a new one; raises Stale if its id is taken."""
+        """Insert it; raises Stale if its id is taken."""
         check_storable(grant)
         await self._database.run(_add, grant, self._macs)
 
     async def remove(self, grant_id: str) -> Grant | None:
-        """Forget it, and return what it was; None if there is none."""
+        """Remove it and return it; None if there is none."""
         return await self._database.run(_remove, grant_id, self._macs)
 
 
@@ -69,20 +69,20 @@ def _select_all(connection: Connection, macs: RowMac) -> tuple[Grant, ...]:
 
 def _add(connection: Connection, grant: Grant, macs: RowMac) -> None:
     with connection.begin():
-        there = _select_grants(connection, macs)
+        current = _select_grants(connection, macs)
         if connection.scalar(select(grants.c.id).where(grants.c.id == grant.id)) is not None:
             raise Stale([grant.id])
         put_signed(connection, grants, _row(grant), macs)
-        _update_table_mac(connection, [*there, grant], macs)
+        _update_table_mac(connection, [*current, grant], macs)
 
 
 def _remove(connection: Connection, grant_id: str, macs: RowMac) -> Grant | None:
     with connection.begin():
-        there = _select_grants(connection, macs)
-        found = next((each for each in there if each.id == grant_id), None)
-        # One that is left out because another program made it can be removed, too; it permits nothing.
+        current = _select_grants(connection, macs)
+        found = next((each for each in current if each.id == grant_id), None)
+        # A grant that is left out because another program wrote it can be removed too; it permits nothing.
         connection.execute(delete(grants).where(grants.c.id == grant_id))
-        _update_table_mac(connection, [each for each in there if each.id != grant_id], macs)
+        _update_table_mac(connection, [each for each in current if each.id != grant_id], macs)
     return found
 
 
@@ -91,10 +91,10 @@ def _select_grants(connection: Connection, macs: RowMac) -> list[Grant]:
     for row in rows:
         row["conditions"] = msgspec.json.decode(row["conditions"])
     found = msgspec.convert(rows, list[Grant])
-    kept = connection.scalar(select(seals.c.mac).where(seals.c.name == grants.name)) or b""
-    if not hmac.compare_digest(kept, _table_mac(found, macs)):
+    stored_mac = connection.scalar(select(seals.c.mac).where(seals.c.name == grants.name)) or b""
+    if not hmac.compare_digest(stored_mac, _table_mac(found, macs)):
         raise StoreFailed(
-            f"a grant was changed, taken out or put back by another program, or state.key is another; {_FIX}"
+            f"a grant was changed, removed or restored by another program, or state.key was replaced; {_FIX}"
         )
     return found
 

@@ -29,9 +29,9 @@ from toolhall.stores.crypto import RowMac
 from toolhall.stores.sql.base import METADATA, SERIAL, TIMESTAMP, SqlDatabase, fetch_rows
 from toolhall.stores.tools import ToolEvent, ToolRecord, check_saved, check_serials, check_storable_change, sort_records
 
-# One row. Raising its number comes first in every change, so that of two writers one waits for the other.
+# One row. Every change raises its number first, so that concurrent writers wait for each other.
 changes = Table("changes", METADATA, Column("last", SERIAL, nullable=False), sqlite_strict=True)
-# Apart from the tools: a document of a megabyte may hold thousands of them.
+# Apart from the tools: a document of a megabyte may define thousands of them.
 documents = Table(
     "documents",
     METADATA,
@@ -65,7 +65,7 @@ tools = Table(
     Column("mac", LargeBinary),
     sqlite_strict=True,
 )
-# No foreign key: history outlives its tool.
+# No foreign key: events outlive their tool.
 events = Table(
     "events",
     METADATA,
@@ -82,14 +82,14 @@ _BATCH_SIZE = 500  # values in one statement; engines allow some ten thousand
 
 
 class _StoredRow(NamedTuple):
-    """What a change must know of a row that is there."""
+    """The part of a stored row that a change needs."""
 
     serial: int
     document: str
 
 
 def select_records(connection: Connection, macs: RowMac) -> tuple[ToolRecord, ...]:
-    """Everything that is kept; the tools of one document share its bytes."""
+    """Return all records; the tools of one document share its bytes."""
     with connection.begin():
         contents = {row.digest: row.content for row in connection.execute(select(documents))}
         read = fetch_rows(connection, select(tools))
@@ -101,7 +101,7 @@ def select_records(connection: Connection, macs: RowMac) -> tuple[ToolRecord, ..
 
 
 def select_history(connection: Connection, tool: str | None, limit: int) -> tuple[ToolEvent, ...]:
-    """The newest events first: of one tool id, of all versions of a `Toolkit.tool`, or of everything."""
+    """Return events, newest first: of one tool id, of all versions of a `Toolkit.tool`, or of all tools."""
     query = select(events).order_by(events.c.number.desc()).limit(max(limit, 0))
     with connection.begin():
         read = fetch_rows(connection, query if tool is None else query.where(_is_event_of(tool)))
@@ -111,14 +111,14 @@ def select_history(connection: Connection, tool: str | None, limit: int) -> tupl
 
 
 def _is_event_of(tool: str) -> ColumnElement[bool]:
-    """An id, or any version of a `Toolkit.tool`: what comes from `@` up to the next letter."""
+    """Match an id, or any version of a `Toolkit.tool`: the range from `@` up to the next character."""
     return (events.c.id == tool) | ((events.c.id >= f"{tool}@") & (events.c.id < f"{tool}A"))
 
 
 def save_records(
     connection: Connection, records: Sequence[ToolRecord], new_events: Sequence[ToolEvent], macs: RowMac
 ) -> tuple[ToolRecord, ...]:
-    """Add what is NEW and replace the rest, all or none, and return it with its serials; raises Stale."""
+    """Insert NEW records and replace the others, all or none; return them with their serials. Raises Stale."""
     check_storable_change(records, new_events)
     with connection.begin():
         serial = _next_serial(connection)
@@ -131,7 +131,7 @@ def save_records(
 
 
 def remove_records(connection: Connection, records: Sequence[ToolRecord], new_events: Sequence[ToolEvent]) -> None:
-    """Remove all or none; raises Stale."""
+    """Remove all of the records or none; raises Stale."""
     check_saved(records)
     check_storable_change(records, new_events)
     with connection.begin():
@@ -141,14 +141,14 @@ def remove_records(connection: Connection, records: Sequence[ToolRecord], new_ev
 
 
 def _next_serial(connection: Connection) -> int:
-    """Waits for every other writer; must come first."""
+    """Raise the serial, which takes the write lock; must be the first statement of a transaction."""
     raised = update(changes).values(last=changes.c.last + 1).returning(changes.c.last)
     serial: int = connection.execute(raised).scalar_one()
     return serial
 
 
 def _delete_current(connection: Connection, records: Sequence[ToolRecord]) -> list[_StoredRow]:
-    """Delete what is stored of these, if all are as their writer saw them; raises Stale."""
+    """Delete the stored rows of these records if their serials match; raises Stale."""
     stored: dict[str, _StoredRow] = {}
     for some in _batches(each.id for each in records):
         query = select(tools.c.id, tools.c.serial, tools.c.document).where(tools.c.id.in_(some))
@@ -160,7 +160,7 @@ def _delete_current(connection: Connection, records: Sequence[ToolRecord]) -> li
 
 
 def _insert_records(connection: Connection, saved: Sequence[ToolRecord], macs: RowMac) -> None:
-    """Insert these, and those of their documents that are not there yet."""
+    """Insert these records, and their documents unless stored already."""
     digests = {content: hashlib.sha256(content).hexdigest() for content in {each.document for each in saved}}
     there: set[str] = set()
     for some in _batches(digests.values()):
@@ -180,7 +180,7 @@ def _row(record: ToolRecord, document: str) -> dict[str, Any]:
 
 
 def _delete_unused_documents(connection: Connection, deleted: Sequence[_StoredRow]) -> None:
-    """Delete the documents that no tool came with any more."""
+    """Delete documents that no tool refers to any more."""
     for some in _batches({each.document for each in deleted}):
         used = select(tools.c.document).where(tools.c.document.in_(some))
         connection.execute(delete(documents).where(documents.c.digest.in_(some), documents.c.digest.not_in(used)))
@@ -193,31 +193,31 @@ def _insert_events(connection: Connection, new_events: Sequence[ToolEvent]) -> N
 
 
 def _batches(values: Iterable[str]) -> Iterator[list[str]]:
-    """Few enough for one statement at a time."""
+    """Split into lists that fit into one statement."""
     rest = iter(values)
     while some := list(islice(rest, _BATCH_SIZE)):
         yield some
 
 
 class SqlToolStore:
-    """The store of registered tools."""
+    """Registered tools in SQL."""
 
     def __init__(self, database: SqlDatabase, macs: RowMac) -> None:
         self._database = database
         self._macs = macs
 
     async def all(self) -> tuple[ToolRecord, ...]:
-        """Everything that is kept, what was registered first first."""
+        """Return all records, oldest registration first."""
         return await self._database.run(select_records, self._macs)
 
     async def history(self, tool: str | None = None, limit: int = 100) -> tuple[ToolEvent, ...]:
-        """The newest events first: of one tool id, of all versions of a `Toolkit.tool`, or of everything."""
+        """Return events, newest first: of one tool id, of all versions of a `Toolkit.tool`, or of all tools."""
         return await self._database.run(select_history, tool, limit)
 
     async def save(self, records: Sequence[ToolRecord], events: Sequence[ToolEvent]) -> tuple[ToolRecord, ...]:
-        """Add what is NEW and replace the rest, all or none, and return it with its serials; raises Stale."""
+        """Insert NEW records and replace the others, all or none; return them with their serials. Raises Stale."""
         return await self._database.run(save_records, tuple(records), tuple(events), self._macs)
 
     async def remove(self, records: Sequence[ToolRecord], events: Sequence[ToolEvent]) -> None:
-        """Remove all or none; raises Stale."""
+        """Remove all of the records or none; raises Stale."""
         await self._database.run(remove_records, tuple(records), tuple(events))

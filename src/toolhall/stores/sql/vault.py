@@ -27,7 +27,7 @@ data_keys = Table(
     Column("mac", LargeBinary, nullable=False),
     sqlite_strict=True,
 )
-# `user` is empty for what is the hall's: of nulls, an index would take any number.
+# `user` is empty for the hall's own secrets: a unique index allows any number of NULLs.
 secrets = Table(
     "secrets",
     METADATA,
@@ -47,40 +47,40 @@ secrets = Table(
 
 
 class SqlVaultStore:
-    """The store of secrets."""
+    """Secrets and data keys in SQL."""
 
     def __init__(self, database: SqlDatabase, macs: RowMac) -> None:
         self._database = database
         self._macs = macs
 
     async def all(self) -> VaultContents:
-        """Every data key and every secret, what was made first first."""
+        """Return all data keys and secrets, oldest first."""
         return await self._database.run(_select_all, self._macs)
 
     async def put(self, row: SecretRow, key: DataKey | None = None) -> None:
-        """Keep it in place of the one of its name and user, with its data key if that is new; raises Stale."""
+        """Replace the secret of this name and user, inserting its data key if that is new; raises Stale."""
         for each in (row, key):
             if each is not None:
                 check_storable(each)
         await self._database.run(_put, row, key, self._macs)
 
     async def remove(self, name: str, user: str | None) -> bool:
-        """Forget it, and a data key that seals no other secret with it; False if there is none."""
+        """Remove the secret, and its data key if that encrypts no other; False if there is none."""
         return await self._database.run(_remove, name, user)
 
     async def add_data_key(self, key: DataKey) -> None:
-        """Keep a new data key; raises Stale if its id is taken."""
+        """Insert a data key; raises Stale if its id is taken."""
         check_storable(key)
         await self._database.run(_add_data_key, key, self._macs)
 
     async def replace_data_keys(self, before: VaultContents, after: VaultContents) -> None:
-        """Put one in place of the other, whole or not at all; raises Stale unless `before` is what is there."""
+        """Replace `before` by `after` in one transaction; raises Stale unless `before` is what is stored."""
         for each in (*after.keys, *after.rows):
             check_storable(each)
         await self._database.run(_replace, before, after, self._macs)
 
     async def shred(self, tenant: str) -> bool:
-        """Forget a tenant's data keys and secrets: what they sealed opens never again; False if there are none."""
+        """Remove a tenant's data keys and secrets, which makes all they encrypted unreadable; False if none exist."""
         return await self._database.run(_shred, tenant)
 
 
@@ -149,25 +149,25 @@ def _has_key(connection: Connection, key_id: str) -> bool:
 
 
 def _delete_secret(connection: Connection, name: str, user: str | None) -> bool:
-    """Whoever wrote it: one that was changed behind our back can be replaced and removed, too."""
+    """Delete the row whatever its MAC: one that another program changed can be replaced and removed too."""
     where = (secrets.c.name == name, secrets.c.user == (user or ""))
     return connection.execute(delete(secrets).where(*where)).rowcount > 0
 
 
 def _delete_rows(connection: Connection, table: Table, ids: list[str]) -> None:
-    """One by one: there may be more than a statement takes, and what was left out in reading stays as evidence."""
+    """Delete by id, one by one: one statement may not take all, and rows that reading left out stay as evidence."""
     for each in ids:
         connection.execute(delete(table).where(table.c.id == each))
 
 
 def _delete_unused_keys(connection: Connection) -> None:
-    """Forget the keys of secrets that seal none; one for records of others may seal what is not known here."""
+    """Delete data keys of secrets that encrypt none; the rows that keys for records encrypt are unknown here."""
     unused = data_keys.c.id.not_in(select(secrets.c.dek))
     connection.execute(delete(data_keys).where(data_keys.c.use == "secrets", unused))
 
 
 def _decodable(altered: list[dict[str, Any]]) -> Iterator[SecretRow]:
-    """Those of which one can still say whose they are; the others only leave their line in the log."""
+    """Yield the changed rows that still decode; the others are only in the log."""
     for row in altered:
         with contextlib.suppress(msgspec.ValidationError):
             yield _secret_of_row(row)

@@ -27,74 +27,80 @@ VAULT_KEY_SETTING = "TOOLHALL_VAULT_KEY"
 _MAX_FILE_BYTES = 4096
 _URLSAFE_TO_STANDARD = str.maketrans("-_", "+/", "=")
 _FORMAT_HELP = "a vault key is 32 random bytes in base64, as 'toolhall secret key' prints it"
+KeyProfile: TypeAlias = Literal["local", "server"]
+USE_KEYRING = "keyring"  # this word in place of a key in the setting
+_FIX = (
+    f"set {VAULT_KEY_SETTING} (or {VAULT_KEY_SETTING}_FILE) to what 'toolhall secret key' prints, or to"
+    f" {USE_KEYRING} for the system's keyring"
+)
 
 
 class KeySource(Protocol):
-    """Keeps keys, the one that seals first."""
+    """A source of key-encryption keys, the one that encrypts first."""
 
     def read(self) -> tuple[bytes, ...]:
-        """Every key there, none if there is none; raises StoreFailed for what cannot be used."""
+        """Return all keys, none if there is none; raises StoreFailed for invalid content."""
         ...
 
     def create(self, key: bytes, /) -> None:
-        """Keep this one if there is none yet; raises StoreFailed."""
+        """Store this key if there is none yet; raises StoreFailed."""
         ...
 
     def write(self, keys: Sequence[bytes], /) -> None:
-        """Keep these instead; raises StoreFailed."""
+        """Replace all keys; raises StoreFailed."""
         ...
 
 
 class StaticKey:
-    """Keys that somebody else keeps, and only that one changes."""
+    """Keys from a setting or a credential, which only the operator can change."""
 
     def __init__(self, text: str, name: str) -> None:
         self._text = text
         self._name = name
 
     def read(self) -> tuple[bytes, ...]:
-        """Every key there, none if there is none; raises StoreFailed for what cannot be used."""
+        """Return all keys, none if there is none; raises StoreFailed for invalid content."""
         return parse_keys(self._text, self._name)
 
     def create(self, _: bytes, /) -> None:
-        """Somebody gave a text without a key; that is put right there, not here."""
+        """Raise StoreFailed: the operator gave a text without a key."""
         raise StoreFailed(f"{self._name} holds no key; {_FORMAT_HELP}")
 
     def write(self, _: Sequence[bytes], /) -> None:
-        """Only the one who gave them can."""
+        """Raise StoreFailed: only the operator can change the keys."""
         raise StoreFailed(
             f"the vault key comes from {self._name}, which only you can change: put the new key before the old one"
-            " there, restart, rotate without a new one, then take the old one out"
+            " there, restart, rotate without a new one, then remove the old one"
         )
 
 
 class EphemeralKey:
-    """Keys that end with the process, like everything else of a hall without a folder."""
+    """Keys in memory, for a hall without a data folder."""
 
     def __init__(self) -> None:
         self._keys: tuple[bytes, ...] = ()
 
     def read(self) -> tuple[bytes, ...]:
-        """Every key there, none if there is none."""
+        """Return all keys, none if there is none."""
         return self._keys
 
     def create(self, key: bytes, /) -> None:
-        """Keep this one if there is none yet."""
+        """Store this key if there is none yet."""
         self._keys = self._keys or (key,)
 
     def write(self, keys: Sequence[bytes], /) -> None:
-        """Keep these instead."""
+        """Replace all keys."""
         self._keys = tuple(keys)
 
 
 class KeyFile:
-    """A file that only its owner can read, in the data folder: a backup of the folder holds key and secrets both."""
+    """A key file in the data folder, readable by its owner only; a backup of the folder has key and secrets."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def read(self) -> tuple[bytes, ...]:
-        """Every key there, none if there is no file; raises StoreFailed for what cannot be used."""
+        """Return all keys, none if there is no file; raises StoreFailed for invalid content or open permissions."""
         try:
             with self._path.open("rb") as file:
                 self._check_permissions(os.fstat(file.fileno()))
@@ -102,19 +108,23 @@ class KeyFile:
         except FileNotFoundError:
             return ()
         except OSError as error:
-            raise StoreFailed(f"{self._path} cannot be read: {error.strerror}; give this user the right to") from None
+            raise StoreFailed(
+                f"{self._path} cannot be read: {error.strerror}; give this user permission to read it"
+            ) from None
         keys = parse_keys(text.decode("ascii", "replace"), str(self._path))
         if not keys:
-            raise StoreFailed(f"{self._path} holds no key; restore it from a backup, or remove it if nothing is sealed")
+            raise StoreFailed(
+                f"{self._path} holds no key; restore it from a backup, or remove it if no secret is stored"
+            )
         return keys
 
     def create(self, key: bytes, /) -> None:
-        """A link appears whole or not at all: of two processes, both use the first one's key."""
+        """Create the file atomically by os.link: of two processes, both use the first one's key."""
         with self._temporary_file([key]) as draft, contextlib.suppress(FileExistsError):
             os.link(draft, self._path)
 
     def write(self, keys: Sequence[bytes], /) -> None:
-        """Whole or not at all, and on the disk before anything is sealed with it."""
+        """Replace the file atomically and durably, before anything is encrypted with a new key."""
         with self._temporary_file(keys) as draft:
             draft.replace(self._path)
 
@@ -132,10 +142,10 @@ class KeyFile:
                 Path(name).unlink(missing_ok=True)
             self._sync_folder()
         except OSError as error:
-            raise StoreFailed(f"{self._path} cannot be written: {error.strerror}; put this right") from None
+            raise StoreFailed(f"{self._path} cannot be written: {error.strerror}; fix this, then try again") from None
 
     def _sync_folder(self) -> None:
-        """A name is on the disk once its folder is; Windows has no such thing."""
+        """Sync the folder, which makes the file's name durable; Windows cannot do that."""
         if os.name == "posix":
             descriptor = os.open(self._path.parent, os.O_RDONLY)
             try:
@@ -152,20 +162,20 @@ class KeyFile:
 
 
 class SystemKeyring:
-    """The keyring of the system, through the package `keyring`; it is loaded when it is asked."""
+    """The system's keyring, through the package `keyring`, which is imported on use."""
 
     def read(self) -> tuple[bytes, ...]:
-        """Every key there, none if there is none; raises StoreFailed for what cannot be used."""
+        """Return all keys, none if there is none; raises StoreFailed for invalid content."""
         text = self._call("get_password", KEYRING_SERVICE, KEYRING_ENTRY)
         return parse_keys(text or "", "the system's keyring")
 
     def create(self, key: bytes, /) -> None:
-        """Keep this one if there is none yet."""
+        """Store this key if there is none yet."""
         if not self.read():
             self.write([key])
 
     def write(self, keys: Sequence[bytes], /) -> None:
-        """Keep these instead; some keyrings take everything and keep nothing."""
+        """Replace all keys and read them back, because some keyrings accept everything and store nothing."""
         self._call("set_password", KEYRING_SERVICE, KEYRING_ENTRY, " ".join(map(format_key, keys)))
         if self.read() != tuple(keys):
             raise StoreFailed(f"the system's keyring did not keep the vault key; set {VAULT_KEY_SETTING} instead")
@@ -175,24 +185,25 @@ class SystemKeyring:
             keyring = importlib.import_module("keyring")
             errors = importlib.import_module("keyring.errors")
         except ImportError:
-            raise StoreFailed("the keyring needs a package more: pip install 'toolhall[keyring]'") from None
+            raise StoreFailed("the keyring needs another package: pip install 'toolhall[keyring]'") from None
         try:
             return getattr(keyring, method)(*args)
         except errors.KeyringError as error:
-            # Its text is a backend's own, and may be long; what it was given is not repeated.
+            # The backend's own text may be long, and may contain what it was given.
             raise StoreFailed(
-                f"the system's keyring cannot be used ({type(error).__name__}); unlock it, or set {VAULT_KEY_SETTING} instead"
+                f"the system's keyring cannot be used ({type(error).__name__}); unlock it, or set"
+                f" {VAULT_KEY_SETTING} instead"
             ) from None
 
 
 def parse_keys(text: str, name: str) -> tuple[bytes, ...]:
-    """The keys of a text, separated by blanks or commas; raises StoreFailed, and never repeats what it was given."""
+    """Parse keys separated by blanks or commas; raises StoreFailed, whose message never contains the text."""
     keys = [_parse_key(each, name) for each in re.split(r"[\s,]+", text) if each]
     return tuple(dict.fromkeys(keys))
 
 
 def format_key(key: bytes) -> str:
-    """A key as a text."""
+    """Return a key as base64."""
     return base64.b64encode(key).decode()
 
 
@@ -203,17 +214,12 @@ def _parse_key(text: str, name: str) -> bytes:
     except (ValueError, binascii.Error):
         key = b""
     if len(key) != KEY_BYTES:
-        raise StoreFailed(f"{name} holds what is no key; {_FORMAT_HELP}")
+        raise StoreFailed(f"{name} holds something that is not a key; {_FORMAT_HELP}")
     return key
 
 
-KeyProfile: TypeAlias = Literal["local", "server"]
-USE_KEYRING = "keyring"  # the word that stands for a key in the setting
-_FIX = f"set {VAULT_KEY_SETTING} (or {VAULT_KEY_SETTING}_FILE) to what 'toolhall secret key' prints, or to {USE_KEYRING} for the system's one"
-
-
 class KeyEncryptionKeys:
-    """Keys that are there: the first one seals, every one opens."""
+    """The available key-encryption keys: the first one encrypts, all of them decrypt."""
 
     def __init__(self, keys: tuple[bytes, ...], source: KeySource, profile: KeyProfile = "local") -> None:
         self.keys = keys
@@ -222,22 +228,22 @@ class KeyEncryptionKeys:
 
     @property
     def primary_id(self) -> str:
-        """The id of the one that seals."""
+        """The id of the key that encrypts."""
         return kek_id(self.keys[0])
 
     def reload(self) -> "KeyEncryptionKeys | NoKey":
-        """What is there now: another process may have made a new one."""
+        """Read the source again, because another process may have added a key."""
         return _load_keys(self._source, self._profile)
 
     def prepend(self, text: str) -> "KeyEncryptionKeys":
-        """Keep this new key before the others; raises StoreFailed."""
+        """Store this new key before the others; raises StoreFailed."""
         new = parse_keys(text, "the new key")
         if len(new) != 1:
-            raise StoreFailed("the new key is one key, as 'toolhall secret key' prints it")
+            raise StoreFailed("give exactly one new key, as 'toolhall secret key' prints it")
         return self._replace((*new, *(key for key in self.keys if key not in new)))
 
     def keep_primary(self) -> "KeyEncryptionKeys":
-        """Keep the first one alone; raises StoreFailed."""
+        """Store the first key only; raises StoreFailed."""
         return self._replace(self.keys[:1])
 
     def _replace(self, keys: tuple[bytes, ...]) -> "KeyEncryptionKeys":
@@ -249,7 +255,7 @@ class KeyEncryptionKeys:
 
 
 class NoKey:
-    """There is none yet."""
+    """A source without a key so far."""
 
     def __init__(self, source: KeySource, profile: KeyProfile) -> None:
         self._source = source
@@ -257,15 +263,15 @@ class NoKey:
 
     @property
     def fix(self) -> str:
-        """What to do."""
+        """How to provide a key."""
         return f"there is no key for the vault; {_FIX}"
 
     def reload(self) -> "KeyEncryptionKeys | NoKey":
-        """What is there now: another process may have made one."""
+        """Read the source again, because another process may have created a key."""
         return _load_keys(self._source, self._profile)
 
     def create(self) -> KeyEncryptionKeys:
-        """Make one; a server's is never made unasked, since nobody would know that it must be kept."""
+        """Create a key; raises StoreFailed in the server profile, whose operator must know that it needs a backup."""
         if self._profile != "local":
             raise StoreFailed(self.fix)
         self._source.create(secrets.token_bytes(KEY_BYTES))
@@ -278,12 +284,12 @@ class NoKey:
 def find_key_encryption_keys(
     setting: str | None, folder: Path | None, *, profile: KeyProfile, environment: Mapping[str, str] = os.environ
 ) -> KeyEncryptionKeys | NoKey:
-    """Look at the setting, then at systemd's credentials, then into the data folder; raises StoreFailed."""
+    """Read the keys from the setting, else systemd's credential, else the data folder; raises StoreFailed."""
     return _load_keys(_select_source(setting, folder, environment), profile)
 
 
 def generate_key() -> str:
-    """A new key as a text, as the setting takes it."""
+    """Return a new random key as text, as the setting takes it."""
     return format_key(secrets.token_bytes(KEY_BYTES))
 
 
@@ -297,7 +303,7 @@ def _select_source(setting: str | None, folder: Path | None, environment: Mappin
 
 
 def _systemd_credential(environment: Mapping[str, str]) -> StaticKey | None:
-    """Systemd itself sees to it that nobody else reads these, by other means than modes."""
+    """Return the key in systemd's credential; systemd protects it by other means than file modes."""
     folder = environment.get("CREDENTIALS_DIRECTORY")
     path = Path(folder) / SYSTEMD_CREDENTIAL if folder else None
     if path is None or not path.exists():
@@ -305,7 +311,7 @@ def _systemd_credential(environment: Mapping[str, str]) -> StaticKey | None:
     try:
         return StaticKey(path.read_text("ascii"), f"systemd's credential {SYSTEMD_CREDENTIAL}")
     except (OSError, UnicodeDecodeError):
-        raise StoreFailed(f"systemd's credential {SYSTEMD_CREDENTIAL} cannot be read as a text; set it anew") from None
+        raise StoreFailed(f"systemd's credential {SYSTEMD_CREDENTIAL} cannot be read as text; set it again") from None
 
 
 def _load_keys(source: KeySource, profile: KeyProfile) -> KeyEncryptionKeys | NoKey:

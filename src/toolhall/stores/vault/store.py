@@ -1,4 +1,4 @@
-"""Encrypted secrets as they are stored: SecretRow, DataKey, the VaultStore protocol, its in-memory version, name rules."""
+"""Encrypted secrets as stored: SecretRow, DataKey, the VaultStore protocol, MemoryVaultStore and rules for names."""
 
 import re
 from collections.abc import Iterable
@@ -10,14 +10,17 @@ from toolhall.model.errors import Malformed
 from toolhall.model.secret import Secret
 from toolhall.stores.common import Stale, check_storable
 
-# Half a surrogate pair has no UTF-8, and PostgreSQL keeps no NUL; so no engine does.
+# A lone surrogate has no UTF-8, and PostgreSQL stores no NUL, so no engine accepts either.
 _Text: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[^\x00\ud800-\udfff]+\Z", max_length=512)]
 _Timestamp: TypeAlias = Annotated[float, msgspec.Meta(ge=0, lt=1e12)]
-KeyUse: TypeAlias = Literal["secrets", "records"]  # what a data key seals: rows of this store, or of others
+KeyUse: TypeAlias = Literal["secrets", "records"]  # what a data key encrypts: rows of this store, or of others
+MAX_SECRET_BYTES = 64 * 1024
+_NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}", re.ASCII)
+_USER_PATTERN = re.compile(r"[^\x00\ud800-\udfff]{1,256}")
 
 
 class DataKey(msgspec.Struct, frozen=True, kw_only=True):
-    """A key that seals what belongs to one tenant; it is itself sealed, by the key-encryption key `kek`."""
+    """A data key (DEK) of one tenant, encrypted by the key-encryption key `kek`."""
 
     id: _Text
     tenant: _Text
@@ -28,74 +31,76 @@ class DataKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SecretRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One secret, of the hall or of one user; there is one of a name for each."""
+    """One encrypted secret of the hall or of a user; names are unique per owner."""
 
     id: _Text
     name: _Text
     user: _Text | None = None
     sealed: bytes
     dek: _Text
-    hint: _Text  # another one when the value is another; says nothing else of it
+    hint: _Text  # changes with the value; reveals nothing else
     by: _Text
     created_at: _Timestamp
     changed_at: _Timestamp
 
 
 class VaultContents(msgspec.Struct, frozen=True):
-    """Everything, as it was at one moment."""
+    """A consistent snapshot of the whole vault."""
 
     keys: tuple[DataKey, ...] = ()
     rows: tuple[SecretRow, ...] = ()
-    altered: tuple[SecretRow, ...] = ()  # not as they were stored: believed in nothing, yet nothing takes their place
+    altered: tuple[
+        SecretRow, ...
+    ] = ()  # changed by another program: never used, and never replaced by the hall's secret
 
 
 class VaultReader(Protocol):
-    """What may be read, also while another process writes."""
+    """The read-only half of the store; reads work while another process writes."""
 
     async def all(self) -> VaultContents:
-        """Every data key and every secret, what was made first first."""
+        """Return all data keys and secrets, oldest first."""
         ...
 
 
 class VaultStore(VaultReader, Protocol):
-    """A change is there whole once its call has returned."""
+    """A change is atomic, and durable once its call has returned."""
 
     async def put(self, row: SecretRow, key: DataKey | None = None) -> None:
-        """Keep it in place of the one of its name and user, with its data key if that is new; raises Stale.
+        """Replace the secret of this name and user, inserting its data key if that is new.
 
-        It is stale if its data key is not there: then somebody else changed all keys since.
+        Raises Stale if the data key is not stored: another process has rotated all keys meanwhile.
         """
         ...
 
     async def remove(self, name: str, user: str | None) -> bool:
-        """Forget it, and a data key that seals no other secret with it; False if there is none."""
+        """Remove the secret, and its data key if that encrypts no other; False if there is none."""
         ...
 
     async def add_data_key(self, key: DataKey) -> None:
-        """Keep a new data key; raises Stale if its id is taken."""
+        """Insert a data key; raises Stale if its id is taken."""
         ...
 
     async def replace_data_keys(self, before: VaultContents, after: VaultContents) -> None:
-        """Put one in place of the other, whole or not at all; raises Stale unless `before` is what is there.
+        """Replace `before` by `after` in one transaction; raises Stale unless `before` is what is stored.
 
-        What was altered stays as it is, as evidence.
+        Altered rows stay as they are, as evidence.
         """
         ...
 
     async def shred(self, tenant: str) -> bool:
-        """Forget a tenant's data keys and secrets: what they sealed opens never again; False if there are none."""
+        """Remove a tenant's data keys and secrets, which makes all they encrypted unreadable; False if none exist."""
         ...
 
 
 def tenant_of(user: str | None) -> str:
-    """Whose data key seals what belongs to this user, or to the hall."""
+    """Return the tenant whose data key encrypts what belongs to this user, or to the hall."""
     return "hall" if user is None else f"user:{user}"
 
 
 def sorted_contents(
     keys: Iterable[DataKey], rows: Iterable[SecretRow], altered: Iterable[SecretRow] = ()
 ) -> VaultContents:
-    """As every store lists them."""
+    """Sort as every store lists them."""
     return VaultContents(
         tuple(sorted(keys, key=lambda each: (each.created_at, each.id))),
         tuple(sorted(rows, key=lambda each: (each.created_at, each.id))),
@@ -104,18 +109,18 @@ def sorted_contents(
 
 
 class MemoryVaultStore:
-    """Keeps everything until the process ends."""
+    """In-memory implementation; its content ends with the process."""
 
     def __init__(self) -> None:
         self._keys: dict[str, DataKey] = {}
         self._secrets: dict[tuple[str, str | None], SecretRow] = {}
 
     async def all(self) -> VaultContents:
-        """Every data key and every secret, what was made first first."""
+        """Return all data keys and secrets, oldest first."""
         return self._contents()
 
     async def put(self, row: SecretRow, key: DataKey | None = None) -> None:
-        """Keep it in place of the one of its name and user, with its data key if that is new; raises Stale."""
+        """Replace the secret of this name and user, inserting its data key if that is new; raises Stale."""
         check_storable(row)
         if key is not None:
             self._check_new_key(key)
@@ -127,18 +132,18 @@ class MemoryVaultStore:
         self._delete_unused_keys()
 
     async def remove(self, name: str, user: str | None) -> bool:
-        """Forget it, and a data key that seals no other secret with it; False if there is none."""
+        """Remove the secret, and its data key if that encrypts no other; False if there is none."""
         found = self._secrets.pop((name, user), None) is not None
         self._delete_unused_keys()
         return found
 
     async def add_data_key(self, key: DataKey) -> None:
-        """Keep a new data key; raises Stale if its id is taken."""
+        """Insert a data key; raises Stale if its id is taken."""
         self._check_new_key(key)
         self._keys[key.id] = key
 
     async def replace_data_keys(self, before: VaultContents, after: VaultContents) -> None:
-        """Put one in place of the other, whole or not at all; raises Stale unless `before` is what is there."""
+        """Replace `before` by `after` in one transaction; raises Stale unless `before` is what is stored."""
         for each in (*after.keys, *after.rows):
             check_storable(each)
         if before != self._contents():
@@ -147,10 +152,10 @@ class MemoryVaultStore:
         self._secrets = {(row.name, row.user): row for row in after.rows}
 
     async def shred(self, tenant: str) -> bool:
-        """Forget a tenant's data keys and secrets: what they sealed opens never again; False if there are none."""
+        """Remove a tenant's data keys and secrets, which makes all they encrypted unreadable; False if none exist."""
         before = self._contents()
         self._keys = {name: key for name, key in self._keys.items() if key.tenant != tenant}
-        self._secrets = {place: row for place, row in self._secrets.items() if tenant_of(row.user) != tenant}
+        self._secrets = {owner: row for owner, row in self._secrets.items() if tenant_of(row.user) != tenant}
         return before != self._contents()
 
     def _contents(self) -> VaultContents:
@@ -162,18 +167,13 @@ class MemoryVaultStore:
             raise Stale([key.id])
 
     def _delete_unused_keys(self) -> None:
-        """Forget the keys of secrets that seal none; one for records of others may seal what is not known here."""
+        """Delete data keys of secrets that encrypt none; the rows that keys for records encrypt are unknown here."""
         used = {row.dek for row in self._secrets.values()}
         self._keys = {name: key for name, key in self._keys.items() if key.use == "records" or name in used}
 
 
-MAX_SECRET_BYTES = 64 * 1024
-_NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}", re.ASCII)
-_USER_PATTERN = re.compile(r"[^\x00\ud800-\udfff]{1,256}")
-
-
 def validate_name(name: str) -> str:
-    """The name; raises Malformed."""
+    """Return the name; raises Malformed."""
     if not _NAME_PATTERN.fullmatch(name):
         raise Malformed(
             "a secret's name begins with a letter or underscore and has up to 128 letters, digits, dots, dashes and"
@@ -183,14 +183,14 @@ def validate_name(name: str) -> str:
 
 
 def validate_user(user: str | None) -> str | None:
-    """Whose it is; raises Malformed."""
+    """Return the user's id; raises Malformed."""
     if user is not None and not _USER_PATTERN.fullmatch(user):
         raise Malformed("a user's id has 1 to 256 characters")
     return user
 
 
 def encode_value(value: Secret) -> bytes:
-    """The value as it is sealed; raises Malformed, which never repeats it."""
+    """Return the value as bytes; raises Malformed, whose message never contains the value."""
     try:
         plain = value.reveal().encode()
     except UnicodeEncodeError:

@@ -1,7 +1,16 @@
 """Vault: sets, reads, rotates and shreds the secrets of a hall; RecordSealer encrypts records of other stores.
 
-A vault does not open while something is stored that no available key decrypts: a hall must not seem to have no secrets.
-Rotation is one transaction, and the old and the new key are both kept until it is done.
+Theory of operation (see envelope for the ciphers). The store holds encrypted rows and wrapped data keys. VaultCache
+unwraps all data keys and tests that every secret decrypts, but keeps no plaintext: `get` decrypts a secret when it is
+used and drops it CACHE_SECONDS later. A user's secret that does not decrypt is refused; the hall's secret of that name
+never takes its place. A vault does not open while something is stored that no available key decrypts, because a hall
+must not seem to have no secrets.
+
+Several processes may share the store. Every change reads the store first and is retried if another process was faster
+(Stale). Rotation is one transaction. With a new key-encryption key it takes three steps: store the new key before the
+old one, rotate until no data key is wrapped by the old one, and only then drop the old one; whenever that is
+interrupted, everything decrypts. A process that stores a data key meanwhile checks afterwards whether the
+key-encryption key has changed, and wraps it again (_after_store).
 """
 
 import asyncio
@@ -13,6 +22,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from toolhall.concurrency import shielded_exclusive
 from toolhall.model.secret import Secret
 from toolhall.stores.common import Stale, StoreFailed
 from toolhall.stores.vault.envelope import DecryptionFailed, Envelope, UnknownKey, UnwrappedKey, data_key_id
@@ -32,10 +42,18 @@ from toolhall.stores.vault.store import (
 )
 
 _log = logging.getLogger("toolhall.vault")
+_GIVE_UP_HELP = (
+    "; if it is lost for good, 'toolhall secret remove --lost', with this hall's --data, removes what it encrypted"
+)
+_TICK_SECONDS = 0.001
+CACHE_SECONDS = 60.0
+KEY_LIFETIME_SECONDS = 365 * 86_400.0  # a data key encrypts for a year, and decrypts for ever
+_MAX_ATTEMPTS = 10
+_T = TypeVar("_T")
 
 
 class CachedSecret:
-    """One secret, sealed; opened only until then."""
+    """One secret, decrypted for a limited time only."""
 
     __slots__ = ("_key", "expires_at", "row", "secret")
 
@@ -46,85 +64,85 @@ class CachedSecret:
         self.expires_at = 0.0
 
     def decrypt(self) -> bytes:
-        """The value; raises Unopened."""
+        """Decrypt the value; raises DecryptionFailed."""
         return self._key.open(self.row.sealed, *_row_context(self.row))
 
 
 class VaultCache:
-    """Made anew from what is stored with every change; of `before` is taken what is the same still.
+    """Unwrapped data keys and decryptable secrets; rebuilt with every change, reusing unchanged parts of `previous`.
 
-    What does not open is logged; it is held by nobody, and nothing is found in its place.
+    A secret that does not decrypt is logged and refused; no other secret is found in its place.
     """
 
     def __init__(self, stored: VaultContents, envelope: Envelope | None, previous: "VaultCache | None" = None) -> None:
         self.keys: dict[str, UnwrappedKey] = {}
-        self.newest_keys: dict[tuple[str, KeyUse], UnwrappedKey] = {}  # of a tenant's keys, the newest
+        self.newest_keys: dict[tuple[str, KeyUse], UnwrappedKey] = {}  # the newest key of each tenant and use
         self.secrets: dict[tuple[str, str | None], CachedSecret] = {}
         self._undecryptable = {(row.name, row.user) for row in stored.altered}
-        keys, held = ({}, {}) if previous is None else (previous.keys, previous.secrets)
+        keys, cached = ({}, {}) if previous is None else (previous.keys, previous.secrets)
         if envelope is not None:
             for key in stored.keys:
                 self._add_key(key, envelope, keys.get(key.id))
         for row in stored.rows:
-            self._add_secret(row, held.get((row.name, row.user)))
+            self._add_secret(row, cached.get((row.name, row.user)))
 
     def find(self, name: str, user: str | None) -> CachedSecret | None:
-        """The user's own, else the hall's; None if the user's own does not open."""
+        """Return the user's secret, else the hall's; None if the user's own cannot be decrypted."""
         own = self.secrets.get((name, user))
         return self.secrets.get((name, None)) if own is None and (name, user) not in self._undecryptable else own
 
     def evict(self, is_expired: Callable[[CachedSecret], bool]) -> bool:
-        """Close what is ended; whether anything is open still."""
-        open_now = [held for held in self.secrets.values() if held.secret is not None]
-        for held in open_now:
-            if is_expired(held):
-                held.secret = None
-        return any(held.secret is not None for held in open_now)
+        """Drop decrypted values that have expired; return True if any other is left."""
+        decrypted = [each for each in self.secrets.values() if each.secret is not None]
+        for each in decrypted:
+            if is_expired(each):
+                each.secret = None
+        return any(each.secret is not None for each in decrypted)
 
     def _add_key(self, key: DataKey, envelope: Envelope, before: UnwrappedKey | None) -> None:
         try:
-            opened = before if before is not None and before.stored == key else envelope.unwrap(key)
-            self.keys[key.id] = self.newest_keys[key.tenant, key.use] = opened
+            unwrapped = before if before is not None and before.stored == key else envelope.unwrap(key)
+            self.keys[key.id] = self.newest_keys[key.tenant, key.use] = unwrapped
         except DecryptionFailed as error:
             _log.error("the data key %s of %s is left out: %s; restore a backup", key.id, key.tenant, error)
 
     def _add_secret(self, row: SecretRow, before: CachedSecret | None) -> None:
         if before is not None and before.row == row and row.dek in self.keys:
-            self.secrets[row.name, row.user] = before  # with what was opened and worked out from it
+            self.secrets[row.name, row.user] = before  # with its decrypted value and derived search forms
             return
         try:
             self.secrets[row.name, row.user] = self._decryptable(row)
         except DecryptionFailed as error:
             self._undecryptable.add((row.name, row.user))
             _log.error(
-                "the secret %s of %s is refused: %s; set it anew, or restore a backup",
+                "the secret %s of %s is refused: %s; set it again, or restore a backup",
                 row.name,
                 row.user or "the hall",
                 error,
             )
 
     def _decryptable(self, row: SecretRow) -> CachedSecret:
-        """Tried once: from then on it opens."""
+        """Return the cached secret after decrypting it once as a test."""
         key = self.keys.get(row.dek)
         if key is None:
-            raise UnknownKey("its data key is not there")
-        held = CachedSecret(row, key)
-        held.decrypt()
-        return held
+            raise UnknownKey("its data key is missing")
+        cached = CachedSecret(row, key)
+        cached.decrypt()
+        return cached
 
 
 def encrypt_row(row: SecretRow, key: UnwrappedKey, plaintext: bytes) -> SecretRow:
-    """The row with this value, which opens in this row only."""
+    """Return the row with the encrypted value, which can be decrypted in this row only."""
     return msgspec.structs.replace(row, dek=key.stored.id, sealed=key.seal(plaintext, *_row_context(row)))
 
 
 def _row_context(row: SecretRow) -> tuple[str, ...]:
-    """Whose, what, which and where; the tenant and the version are the key's part."""
+    """Return the authenticated context: user, kind, name and id; the key adds tenant, use and version."""
     return (row.user or "", "secret", row.name, row.id)
 
 
 class RecordSealer:
-    """For one tenant; `bound` says what a record is, and it opens for exactly that only."""
+    """Encrypts records of other stores for one tenant; `context` is authenticated."""
 
     def __init__(self, tenant: str, cache: Callable[[], VaultCache], refresh: Callable[[], Awaitable[None]]) -> None:
         self._tenant = tenant
@@ -132,21 +150,21 @@ class RecordSealer:
         self._refresh = refresh
 
     def seal(self, plaintext: bytes, *context: str) -> bytes:
-        """Sealed with the tenant's newest key; raises StoreFailed if that was shredded since."""
+        """Encrypt with the tenant's newest key; raises StoreFailed if that was shredded meanwhile."""
         key = self._cache().newest_keys.get((self._tenant, "records"))
         if key is None:
-            raise StoreFailed("the keys of its owner were shredded just now; try again")
+            raise StoreFailed("the keys of this tenant were shredded just now; try again")
         return key.seal(plaintext, *context)
 
     def open(self, sealed: bytes, *context: str) -> bytes:
-        """What was sealed for exactly this; raises Unopened."""
+        """Decrypt what was encrypted for this context; raises DecryptionFailed."""
         key = self._cache().keys.get(data_key_id(sealed))
         if key is None or (key.stored.tenant, key.stored.use) != (self._tenant, "records"):
-            raise UnknownKey("the key that sealed it is not here")
+            raise UnknownKey("the key that encrypted it is not available")
         return key.open(sealed, *context)
 
     async def open_with_refresh(self, sealed: bytes, *context: str) -> bytes:
-        """The same, also for what another process sealed with a key that it has just made."""
+        """Decrypt as `open`, reloading the vault if another process has just created the key."""
         try:
             return self.open(sealed, *context)
         except UnknownKey:
@@ -154,75 +172,61 @@ class RecordSealer:
             return self.open(sealed, *context)
 
 
-_GIVE_UP_HELP = (
-    "; if it is lost for good, 'toolhall secret remove --lost', with this hall's --data, forgets what it sealed"
-)
-
-
 def envelope_of(keks: KeyEncryptionKeys | NoKey) -> Envelope | None:
-    """None where there is no key."""
+    """Return the envelope; None without a key."""
     return Envelope(keks.keys) if isinstance(keks, KeyEncryptionKeys) else None
 
 
 def has_orphans(stored: VaultContents, keks: KeyEncryptionKeys | NoKey) -> bool:
-    """Whether something is stored that no key here opens."""
+    """True if something is stored that no available key decrypts."""
     return without_orphans(stored, keks).keys != stored.keys or (isinstance(keks, NoKey) and bool(stored.rows))
 
 
 def check_no_orphans(stored: VaultContents, keks: KeyEncryptionKeys | NoKey) -> None:
-    """Raise StoreFailed, with the fix, if something is stored that no key here opens."""
+    """Raise StoreFailed, with the fix, if something is stored that no available key decrypts."""
     if not has_orphans(stored, keks):
         return
     if isinstance(keks, NoKey):
         raise StoreFailed(
-            f"secrets are kept here, and the key that opens them is not: put it back; {keks.fix}{_GIVE_UP_HELP}"
+            f"secrets are stored here, but the key that decrypts them is missing: restore it; {keks.fix}{_GIVE_UP_HELP}"
         )
     missing = sorted({key.kek for key in stored.keys} - {key.kek for key in without_orphans(stored, keks).keys})
     raise StoreFailed(
-        f"secrets are kept here that another vault key sealed ({', '.join(missing)}): put that one back, behind the one"
-        f" that is there now; both open then, and 'toolhall secret rotate' makes the old one needless{_GIVE_UP_HELP}"
+        f"secrets are stored here that another vault key encrypted ({', '.join(missing)}): restore that key, behind the"
+        f" current one; both decrypt then, and 'toolhall secret rotate' makes the old one superfluous{_GIVE_UP_HELP}"
     )
 
 
 def without_orphans(stored: VaultContents, keks: KeyEncryptionKeys | NoKey) -> VaultContents:
-    """What is left when all is given up that no key here opens."""
+    """Return the contents without what no available key decrypts."""
     envelope = envelope_of(keks)
     keys = tuple(key for key in stored.keys if envelope is not None and envelope.can_unwrap(key))
     ids = {key.id for key in keys}
     return VaultContents(keys, tuple(row for row in stored.rows if row.dek in ids))
 
 
-_TICK_SECONDS = 0.001
-
-
 def rotated_contents(stored: VaultContents, cache: VaultCache, envelope: Envelope, now: float) -> VaultContents:
-    """Every secret sealed anew with new data keys, and all keys wrapped with the envelope's first one.
+    """Return every secret encrypted again with new data keys, and all keys wrapped by the first key-encryption key.
 
-    Keys for records of others stay, since those records are not known here; but what is sealed from now on is sealed
-    with new ones. A key that does not open is good for nothing, and goes.
+    Keys for records of other stores stay, because those records are unknown here, but new records get new keys. A key
+    that does not decrypt is dropped.
     """
-    tenants = {tenant_of(held.row.user) for held in cache.secrets.values()}
+    tenants = {tenant_of(each.row.user) for each in cache.secrets.values()}
     new = {tenant: envelope.new_key(tenant, "secrets", now) for tenant in tenants}
-    resealed = {
-        place: encrypt_row(held.row, new[tenant_of(held.row.user)], held.decrypt())
-        for place, held in cache.secrets.items()
+    encrypted = {
+        owner: encrypt_row(each.row, new[tenant_of(each.row.user)], each.decrypt())
+        for owner, each in cache.secrets.items()
     }
     old = [envelope.rewrap(key) for key in cache.keys.values() if key.stored.use == "records"]
-    # The newest key seals, also if the clock was set back.
+    # The newest key encrypts, also if the clock was set back.
     later = max([now, *(key.stored.created_at + _TICK_SECONDS for key in old)])
     more = [envelope.new_key(tenant, "records", later) for tenant in {key.stored.tenant for key in old}]
     keys = [key.stored for key in (*new.values(), *old, *more)]
-    return sorted_contents(keys, [resealed.get((row.name, row.user), row) for row in stored.rows])
-
-
-CACHE_SECONDS = 60.0
-KEY_LIFETIME_SECONDS = 365 * 86_400.0  # a data key seals for a year, and opens for ever
-_MAX_ATTEMPTS = 10
-_T = TypeVar("_T")
+    return sorted_contents(keys, [encrypted.get((row.name, row.user), row) for row in stored.rows])
 
 
 class SecretInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be told of a secret."""
+    """The public facts of a secret."""
 
     name: str
     user: str | None
@@ -230,11 +234,11 @@ class SecretInfo(msgspec.Struct, frozen=True, kw_only=True):
     by: str
     created_at: float
     changed_at: float
-    usable: bool = True  # False: it does not open, since another program changed it
+    usable: bool = True  # False: another program changed it, so it does not decrypt
 
 
 class Vault:
-    """The only one of a process that opens secrets; a change is remembered first, then it counts at once."""
+    """The secrets of a hall; nothing else in a process decrypts them. A change is stored before it takes effect."""
 
     def __init__(self, keks: KeyEncryptionKeys | NoKey, clock: Callable[[], float] = time.time) -> None:
         self._keks = keks
@@ -244,90 +248,90 @@ class Vault:
         self._cache = VaultCache(self._contents, None)
         self._write_lock = asyncio.Lock()
         self._eviction_timer: asyncio.TimerHandle | None = None
-        self._timer_loop: asyncio.AbstractEventLoop | None = None  # in which the alarm rings
+        self._timer_loop: asyncio.AbstractEventLoop | None = None  # the loop of the eviction timer
 
     async def open(self, store: VaultStore) -> None:
-        """Bring back what there is; raises StoreFailed where secrets are and the key that opens them is not."""
+        """Load the stored secrets; raises StoreFailed if their key is missing."""
         self._store = store
         await self.refresh()
 
     def close(self) -> None:
-        """Forget what was opened."""
+        """Drop decrypted values."""
         self._cache.evict(lambda _: True)
         if self._eviction_timer is not None:
             self._eviction_timer.cancel()
             self._eviction_timer = None
 
     def get(self, name: str, user: str | None = None) -> Secret | None:
-        """The user's own, else the hall's; the same object for a while, with whatever was worked out from it."""
-        held = self._cache.find(name, user)
-        if held is None:
+        """Return the user's secret, else the hall's; the same object for CACHE_SECONDS, with its search forms."""
+        cached = self._cache.find(name, user)
+        if cached is None:
             return None
-        if held.secret is not None and self._clock() < held.expires_at:
-            return held.secret
-        return self._decrypt(held)
+        if cached.secret is not None and self._clock() < cached.expires_at:
+            return cached.secret
+        return self._decrypt(cached)
 
     async def list(self) -> tuple[SecretInfo, ...]:
-        """What there is, what was made first first, then what was altered; never a value."""
+        """Describe all secrets, oldest first, then altered ones; never a value."""
         return tuple(self._info(row) for row in (*self._contents.rows, *self._contents.altered))
 
     async def set(self, name: str, value: Secret, user: str | None, by: str) -> None:
-        """Keep it in place of the one of this name; raises Malformed, or StoreFailed."""
-        wanted = (validate_name(name), encode_value(value), validate_user(user))
-        await self._exclusive(self._retry_stale(lambda: self._set(*wanted, by)))
+        """Set or replace a secret; raises Malformed or StoreFailed."""
+        checked = (validate_name(name), encode_value(value), validate_user(user))
+        await self._exclusive(self._retry_stale(lambda: self._set(*checked, by)))
 
     async def remove(self, name: str, user: str | None = None) -> bool:
-        """Forget it; False if there is none."""
+        """Remove it; False if there is none."""
         return await self._exclusive(self._remove(name, user))
 
     async def shred(self, tenant: str) -> bool:
-        """Forget a tenant's secrets and keys: whatever was sealed for it, also in backups of rows, is gone."""
+        """Remove a tenant's secrets and keys, which makes all it encrypted unreadable, also in backups of rows."""
         return await self._exclusive(self._shred(tenant))
 
     async def refresh(self) -> None:
-        """Take over what other processes changed; raises StoreFailed."""
+        """Reload what other processes changed; raises StoreFailed."""
         await self._exclusive(self._reload())
 
     async def rotate(self, new: str | None = None) -> int:
-        """Seal everything anew under the first key, or under this new one, which then is the only one.
+        """Encrypt everything again under the first key, or under this new one, which then is the only one.
 
-        It is one transaction. A new key is kept beside the old one before and until it is done, so that whenever this
-        is interrupted, everything opens. Returns how many secrets there are.
+        It is one transaction. A new key is stored beside the old one until it is done, so that everything decrypts
+        whenever this is interrupted. Returns the number of secrets.
         """
         return await self._exclusive(self._rotate(new))
 
     async def remove_orphans(self, store: VaultStore) -> int:
-        """Forget whatever no key here opens, since its key is lost for good; returns how many secrets that were."""
+        """Remove what no available key decrypts, because its key is lost; return the number of removed secrets."""
         before = await store.all()
         after = without_orphans(before, self._keks)
         await store.replace_data_keys(before, after)
         return len(before.rows) - len(after.rows)
 
     async def sealer(self, tenant: str) -> RecordSealer:
-        """What seals the records of others for this tenant; raises StoreFailed."""
+        """Return the sealer for records of this tenant, creating or renewing its data key; raises StoreFailed."""
         if self._is_key_due(self._cache.newest_keys.get((tenant, "records"))):
             await self._exclusive(self._retry_stale(lambda: self._add_key(tenant)))
         return RecordSealer(tenant, lambda: self._cache, self.refresh)
 
-    def _decrypt(self, held: CachedSecret) -> Secret:
-        held.secret = Secret(held.decrypt().decode())
-        held.expires_at = self._clock() + CACHE_SECONDS
+    def _decrypt(self, cached: CachedSecret) -> Secret:
+        cached.secret = Secret(cached.decrypt().decode())
+        cached.expires_at = self._clock() + CACHE_SECONDS
         self._schedule_eviction()
-        return held.secret
+        return cached.secret
 
     def _schedule_eviction(self) -> None:
-        """Nothing stays open for longer, whether somebody asks again or not."""
+        """Schedule the removal of decrypted values, so that none stays longer than CACHE_SECONDS after its use."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            return  # without a loop nothing runs later; the next one who asks opens it anew
+            return  # without a loop there is no timer; `get` checks expires_at
         if self._eviction_timer is None or self._timer_loop is not loop:
             self._timer_loop, self._eviction_timer = loop, loop.call_later(CACHE_SECONDS, self._evict_expired)
 
     def _evict_expired(self) -> None:
         now = self._clock()
         self._eviction_timer = None
-        if self._cache.evict(lambda held: held.expires_at <= now):
+        if self._cache.evict(lambda cached: cached.expires_at <= now):
             self._schedule_eviction()
 
     def _info(self, row: SecretRow) -> SecretInfo:
@@ -343,28 +347,24 @@ class Vault:
         )
 
     async def _exclusive(self, change: Coroutine[Any, Any, _T]) -> _T:
-        """One change at a time; it is finished even if nobody waits for it any more."""
+        """Run one change at a time, to its end even if the caller is cancelled."""
 
-        async def run() -> _T:
-            async with self._write_lock:
-                return await change
-
-        return await asyncio.shield(asyncio.ensure_future(run()))
+        return await shielded_exclusive(self._write_lock, change)
 
     async def _retry_stale(self, change: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
-        """Again, if another process was faster; a change begins with reading what is there."""
+        """Retry a change while another process was faster; every change begins by reading the store."""
         for _ in range(_MAX_ATTEMPTS):
             try:
                 return await change()
             except Stale:
                 continue
-        raise StoreFailed("other processes change the vault all the time; try again later")
+        raise StoreFailed("other processes keep changing the vault; try again later")
 
     async def _reload(self) -> None:
         stored = await self._store.all()
         if stored == self._contents:
             return
-        if has_orphans(stored, self._keks):  # another process may have made the key, or put a new one first
+        if has_orphans(stored, self._keks):  # another process may have created a key or rotated
             self._keks = await asyncio.to_thread(self._keks.reload)
             check_no_orphans(stored, self._keks)
         self._cache = VaultCache(stored, envelope_of(self._keks), self._cache)
@@ -407,10 +407,10 @@ class Vault:
             await self._after_store(key)
 
     async def _after_store(self, new: UnwrappedKey | None) -> None:
-        """Go on with what is stored now, perhaps with a new data key in it.
+        """Reload after a write, and wrap a new data key again if the key-encryption key has changed meanwhile.
 
-        Another process may have begun to use another vault key just before, and be about to drop the one that wraps
-        this data key. Whichever comes second sees what the other one did: here, or in `_rotate`.
+        Another process may be rotating and about to drop the key-encryption key that wraps this data key. Whichever
+        comes second sees what the other did: here, or in `_rotate`.
         """
         if new is not None and (await self._load_keks()).primary_id != new.stored.kek:
             await self._retry_stale(lambda: self._rewrap(new))
@@ -418,8 +418,8 @@ class Vault:
 
     async def _rewrap(self, new: UnwrappedKey) -> None:
         before = await self._store.all()
-        again = Envelope((await self._load_keks()).keys).rewrap(new).stored
-        keys = tuple(again if key == new.stored else key for key in before.keys)
+        rewrapped = Envelope((await self._load_keks()).keys).rewrap(new).stored
+        keys = tuple(rewrapped if key == new.stored else key for key in before.keys)
         await self._store.replace_data_keys(before, VaultContents(keys, before.rows))
 
     async def _rotate(self, new: str | None) -> int:
@@ -429,7 +429,9 @@ class Vault:
             return len(self._contents.rows)
         self._keks = both = await asyncio.to_thread(keks.prepend, new)
         await self._retry_stale(self._reencrypt)
-        while any(key.kek != both.primary_id for key in self._contents.keys):  # another process stored one meanwhile
+        while any(
+            key.kek != both.primary_id for key in self._contents.keys
+        ):  # another process stored an old one meanwhile
             await self._retry_stale(self._reencrypt)
         self._keks = await asyncio.to_thread(both.keep_primary)
         return len(self._contents.rows)
@@ -441,7 +443,7 @@ class Vault:
         await self._reload()
 
     async def _current_key(self, tenant: str, use: KeyUse) -> tuple[UnwrappedKey, bool]:
-        """The key that seals now, and whether it is new, so that it must be stored too."""
+        """Return the tenant's current key, and True if it is new and must be stored too."""
         key = self._cache.newest_keys.get((tenant, use))
         if key is not None and not self._is_key_due(key):
             return key, False
@@ -452,11 +454,11 @@ class Vault:
         return key is None or key.stored.created_at + KEY_LIFETIME_SECONDS <= self._clock()
 
     async def _load_keks(self) -> KeyEncryptionKeys:
-        """The keys as they are kept now, made if there never were any and that is allowed; raises StoreFailed."""
+        """Reload the key-encryption keys, creating one if there never was any and it is allowed; raises StoreFailed."""
         found = await asyncio.to_thread(self._keks.reload)
         if isinstance(found, NoKey):
             if isinstance(self._keks, KeyEncryptionKeys):
-                raise StoreFailed("the vault's key is gone from where it was kept; put it back, then try again")
+                raise StoreFailed("the vault's key is gone from its source; restore it, then try again")
             found = await asyncio.to_thread(found.create)
         self._keks = found
         return found

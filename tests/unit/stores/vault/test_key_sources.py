@@ -101,7 +101,7 @@ def test_the_setting_comes_first_then_systemd_then_the_folder(tmp_path: Path) ->
 
 def test_a_credential_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / SYSTEMD_CREDENTIAL).write_bytes(b"\xff" * 32)
-    with pytest.raises(StoreFailed, match="set it anew"):
+    with pytest.raises(StoreFailed, match="set it again"):
         find_key_encryption_keys(None, None, profile="server", environment={"CREDENTIALS_DIRECTORY": str(tmp_path)})
 
 
@@ -161,7 +161,7 @@ def test_less_than_a_key_is_refused_and_left_as_it_is(tmp_path: Path, content: s
     path = tmp_path / VAULT_KEY_FILE
     path.write_text(content)
     path.chmod(0o600)
-    with pytest.raises(StoreFailed, match="no key"):
+    with pytest.raises(StoreFailed, match=r"no key|not a key"):
         found_in(tmp_path)
     assert path.read_text() == content
 

@@ -99,7 +99,7 @@ def test_one_that_forgets_is_found_out_before_anything_is_sealed(ring: Rememberi
 
 def test_what_is_no_key_there_is_refused(ring: Remembering) -> None:
     ring.kept[KEYRING_SERVICE, KEYRING_ENTRY] = "hunter2"
-    with pytest.raises(StoreFailed, match="the system's keyring holds what is no key"):
+    with pytest.raises(StoreFailed, match="the system's keyring holds something that is not a key"):
         found()
 
 

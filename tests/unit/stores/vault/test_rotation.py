@@ -74,7 +74,7 @@ async def test_with_both_keys_everything_opens_and_after_it_the_old_one_may_go()
         (row.id, row.hint, row.changed_at) for row in before.rows
     ]
     assert whole(await opened(store, NEW))
-    with pytest.raises(StoreFailed, match="another vault key sealed"):
+    with pytest.raises(StoreFailed, match="another vault key encrypted"):
         await opened(store, OLD)
 
 
@@ -277,9 +277,9 @@ async def test_a_key_that_is_gone_is_not_made_anew(stores: Stores, tmp_path: Pat
     vault = await in_folder(stores, tmp_path)
     await filled(vault)
     (tmp_path / VAULT_KEY_FILE).unlink()
-    with pytest.raises(StoreFailed, match="gone from where it was kept; put it back"):
+    with pytest.raises(StoreFailed, match="gone from its source; restore it"):
         await vault.set("NEW", VALUE, "carol", "local")
-    with pytest.raises(StoreFailed, match="gone from where it was kept; put it back"):
+    with pytest.raises(StoreFailed, match="gone from its source; restore it"):
         await vault.rotate()
     assert not (tmp_path / VAULT_KEY_FILE).exists()
     assert whole(vault)

@@ -206,9 +206,9 @@ async def test_with_secrets_and_without_their_key_nothing_opens(sealing: str) ->
         await vault.set("TOKEN", VALUE, None, "local")
     else:
         await vault.sealer("user:ada")
-    with pytest.raises(StoreFailed, match=r"the key that opens them is not: put it back; .* set TOOLHALL_VAULT_KEY"):
+    with pytest.raises(StoreFailed, match=r"key that decrypts them is missing: restore it; .* set TOOLHALL_VAULT_KEY"):
         await Vault(find_key_encryption_keys(None, None, profile="local", environment={})).open(store)
-    with pytest.raises(StoreFailed, match=r"another vault key sealed \([0-9a-f]{16}\): put that one back"):
+    with pytest.raises(StoreFailed, match=r"another vault key encrypted \([0-9a-f]{16}\): restore that key"):
         await opened(store, NEW)
     await opened(store, NEW, OLD)
 

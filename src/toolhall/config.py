@@ -16,7 +16,6 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeGuard, Union, get_arg
 
 import msgspec
 
-from toolhall.execution.remote.replica_transport import MAX_MESSAGE_BYTES
 from toolhall.oauth.providers import ProviderSettings
 from toolhall.pipeline.limit import Concurrency, Rate
 from toolhall.pipeline.policy import LevelRequirements
@@ -29,21 +28,22 @@ _TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", 
 _CASE_INSENSITIVE = ("log_level", "log_format")
 _SECRETS = ("oxp_secret", "vault_key")
 LogThreshold: TypeAlias = Literal["debug", "info", "warning", "error", "critical"]
+_overrides: ContextVar[Mapping[str, Any]] = ContextVar("overrides", default=MappingProxyType({}))
 _Positive: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class Issuer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who signs tokens that are good here; `name` begins the ids of its callers."""
+    """An issuer whose tokens are accepted; the ids of its callers begin with `name`."""
 
     name: Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")]
     issuer: str
     jwks_url: str | None = None
-    audience: str | None = None  # what its tokens must name instead of `resource`
+    audience: str | None = None  # the audience that its tokens must have, instead of `resource`
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Every setting, with the default that suits one person on one machine."""
+    """Every setting; the defaults suit one person on one machine."""
 
     name: str = "toolhall"
     instructions: str | None = None
@@ -88,7 +88,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def max_frame_bytes(self) -> int:
-        """Of a WebSocket: results of tool servers come over it, too, and they grow when they are written as text."""
+        """The size limit of a WebSocket frame; results of tool servers come in frames and grow as text."""
+        from toolhall.execution.remote.replica_transport import MAX_MESSAGE_BYTES  # lazy: the hub dialect
+
         return max(self.max_body_bytes, MAX_MESSAGE_BYTES, 2 * self.max_output_bytes + 65_536)
 
     def __repr__(self) -> str:
@@ -101,11 +103,11 @@ def _fields(config: Config) -> Iterator[tuple[str, Any]]:
 
 
 class BadConfig(ValueError):
-    """A setting that cannot be used; the message names it and the nearest that can."""
+    """A setting cannot be used; the message names it and the nearest valid one."""
 
 
 def load_config(path: Path | None = None, environment: Mapping[str, str] = os.environ, **given: Any) -> Config:
-    """The file's settings, overridden by the environment, overridden by what was given on the command line."""
+    """Load the settings of the file, overridden by the environment, then by `given` options; raises BadConfig."""
     file = path or Path(FILE_NAME)
     settings: dict[str, Any] = {}
     if path or file.exists():
@@ -126,18 +128,15 @@ def load_config(path: Path | None = None, environment: Mapping[str, str] = os.en
 
 
 def stated_in(path: Path | None) -> tuple[str, ...]:
-    """The settings that a file names, or none without a file; raises BadConfig."""
+    """Return the names of the settings in a file, none without a file; raises BadConfig."""
     return () if path is None else tuple(_read(path))
-
-
-_overrides: ContextVar[Mapping[str, Any]] = ContextVar("overrides", default=MappingProxyType({}))
 
 
 @contextlib.contextmanager
 def overriding(settings: Mapping[str, Any]) -> Generator[None, None, None]:
-    """Meanwhile every hall that is made has these settings, whatever its own configuration says.
+    """Apply these settings to every hall that is constructed meanwhile, over its own configuration.
 
-    The command line uses it while it loads a target: a hall in a target is open before anybody else could change it.
+    The command line uses it while it loads a target, whose own Toolhall opens its files in the constructor.
     """
     before = _overrides.set(settings)
     try:
@@ -147,7 +146,7 @@ def overriding(settings: Mapping[str, Any]) -> Generator[None, None, None]:
 
 
 def overridden(config: Config) -> Config:
-    """The configuration with the settings that `overriding` names; a host that is named is also answered for."""
+    """Return the configuration with the settings of `overriding`; an overriding host is also an allowed host."""
     settings = dict(_overrides.get())
     if not settings:
         return config
@@ -185,11 +184,11 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _from_text(kind: Any, value: str) -> Any:
-    """A list of words is separated by commas, or JSON; what has parts of its own is JSON."""
+    """Parse an environment variable: lists are comma-separated or JSON, other composite values are JSON."""
     if kind == tuple[str, ...]:
         try:
             decoded = msgspec.json.decode(value)
-        except msgspec.DecodeError:  # `[::1]:9000` is none either
+        except msgspec.DecodeError:  # such as `[::1]:9000`
             decoded = None
         return decoded if isinstance(decoded, list) else tuple(filter(None, map(str.strip, value.split(","))))
     return msgspec.json.decode(value) if _is_composite(kind) else value
@@ -202,18 +201,20 @@ def _is_composite(kind: Any) -> bool:
 
 
 def _problems(settings: Mapping[str, Any], origins: Mapping[str, str]) -> Iterator[str]:
-    """Every setting that cannot be used: where it is stated, what is wanted and what came."""
+    """Yield a message for every invalid setting: where it is stated, what is wanted and what came."""
     for field in msgspec.structs.fields(Config):
         if field.name in settings:
-            for path, said in _invalid_parts(field.type, settings[field.name], field.name):
+            for path, message in _invalid_parts(field.type, settings[field.name], field.name):
                 stated = origins[field.name]
-                # A variable and an option name the setting themselves.
-                names_it = said.startswith(_NO_SETTING) or (path == field.name and stated.startswith((_PREFIX, "--")))
-                yield f"{stated}: {said}" if names_it else f"{stated}: {path}: {said}"
+                # The name of a variable or option is the setting's name already.
+                names_it = message.startswith(_NO_SETTING) or (
+                    path == field.name and stated.startswith((_PREFIX, "--"))
+                )
+                yield f"{stated}: {message}" if names_it else f"{stated}: {path}: {message}"
 
 
 def _invalid_parts(kind: Any, value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Where a value is not what is wanted, and in words what is; of a list or a table, its parts that are not."""
+    """Yield the path and a message for every invalid part of a value."""
     try:
         msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError:
@@ -237,7 +238,7 @@ def _parts(kind: Any, value: Any, path: str) -> Iterator[tuple[Any, Any, str]]:
 
 
 def _name_problems(kind: Any, value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """The names in a table that are none of its parts, each with the nearest that is, and those that it lacks."""
+    """Yield the unknown names in a table, each with the nearest known one, and the missing ones."""
     kind = _not_none(kind)
     if not isinstance(value, dict) or not _is_struct(kind):
         return
@@ -249,18 +250,18 @@ def _name_problems(kind: Any, value: Any, path: str) -> Iterator[tuple[str, str]
             yield f"{path}.{name}", unknown
 
 
-def _unknown_name(key: str, kind: type[msgspec.Struct], place: str = "") -> str | None:
-    """That a name is none of a table's parts, with the nearest that is; None for one that is."""
+def _unknown_name(key: str, kind: type[msgspec.Struct], prefix: str = "") -> str | None:
+    """Return the message for an unknown name, with the nearest known one; None if the name is known."""
     known = [field.encode_name for field in msgspec.structs.fields(kind)]
     if key in known:
         return None
     near = difflib.get_close_matches(key, known, 1)
-    hint = f"; did you mean {place + near[0]!r}?" if near else f"; known are {', '.join(known)}"
-    return f"{_NO_SETTING} {place + key!r}{hint}"
+    hint = f"; did you mean {prefix + near[0]!r}?" if near else f"; known are {', '.join(known)}"
+    return f"{_NO_SETTING} {prefix + key!r}{hint}"
 
 
 def _describe_type(kind: Any) -> str:
-    """What a setting takes, in words."""
+    """Describe the values of a setting in words."""
     kind = _not_none(kind)
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
@@ -282,10 +283,10 @@ def _describe_type(kind: Any) -> str:
 
 def _describe_bounds(meta: Any) -> str:
     match meta:
-        case msgspec.Meta(ge=least, le=most) if least is not None and most is not None:
-            return f" from {least} to {most}"
-        case msgspec.Meta(ge=least) if least is not None:
-            return f" of at least {least}"
+        case msgspec.Meta(ge=minimum, le=maximum) if minimum is not None and maximum is not None:
+            return f" from {minimum} to {maximum}"
+        case msgspec.Meta(ge=minimum) if minimum is not None:
+            return f" of at least {minimum}"
         case msgspec.Meta(gt=below) if below is not None:
             return f" above {below}"
         case msgspec.Meta(pattern=pattern) if pattern is not None:
@@ -295,7 +296,7 @@ def _describe_bounds(meta: Any) -> str:
 
 
 def _describe_value(value: Any, path: str) -> str:
-    """What came instead; of what may be a secret, only what kind of value it is."""
+    """Describe an invalid value; of what may be a secret, only its type."""
     match value:
         case bool():
             return str(value).lower()
@@ -317,6 +318,6 @@ def _is_struct(kind: Any) -> TypeGuard[type[msgspec.Struct]]:
 
 
 def _not_none(kind: Any) -> Any:
-    """A type without the None that stands for a setting that is left out."""
+    """Return an optional type without its None."""
     others = [each for each in get_args(kind) if each is not type(None)]
     return others[0] if get_origin(kind) in (Union, UnionType) and len(others) == 1 else kind

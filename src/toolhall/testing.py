@@ -106,66 +106,66 @@ class Client:
                 raise TypeError(f"a call was answered by {answer!r}")
 
     def _credentials_for(self, name: str) -> CallerCredentials | None:
-        """What this tool requires, of all that the test has."""
+        """Return those of the test's credentials that this tool requires."""
         entry = self.hall.registry.snapshot.find(name)
         needs = entry.requirements if entry is not None else None
         if needs is None:
             return None
-        has = self._credentials
-        tokens = {need.provider: has[need.provider] for need in needs.accounts if need.provider in has}
-        return CallerCredentials({name: has[name] for name in needs.secrets if name in has}, tokens) or None
+        given = self._credentials
+        tokens = {need.provider: given[need.provider] for need in needs.accounts if need.provider in given}
+        return CallerCredentials({name: given[name] for name in needs.secrets if name in given}, tokens) or None
 
     async def list_tools(self) -> tuple[Tool, ...]:
-        """Every tool this caller may see."""
-        found: tuple[Tool, ...] = ()
+        """Return every tool that the caller may see."""
+        tools: tuple[Tool, ...] = ()
         cursor: str | None = None
         while True:
             page = await self.hall.dispatcher.answer(ListTools(cursor), self._caller)
             if not isinstance(page, ToolPage):
                 raise TypeError(f"a listing was answered by {page!r}")
-            found += page.tools
+            tools += page.tools
             cursor = page.next_cursor
             if cursor is None:
-                return found
+                return tools
 
     def emit(self, event: CallEvent) -> None:
-        """As a link: collect what tools tell while they run."""
+        """ClientLink: collect the events of running tools in `events`."""
         self.events.append(event)
 
-    def can(self, feature: str) -> bool:  # noqa: ARG002 - whoever answers can answer everything
-        """As a link: the client can be asked if it was given answers."""
+    def can(self, feature: str) -> bool:  # noqa: ARG002 - `answers` gets every kind of question
+        """ClientLink: the client can answer questions if it was given `answers`."""
         return self._answers is not None
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
-        """As a link: reply as the test said."""
+        """ClientLink: answer by the test's `answers`."""
         if self._answers is None:
             raise Unsupported("elicitation")
         return {key: self._answers(key, question) for key, question in questions.items()}
 
     async def detach(self, retry_ms: int) -> None:
-        """As a link: there is no connection to let go."""
+        """ClientLink: there is no connection to detach from."""
 
     async def approve(self, tool: Tool, call: Call, arguments: JsonObject, verdict: RequireVerification) -> bool:  # noqa: ARG002
-        """As an approver: what the test said."""
+        """Approver: return the test's `approves`."""
         return self._approves
 
 
 def _arguments(tool: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> JsonObject:
-    """The call's arguments as JSON, as they would arrive from outside."""
+    """Return the call's arguments as JSON, as a client would send them."""
     signature = inspect.signature(tool)
     hints = get_type_hints(tool)
     visible = [parameter for name, parameter in signature.parameters.items() if hints.get(name) is not Context]
     bound = signature.replace(parameters=visible).bind_partial(*args, **kwargs)
     rest = [parameter.name for parameter in visible if parameter.kind is parameter.VAR_KEYWORD]
-    given = {name: value for name, value in bound.arguments.items() if name not in rest}
+    arguments = {name: value for name, value in bound.arguments.items() if name not in rest}
     for name in rest:
-        given |= bound.arguments.get(name, {})
-    plain: JsonObject = msgspec.json.decode(to_json(given))
+        arguments |= bound.arguments.get(name, {})
+    plain: JsonObject = msgspec.json.decode(to_json(arguments))
     return plain
 
 
 def _return_value(result: Result, hint: Any) -> Json:
-    """The function's return value again, from what a client would have received."""
+    """Convert the result that a client would get back to the function's return type."""
     if result.is_error:
         raise ToolFailed("; ".join(block.text for block in result.content if isinstance(block, Text)) or None)
     if hint is Reply:
@@ -175,7 +175,7 @@ def _return_value(result: Result, hint: Any) -> Json:
         return decoder_of(hint)(msgspec.json.decode(result.encoded))
     if hint is str and len(result.content) == 1 and isinstance(result.content[0], Text):
         return result.content[0].text
-    several = get_origin(hint) or hint
-    if several in (list, tuple):
-        return several(result.content)
+    collection = get_origin(hint) or hint
+    if collection in (list, tuple):
+        return collection(result.content)
     return result.content[0] if len(result.content) == 1 else (list(result.content) or None)

@@ -19,17 +19,19 @@ from toolhall.stores.bundle import Stores
 from toolhall.stores.crypto import KEY_BYTES, ROOT_KEY_FILE, exposed_paths, load_or_create_key
 from toolhall.stores.file_lock import WorkerRole
 
+_log = logging.getLogger("toolhall.store")
+
 
 class OpenOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """By default a hall has its folder to itself, and what it serves keeps its promises."""
+    """How a process shares the data directory; by default it has it exclusively and enforces versions."""
 
-    allow_readonly: bool = False  # where another process has the folder alone, reading is enough
-    role: WorkerRole | None = None  # of several processes that serve from the folder, which all may write
-    tools_optional: bool = False  # where another process changes the folder's tools, this one leaves them as they are
-    short_lived: bool = False  # others may wait until it lets go
-    release_tools: bool = False  # once the hall is open, another process may change the tools
+    allow_readonly: bool = False  # open read-only if another process has the directory exclusively
+    role: WorkerRole | None = None  # of several processes that share the directory and may all write
+    tools_optional: bool = False  # do not change tools if another process may
+    short_lived: bool = False  # other processes wait for the lock of this one
+    release_tools: bool = False  # give up the right to change tools once the hall is open
     enforce_versions: bool = True
-    read_only_reason: str | None = None  # why tools may not be changed while it runs
+    read_only_reason: str | None = None  # refuses changes of tools with this message
     locked_message: str = (
         "another process writes to this hall's data folder; make the change there, or stop that one first"
     )
@@ -39,9 +41,9 @@ EXCLUSIVE = OpenOptions()
 
 
 def stdio_open_options(dialect: str, *, enforce_versions: bool = True) -> OpenOptions:
-    """Every client starts a process of its own, so these share the folder with whoever serves from it.
+    """Options for serving on stdio: each client starts its own process, so these share the data directory.
 
-    MCP has no way to register tools; the other dialects have, so there the process keeps that right while it runs.
+    MCP cannot register tools, so such a process leaves that right to others; the other dialects can, and keep it.
     """
     mcp = dialect == "mcp"
     return OpenOptions(
@@ -55,9 +57,9 @@ def stdio_open_options(dialect: str, *, enforce_versions: bool = True) -> OpenOp
 
 
 def command_open_options(*, writes: bool, exclusive: bool = False) -> OpenOptions:
-    """A command on a folder: it works beside processes over stdio, and what it changes they take over.
+    """Options for a command that opens the data directory itself, beside processes that serve on stdio.
 
-    Where a server runs, that one is asked. `alone` is for what no other process may be surprised by.
+    If a server runs, commands ask that one instead. `exclusive` is for changes that no running process may miss.
     """
     if exclusive:
         return OpenOptions(enforce_versions=False, short_lived=True)
@@ -66,11 +68,8 @@ def command_open_options(*, writes: bool, exclusive: bool = False) -> OpenOption
     )
 
 
-_log = logging.getLogger("toolhall.store")
-
-
 class DataDir:
-    """The audit, the recordings, and the key that all others are made from."""
+    """The data directory: the audit journal, the recordings, and the root key of all derived keys."""
 
     def __init__(self, config: Config) -> None:
         self.path = _create(config.data)
@@ -81,17 +80,17 @@ class DataDir:
             _log.warning("%s", each)
 
     async def open_anchors(self, stores: Stores) -> None:
-        """Compare the audit with what the store knows of it, and keep the store up to date; raises StoreFailed."""
+        """Compare the audit with its anchors in the store, and keep these up to date; raises StoreFailed."""
         if self.journal.anchor_sync is not None:
             await asyncio.to_thread(self.journal.anchor_sync.open, stores.anchors, writes=not stores.readonly)
 
     async def recheck_anchors(self) -> None:
-        """Another process may have accepted the audit as it is; raises StoreFailed."""
+        """Compare again, because another process may have accepted the audit as it is; raises StoreFailed."""
         if self.journal.anchor_sync is not None and self.journal.behind:
             await asyncio.to_thread(self.journal.anchor_sync.compare)
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write what is buffered and close the files."""
         self.journal.close()
         if self.recordings is not None:
             self.recordings.close()

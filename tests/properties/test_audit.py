@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.harness.seeds import examples
 from tests.unit.stores.audit.audit_logs import books, lines, record, verified, wrote
 from toolhall.stores.audit.anchors import AuditFinding
 from toolhall.stores.audit.format import WITNESS_FILE, read_line, segments_of
@@ -60,7 +61,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 
 @given(st.data())
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @pytest.mark.parametrize("witnessed", [True, False], ids=["witnessed", "alone"])
 def test_one_flipped_bit_is_found_and_named(made: Made, witnessed: bool, data: st.DataObject) -> None:
     segment = data.draw(st.sampled_from(made.segments))
@@ -79,7 +80,7 @@ def test_one_flipped_bit_is_found_and_named(made: Made, witnessed: bool, data: s
 
 
 @given(st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_a_line_that_is_gone_is_found_and_named(made: Made, data: st.DataObject) -> None:
     place = data.draw(st.sampled_from(made.places))
     raw = made.content[place.segment].splitlines(keepends=True)
@@ -90,7 +91,7 @@ def test_a_line_that_is_gone_is_found_and_named(made: Made, data: st.DataObject)
 
 
 @given(st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_lines_that_changed_places_are_found_and_named(made: Made, data: st.DataObject) -> None:
     segment = data.draw(st.sampled_from(made.segments))
     raw = made.content[segment].splitlines(keepends=True)
@@ -102,7 +103,7 @@ def test_lines_that_changed_places_are_found_and_named(made: Made, data: st.Data
 
 
 @given(st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_a_line_that_stands_there_twice_is_found_and_named(made: Made, data: st.DataObject) -> None:
     place = data.draw(st.sampled_from(made.places))
     raw = made.content[place.segment].splitlines(keepends=True)
@@ -112,7 +113,7 @@ def test_a_line_that_stands_there_twice_is_found_and_named(made: Made, data: st.
 
 
 @given(st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_a_segment_that_was_cut_off_is_found_and_named(made: Made, data: st.DataObject) -> None:
     segment = data.draw(st.sampled_from(made.segments))
     text = made.content[segment]

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.corpora.journeys import converted, documents, exactly, resolve, unlisted, without_carriers
+from tests.harness.seeds import examples
 from tests.properties.definitions import DOCUMENTS, MCP, NAMES, schemas
 from toolhall.dialects.catalogs import CATALOGS
 from toolhall.dialects.convert.lossless import split_document
@@ -43,7 +44,7 @@ def test_what_is_lost_without_the_carrier_is_listed(source: str, target: str, da
 
 
 @pytest.mark.parametrize("source", ["machine", "hub", "oxp", "mcp@2025-11-25"])
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data(), text=st.text(st.characters(codec="utf-8"), min_size=1, max_size=9))
 def test_an_edited_description_wins_over_the_carrier(source: str, data: st.DataObject, text: str) -> None:
     document = data.draw(DOCUMENTS[source])
@@ -62,7 +63,7 @@ def test_an_edited_description_wins_over_the_carrier(source: str, data: st.DataO
             assert exactly({**item, "description": 0}) == exactly({**before, "description": 0}), "the rest is restored"
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(document=MCP, name=NAMES, schema=schemas(references=False))
 def test_an_edited_type_wins_over_the_carrier(document: Any, name: str, schema: Any) -> None:
     document["inputSchema"].setdefault("properties", {})[name] = schema

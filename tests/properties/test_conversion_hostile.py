@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.harness.seeds import examples
 from tests.properties.definitions import DOCUMENTS, TEXTS, VALUES
 from toolhall.dialects import strict_json
 from toolhall.dialects.catalogs import CATALOGS, WRITE_ONLY_CATALOGS
@@ -82,14 +83,14 @@ def explained(bad: BadDocument) -> None:
 
 
 @pytest.mark.parametrize("source", [*CATALOGS, None])
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(document=ODD, target=st.sampled_from([*CATALOGS, *WRITE_ONLY_CATALOGS]))
 def test_any_value(source: str | None, document: Any, target: str) -> None:
     convert(document, target, source)
 
 
 @pytest.mark.parametrize("source", DOCUMENTS)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(data=st.data(), odd=ODD, target=st.sampled_from([*CATALOGS, *WRITE_ONLY_CATALOGS]))
 def test_a_good_document_with_an_odd_part(source: str, data: st.DataObject, odd: Any, target: str) -> None:
     document = data.draw(DOCUMENTS[source])
@@ -108,7 +109,7 @@ def test_a_good_document_with_an_odd_part(source: str, data: st.DataObject, odd:
 
 
 @pytest.mark.parametrize("source", DOCUMENTS)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data(), carrier=CARRIERS, target=st.sampled_from([*CATALOGS, *WRITE_ONLY_CATALOGS]))
 def test_a_forged_carrier(source: str, data: st.DataObject, carrier: Any, target: str) -> None:
     document = data.draw(DOCUMENTS[source])
@@ -121,7 +122,7 @@ def test_a_forged_carrier(source: str, data: st.DataObject, carrier: Any, target
     convert(document, target, source)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.binary(max_size=60) | ODD.map(lambda value: json.dumps(value).encode()))
 def test_any_bytes(body: bytes) -> None:
     try:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.corpora.journeys import exactly
+from tests.harness.seeds import examples
 from tests.properties.definitions import DOCUMENTS, HUB, MACHINE, MCP
 from toolhall.dialects.catalogs import CATALOGS
 from toolhall.dialects.convert import lossless
@@ -32,7 +33,7 @@ def test_changes_turn_one_value_into_the_other(old: Any, new: Any) -> None:
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_what_was_read_is_written(name: str, data: st.DataObject) -> None:
     document = data.draw(DOCUMENTS[name])
@@ -43,7 +44,7 @@ def test_what_was_read_is_written(name: str, data: st.DataObject) -> None:
     assert encode(document) == before, "the document belongs to whoever gave it"
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(MCP, st.text(max_size=9))
 def test_a_changed_tool_wins_over_what_was_kept(document: Any, text: str) -> None:
     catalog = CATALOGS["mcp@2026-07-28"]
@@ -53,7 +54,7 @@ def test_a_changed_tool_wins_over_what_was_kept(document: Any, text: str) -> Non
     assert written["description"] == text
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(MACHINE | HUB, st.data())
 def test_a_toolkit_may_be_listed_without_some_of_its_tools(document: Any, data: st.DataObject) -> None:
     name = "machine" if isinstance(document.get("capabilities"), list) else "hub"

@@ -3,6 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.harness.seeds import examples
 from tests.unit.parts import Clock, call_of, entry_named
 from toolhall.model.caller import Allow, Caller
 from toolhall.model.errors import Limited
@@ -17,7 +18,7 @@ starts = st.sampled_from([0.0, 0.1, 12_345.678, 9e6])
 steps = st.lists(st.sampled_from([0.0, 0.0, 0.0, 0.01, 0.3, 0.5, 1.0, 1.7, 5.0]), max_size=60)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(rates, bursts, starts, steps)
 def test_no_window_holds_more_than_burst_and_rate_allow(
     rate: float, burst: int, start: float, steps: list[float]
@@ -36,7 +37,7 @@ def test_no_window_holds_more_than_burst_and_rate_allow(
             assert last - first + 1 <= burst + rate * (admitted[last] - since) + 0.01
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(rates, bursts, starts, steps)
 def test_who_waits_as_told_is_admitted(rate: float, burst: int, start: float, steps: list[float]) -> None:
     clock = Clock(start)

@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tests.harness.seeds import examples
 from tests.unit.execution.remote.fake_transports import Answering, joined
 from tests.unit.parts import Clock
 from toolhall.execution.remote.circuit_breaker import FAILURE_THRESHOLD, OPEN_SECONDS
@@ -249,4 +250,4 @@ class Machine(RuleBasedStateMachine):
 
 
 TestPools = Machine.TestCase
-TestPools.settings = settings(max_examples=200, stateful_step_count=60)
+TestPools.settings = settings(max_examples=examples(200), stateful_step_count=60)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.harness.seeds import examples
 from tests.unit.redaction.secret_encodings import CASES, EVERY
 from toolhall.model.json import encode
 from toolhall.model.secret import Secret
@@ -24,7 +25,7 @@ forms = st.sampled_from([form for name, form in EVERY.items() if name not in CAS
 around = st.text("hijk HIJK 567,;:(){}\n", max_size=30)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(secrets, forms, around, around)
 def test_it_is_never_told(secret: str, form: Callable[[str], str], before: str, after: str) -> None:
     disguised = form(secret)
@@ -35,7 +36,7 @@ def test_it_is_never_told(secret: str, form: Callable[[str], str], before: str, 
     assert disguised not in told["a"]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(secrets.filter(lambda secret: not set(secret) & set("%&\\")), forms, st.data())
 def test_nor_in_pieces(secret: str, form: Callable[[str], str], data: st.DataObject) -> None:
     disguised = form(secret)
@@ -45,7 +46,7 @@ def test_nor_in_pieces(secret: str, form: Callable[[str], str], data: st.DataObj
     assert disguised not in "".join(map(hides.redact_next, pieces))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(secrets, st.text(max_size=60))
 def test_a_text_without_it_stays_as_it_is(secret: str, text: str) -> None:
     hides = Redactor((Secret(secret),))
@@ -62,7 +63,7 @@ def test_other_texts_in_the_letters_of_escapes_are_not_taken_for_it(text: str) -
 
 
 @pytest.mark.threat("K10")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(long_secrets, st.sampled_from(list(EVERY)), around, around)
 def test_K10_nothing_of_it_remains_in_any_form(secret: str, name: str, before: str, after: str) -> None:
     """In every listed form, in any text: what is left is about as long as what stood around it."""
@@ -83,7 +84,7 @@ def runs(text: str, size: int = 8) -> Iterator[str]:
 
 
 @pytest.mark.threat("K10")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(long_secrets, st.data())
 def test_K10_nor_any_run_of_twelve_characters(secret: str, data: st.DataObject) -> None:
     """Of a longer secret, in any case."""
@@ -99,7 +100,7 @@ def test_K10_nor_any_run_of_twelve_characters(secret: str, data: st.DataObject) 
 
 
 @pytest.mark.threat("K10")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(long_secrets, st.data())
 def test_K10_nor_when_it_is_spread_over_the_members_of_a_value(secret: str, data: st.DataObject) -> None:
     """Items of a list, members of an object, and characters or bytes one by one."""
@@ -133,7 +134,7 @@ def leaves(value: Any) -> Iterator[Any]:
 
 
 @pytest.mark.threat("K10")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.text(max_size=200), st.recursive(st.text(max_size=20) | st.integers() | st.none(), st.lists, max_leaves=20))
 def test_K10_innocent_text_is_unchanged(text: str, value: Any) -> None:
     """Whatever it is, if it holds nothing of the secret."""

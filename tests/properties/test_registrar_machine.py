@@ -19,6 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from tests.harness.seeds import examples
 from tests.properties.registering.documents import CODE, CODE_NAMES, CODE_VERSIONS, FILES, KITS, SAFE, Draft, Recipe
 from tests.properties.registering.hall import House, empty_file, outcome
 from tests.properties.registering.oracle import No, Oracle, key_of, version_of
@@ -305,7 +306,7 @@ AS_FOUND = settings(derandomize=True, deadline=None, phases=[Phase.explicit, Pha
 
 
 def test_the_registry_is_what_the_oracle_says() -> None:
-    run_state_machine_as_test(Machine, settings=settings(AS_FOUND, max_examples=100, stateful_step_count=30))
+    run_state_machine_as_test(Machine, settings=settings(AS_FOUND, max_examples=examples(100), stateful_step_count=30))
 
 
 def test_the_same_over_sqlite() -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.harness.seeds import examples
 from tests.properties.callers.calls import any_version, some_version
 from tests.properties.callers.desk import RAISED, SHAPES, VERSION, Desk
 from tests.properties.callers.house import ADA, BOB, BURST, EVE, FAINT, House, Reply
@@ -137,13 +138,13 @@ def exact(value: Json) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(any_version, min_size=1, max_size=BURST + 2))
 def test_the_same_call_in_every_dialect(calls: list[Call]) -> None:
     same_in_every_dialect(calls)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(some_version, min_size=1, max_size=2))
 def test_the_same_call_of_a_version(calls: list[Call]) -> None:
     same_in_every_dialect(calls, WITH_VERSIONS)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.harness.seeds import examples
 from tests.properties.callers.oracle import words
 from tests.properties.callers.town import KEYS, Rule, Town, arguments_of
 from tests.properties.callers.ways import WAYS, Call
@@ -77,7 +78,7 @@ def _bare(record: AuditRecord) -> AuditRecord:
     return msgspec.structs.replace(record, time=0.0, call="", dialect="", tool=tool, duration_us=0, bytes_in=0)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(RULES, max_size=5), st.sampled_from(list(KEYS)), st.integers(0, 10), COLOURS)
 def test_one_verdict_whatever_the_dialect(rules: list[Rule], caller: str, level: int, colour: str | None) -> None:
     call = Call(caller, "Ladder", f"step{level}", arguments_of(colour))

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.harness.seeds import examples
 from tests.unit.parts import entry_named
 from toolhall.model.content import Content, Resource, ResourceLink, Result, Text
 from toolhall.model.json import encode
@@ -85,7 +86,7 @@ def sanitize(result: Result) -> Result:
     return clean
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(dirty)
 def test_no_control_character_is_left_and_nothing_is_left_to_do(text: str) -> None:
     once = clean_text(text)
@@ -110,7 +111,7 @@ def test_a_clean_value_is_passed_on_byte_for_byte(value: Any) -> None:
     assert sanitize(Result(encoded)).encoded == encoded
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(dirty_values)
 def test_no_control_character_is_left_anywhere_in_a_value(value: Any) -> None:
     once = sanitize(Result(encode(value)))

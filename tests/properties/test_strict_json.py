@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.harness.seeds import examples
 from toolhall.dialects import strict_json
 from toolhall.dialects.mcp.protocol import (
     JsonRpcNotification,
@@ -139,7 +140,7 @@ def members(parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 texts = st.recursive(scalars, lambda parts: st.one_of(array(parts), members(parts)), max_leaves=12)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(texts)
 def test_it_agrees_with_the_careful_reader(text: str) -> None:
     body = text.encode()
@@ -159,7 +160,7 @@ def test_white_space_around_changes_nothing(text: str) -> None:
     assert outcome(strict_json.decode, b" " * 4_100 + body + b"\n") == outcome(strict_json.decode, body)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(texts, st.integers(0, 200), st.binary(max_size=3))
 def test_a_damaged_text_is_read_or_refused_alike(text: str, position: int, junk: bytes) -> None:
     body = text.encode()
@@ -204,7 +205,7 @@ jsonrpc = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(jsonrpc | values)
 def test_any_json_value_is_a_message_or_unreadable(value: Any) -> None:
     assert is_read_or_refused(json.dumps(value).encode())

@@ -7,6 +7,7 @@ import msgspec
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.harness.seeds import examples
 from tests.properties.schema_pairs import changed, document, fitting, is_declared
 from toolhall.contracts.release import diff
 from toolhall.contracts.semver import DefinitionChange, required_bump
@@ -45,7 +46,7 @@ def breaks(changes: list[DefinitionChange]) -> bool:
     return any(change.kind == "breaking" for change in changes)
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(seeds)
 def test_an_input_called_compatible_accepts_what_was_accepted(seed: int) -> None:
     random = Random(seed)
@@ -56,7 +57,7 @@ def test_an_input_called_compatible_accepts_what_was_accepted(seed: int) -> None
         assert refused(random, old, new) == []
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(seeds)
 def test_an_output_called_compatible_returns_what_could_be_returned(seed: int) -> None:
     random = Random(seed)
@@ -77,7 +78,7 @@ def test_most_changes_that_refuse_nothing_are_called_compatible() -> None:
     assert len(proven) / len(harmless) > 0.7
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(seeds)
 def test_nothing_differs_from_itself(seed: int) -> None:
     schema = document(Random(seed))
@@ -87,7 +88,7 @@ def test_nothing_differs_from_itself(seed: int) -> None:
     assert diff(one, one) == []
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(seeds)
 def test_none_is_passed_on(seed: int) -> None:
     """What is the same as the same is the same; the order of members is nothing."""
@@ -107,7 +108,7 @@ def shuffled(random: Random, value: Any) -> Any:
     return [shuffled(random, part) for part in value] if isinstance(value, list) else value
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(seeds)
 def test_every_pointer_leads_somewhere(seed: int) -> None:
     random = Random(seed)

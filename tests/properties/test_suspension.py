@@ -8,6 +8,7 @@ from typing import Any, Literal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.harness.seeds import examples
 from toolhall.concurrency import OnFirstSuspend
 
 Step = Literal["wait", "wait and catch", "wait and clean up", "raise", "return", "nothing"]
@@ -69,7 +70,7 @@ def drive(work: Awaitable[Any], script: list[Input]) -> list[object]:
     return seen
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(steps, inputs)
 def test_it_equals_the_plain_await(script: list[Step], given_to_it: list[Input]) -> None:
     plain_log, noticed_log, waits = list[str](), list[str](), list[str]()

@@ -12,6 +12,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.harness.seeds import examples
 from toolhall.model.errors import BadArguments
 from toolhall.schema.signature import read_signature
 from toolhall.schema.types import decoder_of, schemas_of, to_json
@@ -95,7 +96,7 @@ def taking(hint: Any) -> Any:
     return read_signature(take, 0)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(typed_values())
 def test_a_schema_accepts_what_its_type_holds_and_binding_gives_it_back(case: tuple[Any, Any]) -> None:
     hint, value = case
@@ -107,7 +108,7 @@ def test_a_schema_accepts_what_its_type_holds_and_binding_gives_it_back(case: tu
     assert type(bound) is type(value)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(typed_values(), types)
 def test_a_schema_refuses_no_less_than_its_type(case: tuple[Any, Any], other: Typed) -> None:
     """What another type's schema accepts can be bound to it, or is refused with a problem that holds no value."""

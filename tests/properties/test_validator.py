@@ -6,6 +6,7 @@ import jsonschema
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.harness.seeds import examples
 from toolhall.model.errors import Problem
 from toolhall.schema.cost import BadSchema, measure_cost
 from toolhall.schema.validator import LIST_ALL_MAX_BYTES, MAX_PROBLEMS, Validator
@@ -85,7 +86,7 @@ def compiled(schema: dict[str, Any]) -> Validator:
         raise
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(documents(), values)
 def test_it_agrees_with_the_reference(schema: dict[str, Any], value: Any) -> None:
     validator = compiled(schema)
@@ -103,7 +104,7 @@ canaries = st.recursive(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(documents(), canaries)
 def test_a_problem_never_repeats_a_value(schema: dict[str, Any], value: Any) -> None:
     problems = compiled(schema).problems(value, 100)

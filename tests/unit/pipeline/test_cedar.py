@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.harness.seeds import examples
 from tests.unit.parts import tool_named
 from toolhall.model.caller import Caller
 from toolhall.pipeline.access_rules import Conditional, Forbidden, Permitted, RuleDecision, Unmatched
@@ -136,7 +137,7 @@ FORBIDS = st.sampled_from(
 TABLES = st.sampled_from([{}, {"table": "users"}, {"table": "orders"}])
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(FORBIDS, min_size=1), st.sampled_from([CI, OPS, EVE]), st.integers(0, 10), TABLES)
 def test_adding_a_forbid_never_allows(
     forbids: list[str], caller: Caller, level: int, arguments: dict[str, Any]

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.harness.seeds import examples
 from tests.unit.dialects.model_apis.api_checks import (
     accepts,
     check_anthropic,
@@ -41,8 +42,8 @@ from toolhall.schema.merge import are_disjoint, intersect, unite
 TARGETS = [LOOSE_TARGET, ANTHROPIC, OPENAPI, PLAIN_SCHEMA]
 each_target = pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
-many = settings(max_examples=100, suppress_health_check=SLOW)
-some = settings(max_examples=40, suppress_health_check=SLOW)
+many = settings(max_examples=examples(100), suppress_health_check=SLOW)
+some = settings(max_examples=examples(40), suppress_health_check=SLOW)
 
 NODE: JsonObject = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}}
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.harness.seeds import examples
 from tests.tables import each_row
 from tests.unit.dialects.model_apis.api_checks import GEMINI_NAME, accepts, as_json_schema, check_gemini, check_losses
 from tests.unit.dialects.model_apis.sample_tools import FIND, FORECAST, MOVE, NOTHING, SAMPLES, TREE, corpora, tool
@@ -144,7 +145,7 @@ def test_gemini_names_start_with_a_letter() -> None:
     assert names[0].startswith("_1st_")
 
 
-many = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+many = settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 @many

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.harness.seeds import examples
 from tests.tables import each_row
 from tests.unit.dialects.model_apis.api_checks import accepts, check_losses, check_strict
 from tests.unit.dialects.model_apis.sample_tools import FORECAST, NOTHING, TREE, corpora, tool
@@ -280,7 +281,7 @@ def _inner(key: str, value: Json) -> Json:
     return narrowed(value) if key in ("items", "anyOf", "oneOf", "allOf") else value
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data(), roots())
 def test_strict_schema_accepts_exactly_the_calls(data: st.DataObject, schema: JsonObject) -> None:
     """What the schema accepts is accepted in its strict form, and read back as what it was."""

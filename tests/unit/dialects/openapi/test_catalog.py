@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.harness.seeds import examples
 from tests.tables import each_row
 from tests.unit.dialects.model_apis.api_checks import accepts, check_losses
 from tests.unit.dialects.model_apis.sample_tools import FORECAST, MOVE, NOTHING, SAMPLES, TREE, corpora, tool
@@ -188,7 +189,7 @@ def test_openapi_accepts_samples() -> None:
     assert document["components"]["schemas"]["Files_move.input"] == MOVE.input
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data(), roots())
 def test_openapi_schema_accepts_exactly_what_the_original_does(data: st.DataObject, schema: JsonObject) -> None:
     document = document_of(tool(schema))

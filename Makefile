@@ -3,6 +3,7 @@
 PYTHON ?= python3
 ARGS ?=
 TESTS ?=
+WORKERS ?= 3
 UV := .uv/bin/uv
 BIN := .venv/bin
 ENVIRONMENTS := .venv .venv-clients .venv-gateways .venv-frameworks1 .venv-frameworks2
@@ -86,7 +87,7 @@ sync = $(if $(filter output-sync,$(.FEATURES)),--output-sync=$(1))
 tests: $(QUICK_GATES)
 	@$(MAKE) --no-print-directory $(call sync,none) pytest
 pytest:
-	$(BIN)/python tests/again.py -n 2 $(TESTS) $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS) $(ARGS)
 # The SDK's own tests wait for the place of pyright, and end long before pytest does.
 sdk-tests:
 	cd sdk/typescript && npm test --silent

@@ -12,8 +12,8 @@ from typing import NamedTuple
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 TOOLHALL = Path(sys.executable).with_name("toolhall")
-START_SECONDS = 30.0
-STOP_SECONDS = 20.0
+START_SECONDS = 90.0
+STOP_SECONDS = 60.0
 
 
 class Served(NamedTuple):

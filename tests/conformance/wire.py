@@ -17,7 +17,7 @@ Json: TypeAlias = Any
 Message: TypeAlias = dict[str, Any]
 Headers: TypeAlias = Mapping[str, str] | list[tuple[bytes, bytes]]
 
-WAIT = 20.0  # seconds that anything may take; nothing takes that long unless something is wrong
+WAIT = 60.0  # seconds that anything may take; nothing takes that long unless something is wrong
 QUIET = 0.2  # seconds without a message that must do as proof that none comes
 
 _PREFIX = "io.modelcontextprotocol/"

@@ -18,7 +18,7 @@ from toolhall.execution.remote.replica_transport import CallLost
 from toolhall.model.json import encode
 from toolhall.model.secret import Secret
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 CALLS = 120
 PATIENCE = 0.5  # of whoever calls: harm that nobody is told of ends like this
 

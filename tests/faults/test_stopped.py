@@ -26,7 +26,7 @@ from tests.threats.served import Served, serving
 from tests.threats.wire import HOST, Connection, http
 from tests.unit.stores.audit.audit_logs import verified_with_store
 
-SOON_SECONDS = 6.0
+SOON_SECONDS = 20.0
 END_OF_CHUNKS = b"0\r\n\r\n"
 
 both_signals = pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])

@@ -21,7 +21,7 @@ from toolhall.model.caller import ANONYMOUS, Caller
 from toolhall.stores.crypto import SealedBox
 
 CALLER_HEADER = b"x-test-caller"
-WAIT_SECONDS = 5.0
+WAIT_SECONDS = 60.0
 
 
 class HeaderAuthenticator:

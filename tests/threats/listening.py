@@ -7,7 +7,7 @@ from typing import Any
 from tests.threats.guarded import Inside
 from tests.threats.lines import MODERN, NOVEMBER, encoded, handshake, message, modern_headers
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 60.0
 
 
 class Listener:

@@ -15,8 +15,8 @@ import psutil
 
 HERE = Path(__file__).parent
 TOOLS = HERE / "hostile_tools.py"
-START_SECONDS = 20.0
-STOP_SECONDS = 10.0
+START_SECONDS = 90.0
+STOP_SECONDS = 60.0
 POLL_SECONDS = 0.01
 
 

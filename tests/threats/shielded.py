@@ -16,7 +16,7 @@ from toolhall.http.concurrency import ConcurrencyLimiter
 from toolhall.server.context import ConnectionLimiter, ServerContext
 from toolhall.server.server import HallServer
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 60.0
 
 
 class Shielded:

@@ -12,7 +12,7 @@ from tests.threats.lines import LEGACY, MODERN, HttpLine, call, calling, encoded
 from tests.threats.served import Served, eventually
 from tests.threats.wire import HOST, Connection, healthy, http
 
-WAIT_SECONDS = 8.0
+WAIT_SECONDS = 60.0
 EXECUTOR_THREADS = 8  # the event loop's own thread pool, which may grow to its size during any test
 
 

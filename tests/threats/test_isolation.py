@@ -27,7 +27,7 @@ from toolhall.pipeline.states import Equipped
 from toolhall.registry.snapshot import compile_entry
 
 MEGABYTE = 1 << 20
-GONE_SECONDS = 10.0
+GONE_SECONDS = 60.0
 
 
 class Tools:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-TIMEOUT = 10.0
+TIMEOUT = 60.0
 HOST = "127.0.0.1"
 Header = tuple[str, str]
 

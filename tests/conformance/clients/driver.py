@@ -17,8 +17,8 @@ import mcp_types
 from mcp.client.subscriptions import listen
 from mcp.shared.exceptions import MCPError
 
-CHECK_SECONDS = 30.0
-CANCEL_SECONDS = 20.0
+CHECK_SECONDS = 90.0
+CANCEL_SECONDS = 60.0
 POLL_SECONDS = 0.02
 BULK = 120
 

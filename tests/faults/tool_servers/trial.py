@@ -11,7 +11,7 @@ from tests.faults.tool_servers.load import Load
 from tests.faults.tool_servers.oracle import judge
 from tests.faults.tool_servers.processes import Kit, Process, Site, eventually
 
-HEAL_SECONDS = 10.0
+HEAL_SECONDS = 60.0
 
 
 class Seat(NamedTuple):

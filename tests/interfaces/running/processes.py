@@ -11,8 +11,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
-START_SECONDS = 30.0
-STOP_SECONDS = 30.0
+START_SECONDS = 90.0
+STOP_SECONDS = 90.0
 
 
 def toolhall(*words: str) -> list[str]:

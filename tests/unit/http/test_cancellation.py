@@ -8,7 +8,7 @@ import pytest
 
 from toolhall import Toolhall, Toolkit, tool
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 60.0
 
 
 class Bench(Toolkit, name="kit"):

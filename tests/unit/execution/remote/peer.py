@@ -18,7 +18,7 @@ from toolhall.execution.remote.replica_transport import MAX_MESSAGE_BYTES
 from toolhall.model.json import Json, encode
 from toolhall.model.secret import Secret
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 TOKEN = "a-token-of-its-own"
 LOCAL = Dialer(EgressAllowlist()).with_address(ip_address("127.0.0.1"))
 _LENGTH = re.compile(rb"(?i)\r\ncontent-length: *(\d+)\r\n")

@@ -72,8 +72,8 @@ def write_lock(lock: Lock) -> bytes:
 
 def read_lock(body: bytes) -> Lock:
     """Read a lock file; raises BadDocument with every finding."""
-    reading = DocumentReader("lock")
-    document = reading.object(_decoded(body), "")
+    reader = DocumentReader("lock")
+    document = reader.object(_decoded(body), "")
     version = document.get("lock")
     if type(version) is not int or version != LOCK_FORMAT:
         newer = type(version) is int and version > LOCK_FORMAT
@@ -84,10 +84,10 @@ def read_lock(body: bytes) -> Lock:
         )
         raise BadDocument([Finding("/lock", "lock/format", fix)])
     for key in document.keys() - {"lock", "tools"}:
-        reading.add_error(f"/{escape_pointer(key)}", "unknown", f"a lock has no {key!r}; remove it")
-    tools = reading.object(document.get("tools"), "/tools")
-    lock = {tool: _read_digests(reading, value, f"/tools/{escape_pointer(tool)}") for tool, value in tools.items()}
-    reading.raise_findings()
+        reader.add_error(f"/{escape_pointer(key)}", "unknown", f"a lock has no {key!r}; remove it")
+    tools = reader.object(document.get("tools"), "/tools")
+    lock = {tool: _read_digests(reader, value, f"/tools/{escape_pointer(tool)}") for tool, value in tools.items()}
+    reader.raise_findings()
     return lock
 
 
@@ -97,18 +97,18 @@ def _drift_kind(before: Digests | None, after: Digests | None) -> DriftKind | No
     return _DRIFT_KINDS.get((before.shown != after.shown, before.contract != after.contract))
 
 
-def _read_digests(reading: DocumentReader, value: Json, path: str) -> Digests:
-    stated = reading.object(value, path)
+def _read_digests(reader: DocumentReader, value: Json, path: str) -> Digests:
+    stated = reader.object(value, path)
     for key in stated.keys() - {"shown", "contract"}:
-        reading.add_error(f"{path}/{escape_pointer(key)}", "unknown", f"a locked tool has no {key!r}; remove it")
-    return Digests(_read_digest(reading, stated, "shown", path), _read_digest(reading, stated, "contract", path))
+        reader.add_error(f"{path}/{escape_pointer(key)}", "unknown", f"a locked tool has no {key!r}; remove it")
+    return Digests(_read_digest(reader, stated, "shown", path), _read_digest(reader, stated, "contract", path))
 
 
-def _read_digest(reading: DocumentReader, stated: JsonObject, key: str, path: str) -> str:
+def _read_digest(reader: DocumentReader, stated: JsonObject, key: str, path: str) -> str:
     value = stated.get(key)
     if isinstance(value, str) and _DIGEST_PATTERN.fullmatch(value):
         return value
-    reading.add_error(f"{path}/{key}", "digest", f"this is no digest ({DIGEST_PREFIX} and 64 digits); {_FIX}")
+    reader.add_error(f"{path}/{key}", "digest", f"this is no digest ({DIGEST_PREFIX} and 64 digits); {_FIX}")
     return ""
 
 

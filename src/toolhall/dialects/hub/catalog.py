@@ -33,36 +33,36 @@ def tools_path(document: JsonObject) -> tuple[str, ...]:
 
 def read(document: Json) -> tuple[Tool, ...]:
     """Read every method as a tool; accepts the wrapped form and the params of `register_tool`."""
-    reading = DocumentReader(name)
-    document = reading.object(document, "")
-    tool = reading.object(document["tool"], "/tool") if "tool" in document else document
+    reader = DocumentReader(name)
+    document = reader.object(document, "")
+    tool = reader.object(document["tool"], "/tool") if "tool" in document else document
     path = "/tool" if "tool" in document else ""
-    toolkit_name, version = reading.string(tool, "name", path) or "", reading.string(tool, "version", path) or ""
+    toolkit_name, version = reader.string(tool, "name", path) or "", reader.string(tool, "version", path) or ""
     if version and not is_version(version):
-        reading.add_error(
+        reader.add_error(
             f"{path}/version", "version", "write three numbers such as 1.2.0, a date such as 20260401, or a count"
         )
-    capabilities = reading.object(tool.get("capabilities"), f"{path}/capabilities")
-    about = ToolkitInfo(resources=_resources(reading, capabilities, f"{path}/capabilities/resources"))
-    about = read_toolkit_extension(reading, tool, path, about)
+    capabilities = reader.object(tool.get("capabilities"), f"{path}/capabilities")
+    about = ToolkitInfo(resources=_resources(reader, capabilities, f"{path}/capabilities/resources"))
+    about = read_toolkit_extension(reader, tool, path, about)
     path = f"{path}/capabilities/methods"
     tools: list[Tool] = []
-    for index, item in enumerate(_methods(reading, capabilities, path)):
+    for index, item in enumerate(_methods(reader, capabilities, path)):
         # `register_tool` may list methods by name only.
         method = {"name": item} if isinstance(item, str) else item
         if not isinstance(method, dict):
-            reading.add_error(f"{path}/{index}", "not-object", _NAME_OR_OBJECT)
+            reader.add_error(f"{path}/{index}", "not-object", _NAME_OR_OBJECT)
             continue
-        method_name = reading.string(method, "name", f"{path}/{index}") or ""
+        method_name = reader.string(method, "name", f"{path}/{index}") or ""
         declared = Tool(
             id=ToolId(toolkit_name, method_name, version),
             name=published_name(toolkit_name, method_name),
-            description=reading.string(method, "description", f"{path}/{index}", required=False),
-            input=_params(reading, method, f"{path}/{index}/params"),
+            description=reader.string(method, "description", f"{path}/{index}", required=False),
+            input=_params(reader, method, f"{path}/{index}/params"),
             about=about,
         )
-        tools.append(read_tool_extension(reading, declared, method, f"{path}/{index}"))
-    reading.raise_findings()
+        tools.append(read_tool_extension(reader, declared, method, f"{path}/{index}"))
+    reader.raise_findings()
     return tuple(tools)
 
 
@@ -87,17 +87,17 @@ def write_declaration(tools: tuple[Tool, ...]) -> JsonObject:
     return document
 
 
-def _methods(reading: DocumentReader, capabilities: JsonObject, path: str) -> list[Json]:
-    methods = reading.array(capabilities.get("methods"), path)
+def _methods(reader: DocumentReader, capabilities: JsonObject, path: str) -> list[Json]:
+    methods = reader.array(capabilities.get("methods"), path)
     if not methods and capabilities.get("methods") == []:
-        reading.add_error(path, "empty", "declare at least one method")
-    reading.check_unique_names(methods, path, "methods")
+        reader.add_error(path, "empty", "declare at least one method")
+    reader.check_unique_names(methods, path, "methods")
     return methods
 
 
-def _params(reading: DocumentReader, method: JsonObject, path: str) -> JsonObject:
+def _params(reader: DocumentReader, method: JsonObject, path: str) -> JsonObject:
     params = method.get("params")
-    return reading.arguments_schema({} if params is None else reading.object(params, path), path)
+    return reader.arguments_schema({} if params is None else reader.object(params, path), path)
 
 
 def _write_method(tool: Tool) -> JsonObject:
@@ -110,14 +110,12 @@ def _write_method(tool: Tool) -> JsonObject:
     return method
 
 
-def _resources(reading: DocumentReader, capabilities: JsonObject, path: str) -> tuple[JsonObject, ...] | None:
+def _resources(reader: DocumentReader, capabilities: JsonObject, path: str) -> tuple[JsonObject, ...] | None:
     if "resources" not in capabilities:
         return None
     return tuple(
-        {"name": resource}
-        if isinstance(resource, str)
-        else reading.object(resource, f"{path}/{index}", _NAME_OR_OBJECT)
-        for index, resource in enumerate(reading.array(capabilities["resources"], path))
+        {"name": resource} if isinstance(resource, str) else reader.object(resource, f"{path}/{index}", _NAME_OR_OBJECT)
+        for index, resource in enumerate(reader.array(capabilities["resources"], path))
     )
 
 
@@ -178,9 +176,9 @@ def write_tool_extension(tool: Tool) -> JsonObject:
     return written
 
 
-def read_toolkit_extension(reading: DocumentReader, toolkit: JsonObject, path: str, about: ToolkitInfo) -> ToolkitInfo:
+def read_toolkit_extension(reader: DocumentReader, toolkit: JsonObject, path: str, about: ToolkitInfo) -> ToolkitInfo:
     """The toolkit's information with what its extension states."""
-    extension = _read_extension(reading, toolkit, TOOLKIT_KEY, path, _ToolkitExtension)
+    extension = _read_extension(reader, toolkit, TOOLKIT_KEY, path, _ToolkitExtension)
     return (
         about
         if extension is None
@@ -188,13 +186,13 @@ def read_toolkit_extension(reading: DocumentReader, toolkit: JsonObject, path: s
     )
 
 
-def read_tool_extension(reading: DocumentReader, tool: Tool, method: JsonObject, path: str) -> Tool:
+def read_tool_extension(reader: DocumentReader, tool: Tool, method: JsonObject, path: str) -> Tool:
     """The tool with what its method's extension states."""
-    extension = _read_extension(reading, method, TOOL_KEY, path, _ToolExtension)
+    extension = _read_extension(reader, method, TOOL_KEY, path, _ToolExtension)
     if extension is None:
         return tool
     if extension.name is not None and (problem := published_name_problem(extension.name)):
-        reading.add_error(f"{path}/{escape_pointer(TOOL_KEY)}/name", "name", problem)
+        reader.add_error(f"{path}/{escape_pointer(TOOL_KEY)}/name", "name", problem)
     return msgspec.structs.replace(
         tool,
         name=extension.name or tool.name,
@@ -206,7 +204,7 @@ def read_tool_extension(reading: DocumentReader, tool: Tool, method: JsonObject,
         output=_output(extension),
         annotations=_annotations(extension),
         requirements=read_requirements(
-            reading, extension.requirements, f"{path}/{escape_pointer(TOOL_KEY)}/requirements"
+            reader, extension.requirements, f"{path}/{escape_pointer(TOOL_KEY)}/requirements"
         ),
         meta=extension.meta,
     )
@@ -225,11 +223,11 @@ def _output(extension: _ToolExtension) -> Output:
     return Output("none") if extension.returns is None else Output("schema", extension.returns)
 
 
-def _read_extension(reading: DocumentReader, holder: JsonObject, key: str, path: str, kind: Any) -> Any:
+def _read_extension(reader: DocumentReader, holder: JsonObject, key: str, path: str, kind: Any) -> Any:
     if key not in holder:
         return None
     try:
-        return msgspec.convert(reading.object(holder[key], f"{path}/{escape_pointer(key)}", _OBJECT_FIX), kind)
+        return msgspec.convert(reader.object(holder[key], f"{path}/{escape_pointer(key)}", _OBJECT_FIX), kind)
     except msgspec.ValidationError as error:
-        reading.add_error(f"{path}/{escape_pointer(key)}", "beyond", str(error))
+        reader.add_error(f"{path}/{escape_pointer(key)}", "beyond", str(error))
         return None

@@ -22,24 +22,24 @@ def tools_path(document: JsonObject) -> tuple[str, ...]:  # noqa: ARG001 - the s
 
 def read(document: Json) -> tuple[Tool, ...]:
     """Read every capability as a tool; raises BadDocument with every finding."""
-    reading = DocumentReader(name)
-    document = reading.object(document, "")
-    toolkit_id, title = reading.string(document, "id", "") or "", reading.string(document, "name", "")
-    version, description = _version(reading, document), reading.string(document, "description", "")
+    reader = DocumentReader(name)
+    document = reader.object(document, "")
+    toolkit_id, title = reader.string(document, "id", "") or "", reader.string(document, "name", "")
+    version, description = _version(reader, document), reader.string(document, "description", "")
     metadata = document.get("metadata")
     about = ToolkitInfo(
         title=title,
         description=description,
-        metadata=None if metadata is None else reading.object(metadata, "/metadata"),
+        metadata=None if metadata is None else reader.object(metadata, "/metadata"),
     )
-    level = _level(reading, document)
+    level = _level(reader, document)
     tools: list[Tool] = []
-    for index, item in enumerate(_capabilities(reading, document)):
+    for index, item in enumerate(_capabilities(reader, document)):
         path = f"/capabilities/{index}"
-        capability = reading.object(item, path)
+        capability = reader.object(item, path)
         capability_name, description = (
-            reading.string(capability, "name", path) or "",
-            reading.string(capability, "description", path),
+            reader.string(capability, "name", path) or "",
+            reader.string(capability, "description", path),
         )
         permissions = capability.get("requiredPermissions")
         tools.append(
@@ -47,16 +47,14 @@ def read(document: Json) -> tuple[Tool, ...]:
                 id=ToolId(toolkit_id, capability_name, version),
                 name=safe_name(published_name(toolkit_id, capability_name)),
                 description=description,
-                input=read_parameters(reading, capability.get("parameters"), f"{path}/parameters"),
-                output=_output(reading, capability, path),
-                permissions=None
-                if permissions is None
-                else reading.strings(permissions, f"{path}/requiredPermissions"),
+                input=read_parameters(reader, capability.get("parameters"), f"{path}/parameters"),
+                output=_output(reader, capability, path),
+                permissions=None if permissions is None else reader.strings(permissions, f"{path}/requiredPermissions"),
                 level=level,
                 about=about,
             )
         )
-    reading.raise_findings()
+    reader.raise_findings()
     return tuple(tools)
 
 
@@ -81,41 +79,41 @@ def write(tools: tuple[Tool, ...]) -> JsonObject:
     return document
 
 
-def _version(reading: DocumentReader, document: JsonObject) -> str:
-    version = reading.string(document, "version", "") or ""
+def _version(reader: DocumentReader, document: JsonObject) -> str:
+    version = reader.string(document, "version", "") or ""
     if len(version) > MAX_VERSION_LENGTH:
-        reading.add_error("/version", "version", f"write a version of at most {MAX_VERSION_LENGTH} characters")
+        reader.add_error("/version", "version", f"write a version of at most {MAX_VERSION_LENGTH} characters")
     elif version and (problem := version_problem(version)):
-        reading.add_error("/version", "version", problem)
+        reader.add_error("/version", "version", problem)
     return version
 
 
-def _level(reading: DocumentReader, document: JsonObject) -> int | None:
+def _level(reader: DocumentReader, document: JsonObject) -> int | None:
     level = document.get("securityLevel")
     if "securityLevel" not in document:
         return None
     if type(level) is not int or level not in LEVELS:
-        reading.add_error("/securityLevel", "level", "give a whole number from 0 to 10")
+        reader.add_error("/securityLevel", "level", "give a whole number from 0 to 10")
         return None
     return level
 
 
-def _capabilities(reading: DocumentReader, document: JsonObject) -> list[Json]:
-    listed = reading.array(document.get("capabilities"), "/capabilities")
+def _capabilities(reader: DocumentReader, document: JsonObject) -> list[Json]:
+    listed = reader.array(document.get("capabilities"), "/capabilities")
     if not listed and document.get("capabilities") == []:
-        reading.add_error("/capabilities", "empty", "define at least one capability")
-    reading.check_unique_names(listed, "/capabilities", "capabilities")
+        reader.add_error("/capabilities", "empty", "define at least one capability")
+    reader.check_unique_names(listed, "/capabilities", "capabilities")
     return listed
 
 
-def _output(reading: DocumentReader, capability: JsonObject, path: str) -> Output:
+def _output(reader: DocumentReader, capability: JsonObject, path: str) -> Output:
     if capability.get("return") is None:
         return Output()
-    returned = reading.object(capability["return"], f"{path}/return")
-    description = reading.string(returned, "description", f"{path}/return", required=False)
+    returned = reader.object(capability["return"], f"{path}/return")
+    description = reader.string(returned, "description", f"{path}/return", required=False)
     if "schema" not in returned:
         return Output(description=description)
-    return Output("schema", reading.object(returned["schema"], f"{path}/return/schema"), description)
+    return Output("schema", reader.object(returned["schema"], f"{path}/return/schema"), description)
 
 
 def _write_capability(tool: Tool) -> JsonObject:
@@ -135,18 +133,18 @@ def _write_capability(tool: Tool) -> JsonObject:
     return capability
 
 
-def read_parameters(reading: DocumentReader, parameters: Json, path: str) -> JsonObject:
+def read_parameters(reader: DocumentReader, parameters: Json, path: str) -> JsonObject:
     """The input schema of a parameter list."""
     properties: JsonObject = {}
     required: list[str] = []
-    items = reading.array([] if parameters is None else parameters, path)
-    reading.check_unique_names(items, path, "parameters")
+    items = reader.array([] if parameters is None else parameters, path)
+    reader.check_unique_names(items, path, "parameters")
     for index, item in enumerate(items):
         pointer = f"{path}/{index}"
-        parameter = reading.object(item, pointer)
-        name = reading.string(parameter, "name", pointer) or ""
-        properties[name] = _read_property(reading, parameter, pointer)
-        if _is_required(reading, parameter, pointer):
+        parameter = reader.object(item, pointer)
+        name = reader.string(parameter, "name", pointer) or ""
+        properties[name] = _read_property(reader, parameter, pointer)
+        if _is_required(reader, parameter, pointer):
             required.append(name)
     schema: JsonObject = {"type": "object", "properties": properties}
     if required:
@@ -154,21 +152,21 @@ def read_parameters(reading: DocumentReader, parameters: Json, path: str) -> Jso
     return schema
 
 
-def _read_property(reading: DocumentReader, parameter: JsonObject, pointer: str) -> JsonObject:
+def _read_property(reader: DocumentReader, parameter: JsonObject, pointer: str) -> JsonObject:
     kind = parameter.get("type")
     if kind not in PARAMETER_TYPES:
-        reading.add_error(f"{pointer}/type", "type", f"use one of {', '.join(PARAMETER_TYPES)}")
+        reader.add_error(f"{pointer}/type", "type", f"use one of {', '.join(PARAMETER_TYPES)}")
     schema: JsonObject = {} if kind == "any" else {"type": kind}
-    schema["description"] = reading.string(parameter, "description", pointer)
+    schema["description"] = reader.string(parameter, "description", pointer)
     if "default" in parameter:
         schema["default"] = parameter["default"]
     return schema
 
 
-def _is_required(reading: DocumentReader, parameter: JsonObject, pointer: str) -> bool:
+def _is_required(reader: DocumentReader, parameter: JsonObject, pointer: str) -> bool:
     required = parameter.get("required", False)
     if not isinstance(required, bool):
-        reading.add_error(f"{pointer}/required", "not-boolean", "write true or false")
+        reader.add_error(f"{pointer}/required", "not-boolean", "write true or false")
     return required is True
 
 

@@ -56,30 +56,30 @@ class McpCatalog:
 
 def read_tool(document: Json) -> Tool:
     """Read one definition; raises BadDocument with every finding."""
-    reading = DocumentReader("mcp")
-    document = reading.object(document, "")
+    reader = DocumentReader("mcp")
+    document = reader.object(document, "")
     # MCP only advises against spaces and non-ASCII letters in names; such a tool is published under a safe name.
-    stated = reading.string(document, "name", "") or ""
+    stated = reader.string(document, "name", "") or ""
     name = safe_name(stated)
     meta = document.get("_meta")
-    meta = None if meta is None else reading.object(meta, "/_meta")
+    meta = None if meta is None else reader.object(meta, "/_meta")
     ours = _TOOLHALL_KEYS.intersection(meta) if meta else None
     tool = Tool(
-        id=_read_id(reading, name, meta) if meta and ours else id_from_name(name),
+        id=_read_id(reader, name, meta) if meta and ours else id_from_name(name),
         name=name,
         stated=stated if stated != name else None,
-        title=reading.string(document, "title", "", required=False),
-        description=reading.string(document, "description", "", required=False),
-        input=_read_input(reading, document),
-        output=_read_output(reading, document),
-        annotations=_read_annotations(reading, document),
-        icons=_read_icons(reading, document) if document.get("icons") is not None else (),
-        tags=reading.strings(meta[TAGS_KEY], _meta_pointer(TAGS_KEY)) if meta and TAGS_KEY in meta else (),
+        title=reader.string(document, "title", "", required=False),
+        description=reader.string(document, "description", "", required=False),
+        input=_read_input(reader, document),
+        output=_read_output(reader, document),
+        annotations=_read_annotations(reader, document),
+        icons=_read_icons(reader, document) if document.get("icons") is not None else (),
+        tags=reader.strings(meta[TAGS_KEY], _meta_pointer(TAGS_KEY)) if meta and TAGS_KEY in meta else (),
         meta=_author_meta(meta) if meta and ours else meta,
-        level=_read_level(reading, meta) if meta and LEVEL_KEY in meta else None,
-        deprecation=_read_deprecation(reading, meta) if meta and DEPRECATED_KEY in meta else None,
+        level=_read_level(reader, meta) if meta and LEVEL_KEY in meta else None,
+        deprecation=_read_deprecation(reader, meta) if meta and DEPRECATED_KEY in meta else None,
     )
-    reading.raise_findings()
+    reader.raise_findings()
     return tool
 
 
@@ -136,31 +136,31 @@ def _author_meta(meta: JsonObject) -> JsonObject | None:
     return {key: value for key, value in meta.items() if key not in _TOOLHALL_KEYS} or None
 
 
-def _read_level(reading: DocumentReader, meta: JsonObject) -> int | None:
+def _read_level(reader: DocumentReader, meta: JsonObject) -> int | None:
     level = meta[LEVEL_KEY]
     if type(level) is not int or level not in LEVELS:
-        reading.add_error(_meta_pointer(LEVEL_KEY), "level", "give a whole number from 0 to 10")
+        reader.add_error(_meta_pointer(LEVEL_KEY), "level", "give a whole number from 0 to 10")
         return None
     return level
 
 
-def _read_deprecation(reading: DocumentReader, meta: JsonObject) -> Deprecation:
+def _read_deprecation(reader: DocumentReader, meta: JsonObject) -> Deprecation:
     path = _meta_pointer(DEPRECATED_KEY)
-    members = reading.object(meta[DEPRECATED_KEY], path)
+    members = reader.object(meta[DEPRECATED_KEY], path)
     since = members.get("since")
     if since is not None and type(since) is not int:
-        reading.add_error(f"{path}/since", "since", "give seconds since 1970")
+        reader.add_error(f"{path}/since", "since", "give seconds since 1970")
     return Deprecation(
         since=since if isinstance(since, int) else None,
-        sunset=reading.string(members, "sunset", path, required=False),
-        successor=reading.string(members, "successor", path, required=False),
+        sunset=reader.string(members, "sunset", path, required=False),
+        successor=reader.string(members, "successor", path, required=False),
     )
 
 
-def _read_id(reading: DocumentReader, name: str, meta: JsonObject) -> ToolId:
+def _read_id(reader: DocumentReader, name: str, meta: JsonObject) -> ToolId:
     tool_id = parse_tool_id(meta.get(ID_KEY))
     if tool_id is None and ID_KEY in meta:
-        reading.add_error(_meta_pointer(ID_KEY), "id", "write Toolkit.tool@1.2.0, or leave it out")
+        reader.add_error(_meta_pointer(ID_KEY), "id", "write Toolkit.tool@1.2.0, or leave it out")
     if tool_id is None:
         return id_from_name(name)
     return tool_id if meta.get(NAME_KEY) == name else id_for_name(tool_id, name)
@@ -170,44 +170,44 @@ def _meta_pointer(key: str) -> str:
     return f"/_meta/{escape_pointer(key)}"
 
 
-def _read_input(reading: DocumentReader, document: JsonObject) -> JsonObject:
+def _read_input(reader: DocumentReader, document: JsonObject) -> JsonObject:
     schema = document.get("inputSchema")
     if not isinstance(schema, dict):
-        reading.add_error("/inputSchema", "missing", 'give the input schema as an object, {"type": "object"} at least')
+        reader.add_error("/inputSchema", "missing", 'give the input schema as an object, {"type": "object"} at least')
         return {"type": "object"}
     if schema.get("type") != "object":
-        reading.add_error("/inputSchema/type", "root", 'the root of an input schema has the type "object"')
+        reader.add_error("/inputSchema/type", "root", 'the root of an input schema has the type "object"')
     return schema
 
 
-def _read_output(reading: DocumentReader, document: JsonObject) -> Output:
+def _read_output(reader: DocumentReader, document: JsonObject) -> Output:
     if document.get("outputSchema") is None:
         return Output()
-    return Output("schema", reading.object(document["outputSchema"], "/outputSchema"))
+    return Output("schema", reader.object(document["outputSchema"], "/outputSchema"))
 
 
-def _read_annotations(reading: DocumentReader, document: JsonObject) -> Annotations | None:
+def _read_annotations(reader: DocumentReader, document: JsonObject) -> Annotations | None:
     if document.get("annotations") is None:
         return None
-    stated = reading.object(document["annotations"], "/annotations")
+    stated = reader.object(document["annotations"], "/annotations")
     known = {field: stated.get(hint) for field, hint in HINT_NAMES.items()}
     for field, value in known.items():
         if not (value is None or isinstance(value, str if field == "title" else bool)):
-            reading.add_error(f"/annotations/{HINT_NAMES[field]}", "hint", "write true or false (a text for the title)")
+            reader.add_error(f"/annotations/{HINT_NAMES[field]}", "hint", "write true or false (a text for the title)")
     return Annotations(**known)
 
 
-def _read_icons(reading: DocumentReader, document: JsonObject) -> tuple[Icon, ...]:
+def _read_icons(reader: DocumentReader, document: JsonObject) -> tuple[Icon, ...]:
     icons: list[Icon] = []
-    for index, item in enumerate(reading.array(document["icons"], "/icons")):
+    for index, item in enumerate(reader.array(document["icons"], "/icons")):
         path = f"/icons/{index}"
-        icon = reading.object(item, path)
-        sizes, theme = icon.get("sizes"), reading.string(icon, "theme", path, required=False)
+        icon = reader.object(item, path)
+        sizes, theme = icon.get("sizes"), reader.string(icon, "theme", path, required=False)
         icons.append(
             Icon(
-                src=reading.string(icon, "src", path) or "",
-                mime_type=reading.string(icon, "mimeType", path, required=False),
-                sizes=None if sizes is None else reading.strings(sizes, f"{path}/sizes"),
+                src=reader.string(icon, "src", path) or "",
+                mime_type=reader.string(icon, "mimeType", path, required=False),
+                sizes=None if sizes is None else reader.strings(sizes, f"{path}/sizes"),
                 theme=theme,
             )
         )

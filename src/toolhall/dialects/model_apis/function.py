@@ -43,20 +43,20 @@ def tools_path(document: JsonObject) -> tuple[str, ...]:  # noqa: ARG001 - the s
 
 def read(document: Json) -> tuple[Tool, ...]:
     """Read the function of a document; raises BadDocument with every finding."""
-    reading = DocumentReader(name)
-    document = reading.object(document, "")
-    function = reading.object(document["function"], "/function") if "function" in document else document
+    reader = DocumentReader(name)
+    document = reader.object(document, "")
+    function = reader.object(document["function"], "/function") if "function" in document else document
     path = "/function" if "function" in document else ""
-    stated = reading.string(function, "name", path) or ""
+    stated = reader.string(function, "name", path) or ""
     safe = safe_name(stated)
     tool = Tool(
         id=ToolId(safe, safe, DEFAULT_VERSION),
         name=safe,
         stated=stated if stated != safe else None,
-        description=reading.string(function, "description", path, required=False) or None,
-        input=_read_input(reading, function, path),
+        description=reader.string(function, "description", path, required=False) or None,
+        input=_read_input(reader, function, path),
     )
-    reading.raise_findings()
+    reader.raise_findings()
     return (tool,)
 
 
@@ -67,24 +67,24 @@ def write(tools: tuple[Tool, ...]) -> JsonObject:
     return {"name": tool.name, **described, "parameters": tool.input}
 
 
-def _read_input(reading: DocumentReader, function: JsonObject, path: str) -> JsonObject:
+def _read_input(reader: DocumentReader, function: JsonObject, path: str) -> JsonObject:
     for key in ("parameters", "inputSchema", "input_schema"):
         if function.get(key) is not None:
-            schema = with_json_types(reading.object(function[key], f"{path}/{key}"))
+            schema = with_json_types(reader.object(function[key], f"{path}/{key}"))
             return schema if schema.get("type") == "object" else {**schema, "type": "object"}
-    return {"type": "object", "properties": _read_arguments(reading, function, f"{path}/arguments")}
+    return {"type": "object", "properties": _read_arguments(reader, function, f"{path}/arguments")}
 
 
-def _read_arguments(reading: DocumentReader, function: JsonObject, path: str) -> JsonObject:
+def _read_arguments(reader: DocumentReader, function: JsonObject, path: str) -> JsonObject:
     """The properties of an argument list."""
     stated = function.get("arguments")
-    items = reading.array([] if stated is None else stated, path)
-    reading.check_unique_names(items, path, "arguments")
+    items = reader.array([] if stated is None else stated, path)
+    reader.check_unique_names(items, path, "arguments")
     properties: JsonObject = {}
     for index, item in enumerate(items):
-        argument = reading.object(item, f"{path}/{index}")
-        name = reading.string(argument, "name", f"{path}/{index}") or ""
-        description = reading.string(argument, "desc", f"{path}/{index}", required=False)
+        argument = reader.object(item, f"{path}/{index}")
+        name = reader.string(argument, "name", f"{path}/{index}") or ""
+        description = reader.string(argument, "desc", f"{path}/{index}", required=False)
         schema = with_json_types({"type": argument.get("type")})
         properties[name] = schema if description is None else {**schema, "description": description}
     return properties

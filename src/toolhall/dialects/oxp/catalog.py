@@ -30,21 +30,21 @@ def tools_path(document: JsonObject) -> tuple[str, ...]:  # noqa: ARG001 - the s
 
 def read(document: Json) -> tuple[Tool, ...]:
     """Read the tool of a document; raises BadDocument with every finding."""
-    reading = DocumentReader(name)
-    document = reading.object(document, "")
-    tool_id = _read_id(reading, document)
-    published = reading.string(document, "name", "") or ""
+    reader = DocumentReader(name)
+    document = reader.object(document, "")
+    tool_id = _read_id(reader, document)
+    published = reader.string(document, "name", "") or ""
     if published and not _NAME_PATTERN.fullmatch(published):
-        reading.add_error("/name", "name", "use 1 to 64 letters, digits, _ and -")
+        reader.add_error("/name", "name", "use 1 to 64 letters, digits, _ and -")
     tool = Tool(
         id=tool_id,
         name=published,
-        description=reading.string(document, "description", ""),
-        input=_read_input(reading, document.get("input_schema")),
-        output=_read_output(reading, document),
-        requirements=read_requirements(reading, document.get("requirements"), "/requirements"),
+        description=reader.string(document, "description", ""),
+        input=_read_input(reader, document.get("input_schema")),
+        output=_read_output(reader, document),
+        requirements=read_requirements(reader, document.get("requirements"), "/requirements"),
     )
-    reading.raise_findings()
+    reader.raise_findings()
     return (tool,)
 
 
@@ -75,54 +75,54 @@ def oxp_id_part(text: str) -> str:
     return _INVALID_IN_ID.sub("_", text) or "_"
 
 
-def _read_id(reading: DocumentReader, document: JsonObject) -> ToolId:
-    stated = reading.string(document, "id", "") or ""
-    version = reading.string(document, "version", "") or ""
+def _read_id(reader: DocumentReader, document: JsonObject) -> ToolId:
+    stated = reader.string(document, "id", "") or ""
+    version = reader.string(document, "version", "") or ""
     match = _ID_PATTERN.fullmatch(stated)
     if stated and not match:
-        reading.add_error("/id", "id", "write Toolkit.Tool@1.0.0 with letters, digits and _")
+        reader.add_error("/id", "id", "write Toolkit.Tool@1.0.0 with letters, digits and _")
     if version and not (_VERSION_PATTERN.fullmatch(version) and len(version) <= MAX_VERSION_LENGTH):
-        reading.add_error("/version", "version", "write three numbers such as 1.0.0")
+        reader.add_error("/version", "version", "write three numbers such as 1.0.0")
     elif match and match[3] and version not in (match[3], f"{match[3]}.0.0"):  # a bare number means x.0.0
-        reading.add_error("/version", "version", "write the same version as in the id")
+        reader.add_error("/version", "version", "write the same version as in the id")
     return ToolId(match[1], match[2], version) if match else ToolId("", "", version)
 
 
-def _read_input(reading: DocumentReader, schema: Json) -> JsonObject:
+def _read_input(reader: DocumentReader, schema: Json) -> JsonObject:
     if schema is None:
         return {"type": "object"}
     path = "/input_schema"
-    schema = reading.object(schema, path)
+    schema = reader.object(schema, path)
     # The specification's site wraps the schema in "parameters", its OpenAPI file does not.
     if "parameters" in schema and not schema.keys() & {"type", "properties", "$schema"}:
         path = f"{path}/parameters"
-        schema = reading.object(schema["parameters"], path)
-    _refuse_references(reading, schema, path)
+        schema = reader.object(schema["parameters"], path)
+    _refuse_references(reader, schema, path)
     properties = schema.get("properties")
     for key, part in properties.items() if isinstance(properties, dict) else ():
         if not isinstance(part, dict) or not isinstance(part.get("description"), str):
             pointer = f"{path}/properties/{escape_pointer(key)}"
-            reading.add_error(pointer, "description", "describe this parameter in a 'description'")
-    return reading.arguments_schema(schema, path)
+            reader.add_error(pointer, "description", "describe this parameter in a 'description'")
+    return reader.arguments_schema(schema, path)
 
 
-def _read_output(reading: DocumentReader, document: JsonObject) -> Output:
+def _read_output(reader: DocumentReader, document: JsonObject) -> Output:
     if "output_schema" not in document:
         return Output()
     schema = document["output_schema"]
     if schema is None:
         return Output("none")
-    schema = reading.object(schema, "/output_schema")
-    _refuse_references(reading, schema, "/output_schema")
+    schema = reader.object(schema, "/output_schema")
+    _refuse_references(reader, schema, "/output_schema")
     return Output("schema", schema)
 
 
-def _refuse_references(reading: DocumentReader, schema: JsonObject, path: str) -> None:
+def _refuse_references(reader: DocumentReader, schema: JsonObject, path: str) -> None:
     """Record every reference in a schema; OXP excludes them."""
     pointers = list(_references(schema, path)) or [path] if has_references(schema) else []
     for pointer in pointers:
         fix = "inline what is referred to; OXP schemas have no references or definitions"
-        reading.add_error(pointer, "references", fix)
+        reader.add_error(pointer, "references", fix)
 
 
 def _references(schema: JsonObject, path: str) -> Iterator[str]:
@@ -161,14 +161,14 @@ def _with_description(key: str, part: Json) -> JsonObject:
     return {**part, "description": part.get("title") if isinstance(part.get("title"), str) else key}
 
 
-def read_requirements(reading: DocumentReader, requirements: Json, path: str) -> JsonObject | None:
+def read_requirements(reader: DocumentReader, requirements: Json, path: str) -> JsonObject | None:
     """The requirements, unchanged; None if there are none."""
     if requirements is None:
         return None
-    members = reading.object(requirements, path)
+    members = reader.object(requirements, path)
     for key in ("authorization", "secrets"):
-        for index, item in enumerate(reading.array(members.get(key, []), f"{path}/{key}")):
-            reading.string(reading.object(item, f"{path}/{key}/{index}"), "id", f"{path}/{key}/{index}")
+        for index, item in enumerate(reader.array(members.get(key, []), f"{path}/{key}")):
+            reader.string(reader.object(item, f"{path}/{key}/{index}"), "id", f"{path}/{key}/{index}")
     if not isinstance(members.get("user_id", False), bool):
-        reading.add_error(f"{path}/user_id", "not-boolean", "write true or false")
+        reader.add_error(f"{path}/user_id", "not-boolean", "write true or false")
     return members

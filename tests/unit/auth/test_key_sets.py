@@ -11,7 +11,7 @@ def named(*urls: str) -> JsonFetcher:
     return JsonFetcher([TokenIssuer(name=f"issuer{number}", issuer=url) for number, url in enumerate(urls)])
 
 
-async def test_a_document_of_an_issuer_on_this_machine() -> None:
+async def test_fetch_local_issuer_returns_document() -> None:
     async with outside(reply(b'{"a":1}')) as server:
         assert await named(server.url)(f"{server.url}/keys") == {"a": 1}
     assert "accept: application/json\r\n" in server.heads[0].lower()
@@ -29,7 +29,7 @@ async def test_E1_a_document_does_not_lead_elsewhere_on_this_machine() -> None: 
     assert (server.connections, trap.connections) == (1, 0)
 
 
-async def test_keys_may_lie_where_the_settings_say() -> None:
+async def test_fetch_configured_jwks_url_is_allowed() -> None:
     async with outside() as server, outside() as keys:
         issuer = TokenIssuer(name="idp", issuer=server.url, jwks_url=f"{keys.url}/keys")
         assert await JsonFetcher([issuer])(f"{keys.url}/keys") == {}
@@ -46,7 +46,7 @@ async def test_keys_may_lie_where_the_settings_say() -> None:
         (b" " * (MAX_FETCH_BYTES + 1), (), "200 OK", "is larger than"),
     ],
 )
-async def test_what_is_no_document(body: bytes, headers: tuple[str, ...], status: str, why: str) -> None:
+async def test_fetch_invalid_document_fails(body: bytes, headers: tuple[str, ...], status: str, why: str) -> None:
     async with outside(reply(body, *headers, status=status)) as server:
         with pytest.raises(FetchFailed, match=why):
             await named(server.url)(server.url)
@@ -55,7 +55,7 @@ async def test_what_is_no_document(body: bytes, headers: tuple[str, ...], status
 @pytest.mark.parametrize(
     "url", ["http://idp.example", "ftp://idp.example", "https://a:b@idp.example", "https://x:99999"]
 )
-async def test_what_is_not_safe_is_not_asked(url: str) -> None:
+async def test_is_safe_url_plain_http_is_unsafe(url: str) -> None:
     with pytest.raises(FetchFailed):
         await named(url)(url)
     assert not is_safe_url(url) or "99999" in url
@@ -64,7 +64,7 @@ async def test_what_is_not_safe_is_not_asked(url: str) -> None:
 @pytest.mark.parametrize(
     "url", ["https://bücher.example", "https://idp.example:99999", "https://a_b!.example", "nothing"]
 )
-async def test_an_issuer_that_cannot_be_reached_stops_no_other(url: str) -> None:
+async def test_fetch_unreachable_issuer_does_not_affect_others(url: str) -> None:
     """Only its own tokens prove nobody; the log says why when its keys are wanted."""
     async with outside() as server:
         assert await named(url, server.url)(server.url) == {}

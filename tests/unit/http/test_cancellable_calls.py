@@ -26,13 +26,13 @@ async def waiting(cancellation: CancellableCalls, *keys: CallKey) -> "asyncio.Ta
     return task
 
 
-async def test_what_answers_at_once_cannot_be_cancelled() -> None:
+async def test_run_without_suspending_is_not_registered() -> None:
     cancellation = CancellableCalls()
     assert await cancellation.run([ONE], at_once()) == 7
     assert not cancellation.cancel(ONE)
 
 
-async def test_either_key_cancels() -> None:
+async def test_cancel_by_any_key_raises_cancelled() -> None:
     for key in (ONE, TWO):
         cancellation = CancellableCalls()
         task = await waiting(cancellation, ONE, TWO)
@@ -43,7 +43,7 @@ async def test_either_key_cancels() -> None:
         assert not cancellation.cancel(TWO)
 
 
-async def test_calls_of_one_key_end_together_and_one_that_ended_leaves_the_other_known() -> None:
+async def test_cancel_shared_key_cancels_all_calls() -> None:
     cancellation = CancellableCalls()
     first, second, third = [await waiting(cancellation, ONE) for _ in range(3)]
     first.cancel()
@@ -54,7 +54,7 @@ async def test_calls_of_one_key_end_together_and_one_that_ended_leaves_the_other
             await task
 
 
-async def test_to_cancel_twice_does_not_disturb_the_cleaning_up() -> None:
+async def test_cancel_twice_does_not_interrupt_cleanup() -> None:
     cancellation, cleaned = CancellableCalls(), asyncio.Event()
 
     async def careful() -> None:
@@ -74,7 +74,7 @@ async def test_to_cancel_twice_does_not_disturb_the_cleaning_up() -> None:
     assert cleaned.is_set()
 
 
-async def test_what_goes_on_to_its_end_has_its_answer_and_its_task_is_not_cancelled() -> None:
+async def test_cancel_ignored_by_tool_returns_result() -> None:
     cancellation = CancellableCalls()
 
     async def stubborn() -> str:
@@ -96,7 +96,7 @@ async def test_what_goes_on_to_its_end_has_its_answer_and_its_task_is_not_cancel
     assert await task == ("done", 0)
 
 
-async def test_whoever_ends_the_task_itself_is_not_answered() -> None:
+async def test_cancel_by_task_owner_propagates() -> None:
     cancellation = CancellableCalls()
     task = await waiting(cancellation, ONE)
     cancellation.cancel(ONE)

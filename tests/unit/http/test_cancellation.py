@@ -84,7 +84,7 @@ def outcomes(hall: Toolhall) -> list[str]:
 
 
 @in_every_dialect
-async def test_a_call_is_cancelled_when_its_client_goes(dialect: str) -> None:
+async def test_disconnect_cancels_call(dialect: str) -> None:
     bench = Bench()
     with Toolhall(bench) as hall:
         client = Client(hall, *request(dialect, "sit", {}))
@@ -99,7 +99,7 @@ async def test_a_call_is_cancelled_when_its_client_goes(dialect: str) -> None:
 
 
 @in_every_dialect
-async def test_a_tool_that_insists_comes_to_its_end(dialect: str) -> None:
+async def test_disconnect_of_uncancellable_tool_lets_it_finish(dialect: str) -> None:
     bench = Bench()
     with Toolhall(bench) as hall:
         client = Client(hall, *request(dialect, "sit", {"stubborn": True}))
@@ -111,7 +111,7 @@ async def test_a_tool_that_insists_comes_to_its_end(dialect: str) -> None:
 
 
 @in_every_dialect
-async def test_a_client_that_stays_has_its_answer(dialect: str) -> None:
+async def test_connected_client_gets_response(dialect: str) -> None:
     bench = Bench()
     with Toolhall(bench) as hall:
         client = Client(hall, *request(dialect, "sit", {}))
@@ -124,7 +124,7 @@ async def test_a_client_that_stays_has_its_answer(dialect: str) -> None:
 
 
 @in_every_dialect
-async def test_what_answers_at_once_is_not_watched(dialect: str) -> None:
+async def test_call_without_suspending_is_not_watched(dialect: str) -> None:
     with Toolhall(Bench()) as hall:
         client = Client(hall, *request(dialect, "stand", {}))
         await client.task
@@ -132,7 +132,7 @@ async def test_what_answers_at_once_is_not_watched(dialect: str) -> None:
 
 
 @in_every_dialect
-async def test_a_server_that_stops_ends_the_call_and_itself(dialect: str) -> None:
+async def test_server_cancellation_propagates(dialect: str) -> None:
     """A cancellation that is not ours passes through, also when the client has gone as well."""
     bench = Bench()
     with Toolhall(bench) as hall:
@@ -146,7 +146,7 @@ async def test_a_server_that_stops_ends_the_call_and_itself(dialect: str) -> Non
         assert outcomes(hall) == ["Cancelled"]
 
 
-async def test_an_oxp_call_with_an_id_runs_to_its_end_for_whoever_comes_back() -> None:
+async def test_disconnect_of_oxp_call_with_id_does_not_cancel() -> None:
     bench = Bench()
     with Toolhall(bench) as hall:
         first = Client(hall, *request("oxp", "sit", {}, call_id="c-1"))
@@ -161,7 +161,7 @@ async def test_an_oxp_call_with_an_id_runs_to_its_end_for_whoever_comes_back() -
         assert outcomes(hall) == ["repeated", "ok"]
 
 
-async def test_a_server_that_never_tells_is_asked_a_few_times_only() -> None:
+async def test_watch_gives_up_on_server_without_disconnect_event() -> None:
     bench = Bench()
     with Toolhall(bench) as hall:
         client = Client(hall, *request("rest", "sit", {}))

@@ -38,7 +38,7 @@ def filled(most: int, wait_seconds: float = FOREVER) -> SlotPool:
 
 
 @pytest.mark.parametrize("callers", [1, 2, 3, 7])
-def test_n_who_take_all_they_can_get_leave_as_much_for_one_more(callers: int) -> None:
+def test_n_greedy_keys_leave_equal_share(callers: int) -> None:
     shares, names = FairSlots(256), [str(number) for number in range(callers)]
     for _ in range(256):
         for name in names:
@@ -49,7 +49,7 @@ def test_n_who_take_all_they_can_get_leave_as_much_for_one_more(callers: int) ->
     assert sum(shares.try_acquire("late") for _ in range(256)) >= 256 // (callers + 1) // 2
 
 
-def test_a_key_has_no_more_than_it_may_have() -> None:
+def test_key_holds_at_most_per_key() -> None:
     shares = FairSlots(256, 3)
     assert [shares.try_acquire("a") for _ in range(4)] == [True, True, True, False]
     assert shares.try_acquire("b")
@@ -57,7 +57,7 @@ def test_a_key_has_no_more_than_it_may_have() -> None:
     assert shares.try_acquire("a")
 
 
-def test_who_holds_nothing_is_not_remembered() -> None:
+def test_key_without_slots_is_forgotten() -> None:
     shares = FairSlots(8)
     for number in range(10_000):
         assert shares.try_acquire(str(number))
@@ -65,7 +65,7 @@ def test_who_holds_nothing_is_not_remembered() -> None:
     assert (shares.in_use, shares.holders) == (0, 0)
 
 
-async def test_whoever_waits_longest_is_next() -> None:
+async def test_queue_is_fifo() -> None:
     pool, order = filled(12), list[str]()
 
     async def visit(name: str) -> None:
@@ -81,7 +81,7 @@ async def test_whoever_waits_longest_is_next() -> None:
     assert order == list("abc")
 
 
-async def test_a_free_slot_goes_to_the_first_whose_share_allows_it() -> None:
+async def test_released_slot_goes_to_first_with_share() -> None:
     """Whoever has more than its share waits behind those who have less."""
     pool = SlotPool(16, None, FOREVER)
     while pool.try_acquire("greedy"):
@@ -99,7 +99,7 @@ async def test_a_free_slot_goes_to_the_first_whose_share_allows_it() -> None:
     await asyncio.gather(greedy, return_exceptions=True)
 
 
-async def test_the_queue_is_bounded_and_shared_too() -> None:
+async def test_queue_is_bounded_and_fair() -> None:
     pool = filled(32)
     waiting = [asyncio.create_task(pool.acquire("greedy")) for _ in range(20)]
     await turn()
@@ -113,13 +113,13 @@ async def test_the_queue_is_bounded_and_shared_too() -> None:
     assert (pool.in_use, pool.is_queue_full) == (32, False)
 
 
-async def test_nobody_waits_for_long() -> None:
+async def test_acquire_times_out() -> None:
     pool = filled(1, 0.0)
     assert await pool.acquire("a") is False
     assert not pool.is_queue_full
 
 
-async def test_a_slot_is_not_handed_to_one_that_has_just_given_up() -> None:
+async def test_released_slot_skips_timed_out_waiter() -> None:
     pool = filled(1, 0.0)
     waiting = asyncio.create_task(pool.acquire("a"))
     await asyncio.sleep(0)
@@ -129,7 +129,7 @@ async def test_a_slot_is_not_handed_to_one_that_has_just_given_up() -> None:
 
 
 @pytest.mark.parametrize("late", [False, True])
-async def test_who_is_cancelled_loses_no_slot(late: bool) -> None:
+async def test_cancelled_acquire_loses_no_slot(late: bool) -> None:
     pool = filled(1)
     waiting = asyncio.create_task(pool.acquire("a"))
     await turn()
@@ -144,7 +144,7 @@ async def test_who_is_cancelled_loses_no_slot(late: bool) -> None:
     assert pool.try_acquire("b")
 
 
-async def test_a_few_slots_are_for_those_who_look_after_the_server() -> None:
+async def test_reserve_serves_management_paths() -> None:
     admission = ConcurrencyLimiter(1, FOREVER)
     assert admission.try_acquire(ANNA, "/mcp") is admission.callers
     assert admission.try_acquire(ANNA, "/mcp") is None
@@ -158,7 +158,7 @@ async def test_a_few_slots_are_for_those_who_look_after_the_server() -> None:
     assert admission.try_acquire(stranger(), "/approve/x") is None
 
 
-async def test_strangers_have_slots_of_their_own_and_so_has_the_health() -> None:
+async def test_anonymous_and_health_slots_are_separate() -> None:
     admission = ConcurrencyLimiter(16, FOREVER)
     for number in range(50):
         admission.try_acquire(stranger(f"192.0.2.{number}"), "/machine")
@@ -170,7 +170,7 @@ async def test_strangers_have_slots_of_their_own_and_so_has_the_health() -> None
     assert await ConcurrencyLimiter(16, 0.0).acquire(stranger()) is None
 
 
-async def test_it_is_strained_while_it_is_full_and_for_a_while_after_somebody_found_no_slot() -> None:
+async def test_is_overloaded_while_full_and_shortly_after() -> None:
     clock = Clock()
     admission = ConcurrencyLimiter(1, 0.0, clock)
     seen = [admission.is_overloaded]
@@ -187,7 +187,7 @@ async def test_it_is_strained_while_it_is_full_and_for_a_while_after_somebody_fo
     assert seen == [False, True, False, True, False]
 
 
-async def test_who_is_turned_away_unheard_found_no_slot_either() -> None:
+async def test_rejects_counts_as_overload() -> None:
     admission = ConcurrencyLimiter(1, FOREVER, Clock())
     assert admission.try_acquire(ANNA, "/mcp")
     waiting = asyncio.create_task(admission.acquire(BEN))
@@ -219,7 +219,7 @@ class Arriving:
         ("bbaa", "b", "b1"),  # with the new one its address is the busiest
     ],
 )
-def test_a_new_body_of_a_stranger_takes_the_place_of_an_old_one(before: str, new: str, gone: str) -> None:
+def test_new_anonymous_body_drops_oldest_of_busiest(before: str, new: str, gone: str) -> None:
     bodies, dropped = IncompleteBodies(8, 4), list[Any]()
     for number, address in enumerate(before, 1):
         bodies.add_anonymous(address, Arriving(f"{address}{number}", dropped))

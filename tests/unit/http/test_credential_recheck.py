@@ -34,7 +34,7 @@ class Issuer:
         return Caller("ci", proof="key")
 
 
-async def test_who_has_to_be_asked_is_known_the_next_time() -> None:
+async def test_recheck_unknown_credential_is_known_next_time() -> None:
     issuer = Issuer()
     proof = CredentialRecheck(partial(issuer.authenticate, SCOPE, {b"authorization": b"Bearer t"}))
     assert proof() is None
@@ -44,7 +44,7 @@ async def test_who_has_to_be_asked_is_known_the_next_time() -> None:
     assert proof() is False
 
 
-async def test_a_no_that_takes_long_is_a_no() -> None:
+async def test_recheck_slow_refusal_is_invalid() -> None:
     issuer = Issuer()
     issuer.valid = False
     proof = HttpPeer(SCOPE, {}, issuer).credential_check()
@@ -53,7 +53,7 @@ async def test_a_no_that_takes_long_is_a_no() -> None:
     assert proof() is False
 
 
-def test_it_keeps_what_is_needed_and_not_the_connection() -> None:
+def test_recheck_keeps_no_reference_to_connection() -> None:
     issuer = Issuer()
     issuer.known = True
     assert HttpPeer(SCOPE, {b"a": b"b"}, issuer).credential_check()()
@@ -61,5 +61,5 @@ def test_it_keeps_what_is_needed_and_not_the_connection() -> None:
     assert (set(scope), headers) == ({"type", "path", "method", "client"}, {b"a": b"b"})
 
 
-def test_where_nobody_proves_anything_nothing_ends() -> None:
+def test_recheck_without_authenticator_is_valid() -> None:
     assert HttpPeer(SCOPE, {}).credential_check()()

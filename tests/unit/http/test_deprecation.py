@@ -41,7 +41,7 @@ def without_since(said: dict[str, Any]) -> dict[str, Any]:
     return said
 
 
-async def test_lists_say_so_where_the_dialect_has_a_place(hall: Toolhall) -> None:
+async def test_deprecation_is_listed_where_dialect_can(hall: Toolhall) -> None:
     key = "dev.toolhall/deprecated"
     (mcp,) = (await asked(hall, "/tools?dialect=mcp"))[1]["tools"]
     assert without_since(mcp["_meta"][key]) == SAID
@@ -52,7 +52,7 @@ async def test_lists_say_so_where_the_dialect_has_a_place(hall: Toolhall) -> Non
     assert without_since(hub["tool"]["capabilities"]["methods"][0][key]) == SAID
 
 
-async def test_openapi_says_so_of_the_version_that_is_called(hall: Toolhall) -> None:
+async def test_openapi_marks_deprecated_version(hall: Toolhall) -> None:
     operation = (await asked(hall, "/openapi.json"))[1]["paths"]["/tools/Shop/price"]["post"]
     assert (operation["deprecated"], operation["x-sunset"], operation["x-successor"]) == (True, *SAID.values())
 
@@ -60,12 +60,12 @@ async def test_openapi_says_so_of_the_version_that_is_called(hall: Toolhall) -> 
 @pytest.mark.parametrize(
     "dialect", [each for each in DIALECTS if not each.startswith(("mcp", "machine", "hub", "openapi"))]
 )
-async def test_where_there_is_none_it_is_a_loss(hall: Toolhall, dialect: str) -> None:
+async def test_deprecation_in_other_dialects_is_a_loss(hall: Toolhall, dialect: str) -> None:
     reply = (await asked(hall, f"/tools?dialect={dialect}"))[1]
     assert any(loss["path"].startswith("/deprecation") for loss in reply["losses"]) or reply.get("refused")
 
 
-async def test_rest_says_so_in_headers(hall: Toolhall) -> None:
+async def test_rest_sends_deprecation_headers(hall: Toolhall) -> None:
     headers = (await manage(hall, "POST", "/tools/Shop/price")).headers
     assert headers[b"sunset"] == b"Sat, 31 Jan 2099 00:00:00 GMT"
     assert headers[b"link"] == b'</tools/Shop/price?version=1.0.0>; rel="successor-version"'

@@ -39,7 +39,7 @@ async def core(hall: Toolhall, method: str, **params: Any) -> Any:
     return (await asked(hall, "/hub", "POST", {"type": "request", "id": "1", "method": method, "params": params}))[1]
 
 
-async def test_a_toolkit_that_is_served_cannot_be_registered(hall: Toolhall) -> None:
+async def test_register_code_toolkit_is_refused(hall: Toolhall) -> None:
     status, reply = await asked(hall, "/machine/tools", "POST", defined("Calculator"))
     assert (status, reply["error"]["message"]) == (
         400,
@@ -49,14 +49,14 @@ async def test_a_toolkit_that_is_served_cannot_be_registered(hall: Toolhall) -> 
     assert (await core(hall, "register_tool", **declared))["error"]["code"] == "INVALID_PARAMS"
 
 
-async def test_a_twin_in_another_case_is_registered_but_never_served_beside_it(hall: Toolhall) -> None:
+async def test_register_name_in_other_case_cannot_be_activated(hall: Toolhall) -> None:
     assert (await asked(hall, "/machine/tools", "POST", defined("calculator", "Add")))[0] == 201
     kept = hall.registration.find("calculator.Add")
     with pytest.raises(Malformed, match="rename one of them"):
         await hall.registration.activate(kept.id, "ada", kept.document_digest)
 
 
-async def test_nor_two_that_are_registered_nor_two_capabilities(hall: Toolhall) -> None:
+async def test_register_conflicting_names_are_refused(hall: Toolhall) -> None:
     assert (await asked(hall, "/machine/tools", "POST", defined("kit")))[0] == 201
     status, reply = await asked(hall, "/machine/tools", "POST", {**defined("Kit"), "version": "2.0.0"})
     assert (status, "cannot tell apart from kit.look@1.0.0" in reply["error"]["message"]) == (400, True)
@@ -64,7 +64,7 @@ async def test_nor_two_that_are_registered_nor_two_capabilities(hall: Toolhall) 
     assert (status, "Look, look" in reply["error"]["message"]) == (400, True)
 
 
-async def test_the_hub_lists_in_pages(hall: Toolhall, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hub_list_is_paged(hall: Toolhall, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dialect_definitions, "PAGE", 2)
     for number in range(4):
         await active(hall, defined(f"kit{number}"))
@@ -96,7 +96,7 @@ async def test_a_page_is_bounded_in_bytes_but_never_empty(hall: Toolhall, monkey
     assert seen == [["Calculator"], ["kit0"], ["kit1"], ["kit2"]]
 
 
-async def test_what_is_served_and_what_is_registered_can_be_named(hall: Toolhall) -> None:
+async def test_documents_are_found_by_name(hall: Toolhall) -> None:
     for version in ("9.0.0", "10.0.0"):
         await active(hall, {**defined("kit"), "version": version})
     assert (await core(hall, "get_tool", name="kit"))["result"]["tool"]["version"] == "10.0.0"
@@ -113,7 +113,7 @@ async def test_a1_no_list_shows_what_nobody_has_looked_at(hall: Toolhall) -> Non
     assert "error" in await core(hall, "get_tool", name="abacus")
 
 
-async def test_every_problem_of_a_definition_is_told(hall: Toolhall) -> None:
+async def test_register_bad_definition_reports_every_problem(hall: Toolhall) -> None:
     bad = {**defined("kit"), "capabilities": [{"name": f"look{number}"} for number in range(30)]}
     _, reply = await asked(hall, "/machine/tools", "POST", bad)
     problems = reply["error"]["details"]["problems"]

@@ -9,7 +9,7 @@ def pick() -> str:
     return "one"
 
 
-async def test_a_sound_hall_is_healthy_and_ready() -> None:
+async def test_health_of_working_hall_is_healthy() -> None:
     with Toolhall(pick) as hall:
         status, body = await asked(hall, "/health")
         assert (status, body["status"], body["components"]["tools"]) == (200, "healthy", {"test_health": "healthy"})
@@ -17,21 +17,21 @@ async def test_a_sound_hall_is_healthy_and_ready() -> None:
         assert await asked(hall, "/health/live") == (200, {"status": "alive"})
 
 
-async def test_without_records_it_is_degraded() -> None:
+async def test_health_with_failing_audit_is_degraded() -> None:
     with Toolhall(pick) as hall:
         hall.journal.failing = True
         status, body = await asked(hall, "/health")
         assert (status, body["status"], body["components"]["core"]) == (200, "degraded", "degraded")
 
 
-async def test_once_it_stops_it_is_not_ready() -> None:
+async def test_ready_while_stopping_is_503() -> None:
     with Toolhall(pick) as hall:
         hall.end_streams()
         assert await asked(hall, "/health/ready") == (503, {"status": "stopping"})
         assert (await asked(hall, "/health"))[0] == 503
 
 
-async def test_whoever_may_not_manage_is_told_the_roll_up_only() -> None:
+async def test_health_for_non_admin_omits_components() -> None:
     with Toolhall(pick) as hall:
         for failing, state in ((False, "healthy"), (True, "degraded")):
             hall.journal.failing = failing

@@ -19,7 +19,7 @@ def pick() -> str:
 
 
 @pytest.mark.parametrize("state", ["healthy", "degraded", "unhealthy"])
-async def test_the_hub_tells_the_state_of_the_core(state: str) -> None:
+async def test_hub_health_reports_core_state(state: str) -> None:
     with Toolhall(pick) as hall:
         hub = HubHandler(hall.dispatcher, hall.registration, apply_runtime_config, lambda: state)
         wire = await hub.answer(b'{"type":"request","method":"health_check"}', LOCAL)
@@ -28,7 +28,7 @@ async def test_the_hub_tells_the_state_of_the_core(state: str) -> None:
 
 
 @pytest.mark.parametrize(("state", "status"), [("healthy", 200), ("degraded", 200), ("unhealthy", 503)])
-async def test_oxp_is_not_ready_once_the_core_stops(state: str, status: int) -> None:
+async def test_oxp_health_of_unhealthy_core_is_503(state: str, status: int) -> None:
     sent: list[Any] = []
 
     async def receive() -> Any:

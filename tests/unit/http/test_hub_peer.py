@@ -9,7 +9,7 @@ async def unread(_: Any) -> None:
     """Whatever is written here is gone."""
 
 
-def test_one_line_as_long_as_it_takes_calls() -> None:
+def test_transport_of_replica_is_reused_while_open() -> None:
     sender = HubPeer(send=unread)
     line = sender.transport("one")
     assert line is not None
@@ -17,7 +17,7 @@ def test_one_line_as_long_as_it_takes_calls() -> None:
     assert sender.transport("two") is not line
 
 
-def test_a_lease_that_ran_out_leaves_no_dead_line_to_the_next() -> None:
+def test_transport_after_close_is_new() -> None:
     sender = HubPeer(send=unread)
     first = sender.transport("one")
     assert first is not None
@@ -29,5 +29,5 @@ def test_a_lease_that_ran_out_leaves_no_dead_line_to_the_next() -> None:
     assert not second.is_open
 
 
-def test_without_a_socket_there_is_no_line() -> None:
+def test_transport_without_websocket_is_none() -> None:
     assert HubPeer().transport("one") is None

@@ -74,7 +74,7 @@ in_every_way = pytest.mark.parametrize("way", WAYS)
 
 @in_every_way
 @pytest.mark.parametrize("what", HUB)
-async def test_nobody_changes_the_hall_through_the_hub(hall: Toolhall, way: str, what: str) -> None:
+async def test_hub_change_by_non_admin_is_denied(hall: Toolhall, way: str, what: str) -> None:
     await keep(hall)
     before = logging.getLogger("toolhall").level
     reply = await WAYS[way](hall, HUB[what], FORWARDED)
@@ -91,7 +91,7 @@ async def test_nobody_changes_the_hall_through_the_hub(hall: Toolhall, way: str,
 
 @in_every_way
 @pytest.mark.parametrize("what", HUB)
-async def test_the_local_caller_does(hall: Toolhall, way: str, what: str) -> None:
+async def test_hub_change_by_local_caller_is_allowed(hall: Toolhall, way: str, what: str) -> None:
     await keep(hall)
     assert (await WAYS[way](hall, HUB[what]))["error"] is None
     (record,) = records(hall)
@@ -100,7 +100,7 @@ async def test_the_local_caller_does(hall: Toolhall, way: str, what: str) -> Non
 
 
 @in_every_way
-async def test_nobody_sees_what_is_registered_in_the_hub(hall: Toolhall, way: str) -> None:
+async def test_hub_hides_registered_tools_from_non_admin(hall: Toolhall, way: str) -> None:
     await keep(hall)
     assert (await WAYS[way](hall, core("list_tools"), FORWARDED))["result"] == {"tools": []}
     for name in ("kept", "test_management_denied", "nothing"):
@@ -112,7 +112,7 @@ async def test_nobody_sees_what_is_registered_in_the_hub(hall: Toolhall, way: st
 
 
 @pytest.mark.parametrize(("path", "message"), [("/machine/tools", DEFINED), ("/machine", payload(register=DEFINED))])
-async def test_nobody_registers_through_machine_context(hall: Toolhall, path: str, message: Message) -> None:
+async def test_machine_register_by_non_admin_is_denied(hall: Toolhall, path: str, message: Message) -> None:
     status, reply = await asked(hall, path, "POST", message, FORWARDED)
     assert (status, reply["error"]["code"], reply["error"]["details"]) == (
         403,
@@ -127,7 +127,7 @@ async def test_nobody_registers_through_machine_context(hall: Toolhall, path: st
     ]
 
 
-async def test_nobody_sees_what_is_registered_in_machine_context(hall: Toolhall) -> None:
+async def test_machine_hides_registered_tools_from_non_admin(hall: Toolhall) -> None:
     await keep(hall)
     assert await asked(hall, "/machine/tools", headers=FORWARDED) == (200, {"tools": []})
     _, reply = await asked(hall, "/machine", "POST", payload(discover={}), FORWARDED)
@@ -139,7 +139,7 @@ async def test_nobody_sees_what_is_registered_in_machine_context(hall: Toolhall)
 
 
 @pytest.mark.parametrize("given", [{}, {"id": 3, "version": ["1"]}, [], "text", {"tool": 1}])
-async def test_a_definition_that_is_refused_is_recorded_too(hall: Toolhall, given: Any) -> None:
+async def test_refused_definition_is_audited(hall: Toolhall, given: Any) -> None:
     assert (await asked(hall, "/machine/tools", "POST", given))[0] == 400
     (record,) = records(hall)
     assert record.tool.startswith("register ?")

@@ -31,7 +31,7 @@ async def got(hall: Toolhall, headers: dict[str, str] | None = None) -> tuple[in
     return sent[0]["status"], dict(sent[0]["headers"]), sent[1]["body"]
 
 
-async def test_prometheus_can_read_it() -> None:
+async def test_metrics_are_valid_prometheus_text() -> None:
     with Toolhall(pick) as hall:
         hall.telemetry.record_call(call_of(), "test_metrics.pick@0.1.0", "ok", 0.001)
         hall.journal.failing = True
@@ -46,7 +46,7 @@ async def test_prometheus_can_read_it() -> None:
 
 
 @pytest.mark.parametrize("public", [False, True])
-async def test_strangers_see_it_only_if_that_is_configured(*, public: bool) -> None:
+async def test_metrics_for_anonymous_need_public_metrics(*, public: bool) -> None:
     with Toolhall(pick, config=Config(public_metrics=public)) as hall:
         status, _, body = await got(hall, FORWARDED)
     assert status == (200 if public else 403)

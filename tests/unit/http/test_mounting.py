@@ -113,7 +113,7 @@ async def serving(app: AsgiApp, **options: Any) -> AsyncGenerator[httpx2.AsyncCl
 
 
 @FRAMEWORKS
-async def test_every_dialect_is_served_below_the_mount(mounted: Mounted) -> None:
+async def test_mounted_hall_serves_every_dialect(mounted: Mounted) -> None:
     hall = Toolhall(greet)
     async with serving(mounted(hall, lifespan=hall.lifespan)) as client:
         assert (await client.get("/")).status_code == 200
@@ -141,9 +141,7 @@ async def test_every_dialect_is_served_below_the_mount(mounted: Mounted) -> None
 
 
 @FRAMEWORKS
-async def test_the_lifespan_of_the_application_opens_and_leaves(
-    mounted: Mounted, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_mounted_hall_with_lifespan_opens_and_closes(mounted: Mounted, caplog: pytest.LogCaptureFixture) -> None:
     hall = Toolhall(Database)
     app = mounted(hall, lifespan=hall.lifespan)
     for _ in range(2):  # as test clients do
@@ -157,9 +155,7 @@ async def test_the_lifespan_of_the_application_opens_and_leaves(
 
 
 @FRAMEWORKS
-def test_without_it_the_first_request_opens_and_the_end_of_the_loop_leaves(
-    mounted: Mounted, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_mounted_hall_without_lifespan_opens_on_request(mounted: Mounted, caplog: pytest.LogCaptureFixture) -> None:
     hall = Toolhall(Database)
 
     async def served() -> None:
@@ -174,7 +170,7 @@ def test_without_it_the_first_request_opens_and_the_end_of_the_loop_leaves(
     assert caplog.text.count("pass lifespan=hall.lifespan") == 1
 
 
-async def test_a_data_folder_is_opened_by_the_first_request_too(tmp_path: Path) -> None:
+async def test_mounted_hall_opens_data_folder_on_request(tmp_path: Path) -> None:
     with Toolhall(greet, config=Config(data=str(tmp_path))) as hall:
         await hall.open()
         _, key = await hall.access.keys.create(NewKey("ada"), "ada")
@@ -187,7 +183,7 @@ async def test_a_data_folder_is_opened_by_the_first_request_too(tmp_path: Path) 
 
 
 @FRAMEWORKS
-async def test_a_hall_that_cannot_be_opened_is_unavailable_and_the_rest_goes_on(
+async def test_mounted_hall_that_cannot_open_is_503(
     mounted: Mounted, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("toolhall.http.app.RETRY_SECONDS", 0.0)
@@ -206,9 +202,7 @@ async def test_a_hall_that_cannot_be_opened_is_unavailable_and_the_rest_goes_on(
 
 
 @FRAMEWORKS
-async def test_an_application_that_opens_the_hall_does_not_start_without_it(
-    mounted: Mounted, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_lifespan_of_hall_that_cannot_open_fails(mounted: Mounted, caplog: pytest.LogCaptureFixture) -> None:
     hall = Toolhall(Database(reachable=False))
     app = mounted(hall, lifespan=hall.lifespan)
     server = uvicorn.Server(uvicorn.Config(app, log_config=None))
@@ -220,7 +214,7 @@ async def test_an_application_that_opens_the_hall_does_not_start_without_it(
 
 
 @FRAMEWORKS
-async def test_who_is_not_let_in_is_told_where_the_metadata_is(mounted: Mounted) -> None:
+async def test_mounted_hall_challenge_names_metadata_url(mounted: Mounted) -> None:
     hall = Toolhall(greet, config=Config(profile="server"))
     async with serving(mounted(hall, lifespan=hall.lifespan)) as client:
         refused = await client.post("/hall/mcp", json={})
@@ -255,7 +249,7 @@ async def sign_out(client: httpx2.AsyncClient, page: httpx2.Response, path: str,
 
 
 @FRAMEWORKS
-async def test_pages_their_links_assets_cookies_and_redirects_have_the_prefix(mounted: Mounted) -> None:
+async def test_mounted_pages_have_prefix(mounted: Mounted) -> None:
     hall = Toolhall(burn)
     async with serving(mounted(hall, lifespan=hall.lifespan)) as client:
         refused = await client.post("/hall/tools/test_mounting/burn", json={"what": "x"})
@@ -275,7 +269,7 @@ async def test_pages_their_links_assets_cookies_and_redirects_have_the_prefix(mo
     hall.close()
 
 
-async def test_two_halls_on_one_host_do_not_take_each_others_cookies() -> None:
+async def test_cookies_of_two_halls_on_one_host_differ() -> None:
     first, second, root = Toolhall(burn), Toolhall(burn), Toolhall(burn)
     app = Starlette(routes=[Mount("/one", first), Mount("/one-more/deep", second), Mount("/", root)])
     async with serving(app) as client:
@@ -316,7 +310,7 @@ async def behind_a_proxy(hall: Toolhall) -> AsyncGenerator[httpx2.AsyncClient]:
             yield client
 
 
-async def test_behind_a_proxy_that_strips_the_prefix_the_public_url_has_it() -> None:
+async def test_stripping_proxy_uses_public_url_path() -> None:
     hall = Toolhall(burn, config=Config(public_url="https://tools.example.com/hall/", allowed_hosts=("localhost",)))
     async with behind_a_proxy(hall) as client:
         refused = await client.post("/hall/tools/test_mounting/burn", json={"what": "x"})
@@ -337,7 +331,7 @@ async def test_behind_a_proxy_that_strips_the_prefix_the_public_url_has_it() -> 
     hall.close()
 
 
-async def test_behind_a_proxy_the_metadata_is_where_it_belongs() -> None:
+async def test_stripping_proxy_serves_metadata() -> None:
     hall = Toolhall(greet, config=Config(profile="server", public_url="https://tools.example.com/hall"))
     async with behind_a_proxy(hall) as client:
         refused = await client.post("/hall/mcp", json={})
@@ -350,7 +344,7 @@ async def test_behind_a_proxy_the_metadata_is_where_it_belongs() -> None:
     hall.close()
 
 
-async def test_a_server_may_be_told_the_prefix() -> None:
+async def test_server_root_path_is_respected() -> None:
     """uvicorn --root-path, for a proxy that strips; the server puts it before every path again."""
     hall = Toolhall(burn)
     async with serving(hall, root_path="/outer") as client:
@@ -361,7 +355,7 @@ async def test_a_server_may_be_told_the_prefix() -> None:
 
 @pytest.mark.filterwarnings("ignore:The `root_path` parameter is deprecated")
 @pytest.mark.parametrize("sent", ["/hall", "/outer/hall"])
-async def test_an_application_may_be_told_the_prefix(sent: str) -> None:
+async def test_application_root_path_is_respected(sent: str) -> None:
     """FastAPI(root_path=...), for a proxy that strips it or does not."""
     hall = Toolhall(burn, config=Config(profile="server"))
     async with serving(in_fastapi(hall, root_path="/outer", lifespan=hall.lifespan)) as client:
@@ -373,14 +367,14 @@ async def test_an_application_may_be_told_the_prefix(sent: str) -> None:
     hall.close()
 
 
-async def test_the_test_client_of_starlette_reaches_it() -> None:
+async def test_starlette_test_client_reaches_hall() -> None:
     made = example("mounting")
     with TestClient(made["app"], base_url="http://localhost", client=("127.0.0.1", 50000)) as client:
         assert client.post("/hall/tools/mounting/greet", json={"name": "you"}).json() == "Hello, you"
     made["hall"].close()
 
 
-async def test_a_public_url_without_the_path_of_the_mount_is_worth_a_word(caplog: pytest.LogCaptureFixture) -> None:
+async def test_public_url_without_mount_path_logs_warning(caplog: pytest.LogCaptureFixture) -> None:
     hall = Toolhall(greet, config=Config(public_url="http://localhost:9"))
     async with serving(in_starlette(hall, lifespan=hall.lifespan)) as client:
         assert [(await client.get("/hall/health")).status_code for _ in range(2)] == [200, 200]
@@ -400,15 +394,13 @@ async def test_a_public_url_without_the_path_of_the_mount_is_worth_a_word(caplog
         ("/a b/tools/x/y", b"/%61%20b/tools/x%2Fy", "/a b", "/tools/x/y", b""),
     ],
 )
-def test_the_path_of_the_hall_is_what_follows_the_mount(
-    path: str, raw: bytes, root: str, own: str, own_raw: bytes
-) -> None:
+def test_strip_root_path_returns_path_below_mount(path: str, raw: bytes, root: str, own: str, own_raw: bytes) -> None:
     found = strip_root_path({"path": path, "raw_path": raw, "root_path": root}, root)
     assert (found["path"], found["raw_path"], found["root_path"]) == (own, own_raw, root.rstrip("/"))
 
 
 @pytest.mark.parametrize("prefix", ["", "/hall"])
-async def test_applications_of_the_author_are_served_beside_the_hall(prefix: str) -> None:
+async def test_routes_serve_other_applications(prefix: str) -> None:
     hall: Toolhall = example("mounting_beside")["hall"]
     app: AsgiApp = in_starlette(hall) if prefix else hall
     async with serving(app) as client:
@@ -421,12 +413,12 @@ async def test_applications_of_the_author_are_served_beside_the_hall(prefix: str
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/tools/mine", "/api", "/hub", "webhook", "/webhook/", "/", ""])
-def test_a_route_that_is_taken_or_no_path_is_refused(path: str) -> None:
+def test_routes_invalid_or_taken_path_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match=r"^routes: "):
         Toolhall(greet, routes={path: FastAPI()})
 
 
-async def test_the_examples_of_the_how_to() -> None:
+async def test_how_to_examples_run() -> None:
     made = example("mounting")
     async with serving(made["app"]) as client:
         said = await client.post("/hall/tools/mounting/greet", json={"name": "you"})

@@ -14,7 +14,7 @@ def repeat(text: str, times: int = 1) -> str:
     return text * times
 
 
-async def test_operations_of_the_hall_and_of_its_tools() -> None:
+async def test_openapi_lists_hall_and_tool_operations() -> None:
     with Toolhall(repeat) as hall:
         status, document = await asked(hall, "/openapi.json")
     assert status == 200
@@ -30,7 +30,7 @@ async def test_operations_of_the_hall_and_of_its_tools() -> None:
     assert all(set(operation["tags"]) <= tags for item in paths.values() for operation in item.values())
 
 
-async def test_the_description_follows_the_tools() -> None:
+async def test_openapi_after_removal_omits_tool() -> None:
     with Toolhall(repeat) as hall:
         await asked(hall, "/openapi.json")
         hall.remove("repeat")
@@ -38,7 +38,7 @@ async def test_the_description_follows_the_tools() -> None:
     assert "/tools/test_openapi_document/repeat" not in document["paths"]
 
 
-async def test_arguments_are_described_with_the_limits_of_the_wire() -> None:
+async def test_openapi_input_schemas_state_wire_limits() -> None:
     with Toolhall(repeat) as hall:
         _, document = await asked(hall, "/openapi.json")
     judge = jsonschema_rs.validator_for(document["components"]["schemas"]["repeat.input"])
@@ -47,7 +47,7 @@ async def test_arguments_are_described_with_the_limits_of_the_wire() -> None:
     assert not judge.is_valid({"text": "a", "times": 10**MAX_DIGITS})
 
 
-def test_limits_are_added_only_where_a_schema_says_nothing() -> None:
+def test_wire_limits_keep_stated_limits() -> None:
     own = {"type": "string", "pattern": "^a$"}
     assert with_wire_limits(own) == own
     assert with_wire_limits({"type": "string", "enum": ["a"]}) == {"type": "string", "enum": ["a"]}
@@ -56,7 +56,7 @@ def test_limits_are_added_only_where_a_schema_says_nothing() -> None:
     assert with_wire_limits(True) is True
 
 
-def test_limits_reach_every_part() -> None:
+def test_wire_limits_apply_to_subschemas() -> None:
     text = {"type": "string"}
     schema = {
         "type": "object",

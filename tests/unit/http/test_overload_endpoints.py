@@ -82,7 +82,7 @@ async def filled(hall: Toolhall, places: int = PLACES) -> "list[asyncio.Task[Any
     return calls
 
 
-async def test_on_a_socket_everything_is_heard_though_the_hall_is_full() -> None:
+async def test_websocket_of_full_hall_reads_everything() -> None:
     with Toolhall(config=Config(max_concurrency=PLACES)) as hall:
         hall.http.limiter = ConcurrencyLimiter(PLACES, NO_END)
         async with on_socket(hall) as server:
@@ -102,7 +102,7 @@ async def test_on_a_socket_everything_is_heard_though_the_hall_is_full() -> None
         assert hall.http.limiter.running == 0
 
 
-async def test_on_a_socket_a_tool_server_joins_though_the_hall_is_full() -> None:
+async def test_websocket_join_to_full_hall_succeeds() -> None:
     with Toolhall(config=Config(max_concurrency=1)) as hall:
         async with on_socket(hall) as first, on_socket(hall) as second:
             first.say(request("j", "join", **JOIN))
@@ -117,9 +117,7 @@ async def test_on_a_socket_a_tool_server_joins_though_the_hall_is_full() -> None
 @pytest.mark.parametrize(
     ("method", "most"), [("leave", MAX_CONCURRENT_LEASE_MESSAGES), ("health_check", MAX_CONCURRENT_CALLS)]
 )
-async def test_more_than_is_taken_on_a_socket_is_turned_away_and_what_comes_behind_is_heard(
-    method: str, most: int
-) -> None:
+async def test_websocket_excess_messages_are_rejected_singly(method: str, most: int) -> None:
     with Toolhall(config=Config(max_concurrency=1)) as hall:
         hall.http.limiter = ConcurrencyLimiter(1, NO_END)
         async with on_socket(hall) as server:
@@ -137,7 +135,7 @@ async def test_more_than_is_taken_on_a_socket_is_turned_away_and_what_comes_behi
             assert (await server.answer("m0"))["error"] is None
 
 
-async def test_who_may_run_nothing_waits_for_a_place_with_everybody() -> None:
+async def test_websocket_of_ordinary_caller_waits_for_slot() -> None:
     """Else whoever has a key could have messages read that nobody counts."""
     config = Config(profile="server", max_concurrency=1)
     with Toolhall(config=config) as hall:
@@ -178,7 +176,7 @@ async def made(hall: Toolhall, name: str, *scopes: str) -> tuple[str, dict[str, 
 
 
 @pytest.mark.parametrize("revoked", [False, True])
-async def test_over_http_who_answers_stays_though_its_heartbeats_are_turned_away(revoked: bool) -> None:
+async def test_http_replica_survives_rejected_heartbeats(revoked: bool) -> None:
     """Unless its key was revoked: then nothing that it says would be heard anyway."""
     server = Listening()
     config = Config(profile="server", max_concurrency=PLACES, egress_allow=("127.0.0.1",))
@@ -206,7 +204,7 @@ async def test_over_http_who_answers_stays_though_its_heartbeats_are_turned_away
             await hall.settle()
 
 
-async def test_over_http_who_does_not_answer_is_gone_though_the_hall_is_full() -> None:
+async def test_http_replica_that_is_silent_is_removed() -> None:
     server = Listening()
     async with peer(server) as listening:
         with Toolhall(config=Config(max_concurrency=1)) as hall:

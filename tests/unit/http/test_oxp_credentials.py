@@ -52,7 +52,7 @@ async def office() -> AsyncIterator[Office]:
         yield office
 
 
-async def test_the_same_call_with_the_same_credentials_runs_once(office: Office) -> None:
+async def test_repeat_with_same_credentials_runs_once(office: Office) -> None:
     first = await office.call(BROUGHT)
     assert (first.status, json.loads(first.body)["result"]["value"]) == (200, 1)
     again = await office.call({"authorization": ACCOUNTS, "secrets": SECRETS[::-1]})
@@ -72,7 +72,7 @@ async def test_the_same_call_with_the_same_credentials_runs_once(office: Office)
     ],
     ids=["none", "fewer", "changed about", "another token", "a token as a secret"],
 )
-async def test_with_other_credentials_it_is_another_call(office: Office, context: Any) -> None:
+async def test_repeat_with_other_credentials_is_refused(office: Office, context: Any) -> None:
     """Whoever has the id only, and not the credentials, does not get the answer that was given for them."""
     assert (await office.call(BROUGHT)).status == 200
     reply = await office.call(context)
@@ -85,7 +85,7 @@ def read(context: Any) -> OxpCallRequest:
 
 
 @pytest.mark.threat("G8")
-def test_what_was_brought_is_kept_as_secrets_only() -> None:
+def test_credentials_are_kept_as_secrets() -> None:
     request = read({**BROUGHT, "user_id": "ada", "more": 1})
     assert request.context == {"user_id": "ada", "more": 1}
     assert request.credentials is not None
@@ -99,7 +99,7 @@ def test_what_was_brought_is_kept_as_secrets_only() -> None:
 @pytest.mark.threat("F4")
 @pytest.mark.parametrize(("key", "member"), [("secrets", "value"), ("authorization", "token")])
 @pytest.mark.parametrize("letter", ["x", "ä", "😀"])
-def test_what_is_brought_is_bounded(key: str, member: str, letter: str) -> None:
+def test_credentials_are_bounded(key: str, member: str, letter: str) -> None:
     most = letter * (MAX_CREDENTIAL_BYTES // len(letter.encode()))
     assert read({key: [{"id": "acme", member: most}]}).credentials
     short = read({key: [{"id": "acme", member: "abc"}]}).credentials

@@ -43,7 +43,7 @@ class Clock:
         return self.now
 
 
-async def test_an_answer_is_forgotten_after_a_while() -> None:
+async def test_cached_response_expires() -> None:
     clock, tool = Clock(), Tool()
     kept = IdempotencyCache(clock)
     assert [(await kept.run_once(KEY, b"r", tool, may)).body for _ in range(2)] == [b"1", b"1"]
@@ -54,14 +54,14 @@ async def test_an_answer_is_forgotten_after_a_while() -> None:
 
 
 @pytest.mark.parametrize(("status", "runs"), [(200, 1), (500, 1), (400, 2), (401, 2), (422, 2), (429, 2), (503, 2)])
-async def test_only_what_may_have_run_is_remembered(status: int, runs: int) -> None:
+async def test_only_final_responses_are_cached(status: int, runs: int) -> None:
     tool, kept = Tool(status), IdempotencyCache(Clock())
     for _ in range(2):
         await kept.run_once(KEY, b"r", tool, may)
     assert tool.runs == runs
 
 
-async def test_a_repeat_is_judged_first() -> None:
+async def test_repeat_is_authorized_first() -> None:
     tool, kept = Tool(), IdempotencyCache(Clock())
     assert (await kept.run_once(KEY, b"r", tool, may_not)).body == b"1"  # the call itself was judged on its way
     with pytest.raises(Denied):
@@ -69,13 +69,13 @@ async def test_a_repeat_is_judged_first() -> None:
     assert (await kept.run_once(KEY, b"r", tool, may)).body == b"1"
 
 
-async def test_callers_do_not_share_ids() -> None:
+async def test_call_ids_are_per_caller() -> None:
     tool, kept = Tool(), IdempotencyCache(Clock())
     await kept.run_once(("ada", "c-1"), b"r", tool, may)
     assert (await kept.run_once(("bob", "c-1"), b"other", tool, may)).body == b"2"
 
 
-async def test_the_oldest_answers_make_room_in_number(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cache_full_by_count_evicts_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oxp, "MAX_KEPT", 2)
     tool, kept = Tool(), IdempotencyCache(Clock())
     for name in ("a", "b", "c"):
@@ -86,7 +86,7 @@ async def test_the_oldest_answers_make_room_in_number(monkeypatch: pytest.Monkey
     assert tool.runs == 4
 
 
-async def test_the_oldest_answers_make_room_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cache_full_by_bytes_evicts_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oxp, "MAX_KEPT_BYTES", 25)
     tool, kept = Tool(size=10), IdempotencyCache(Clock())
     for name in ("a", "b", "c", "d"):
@@ -97,7 +97,7 @@ async def test_the_oldest_answers_make_room_in_bytes(monkeypatch: pytest.MonkeyP
     assert tool.runs == 5
 
 
-async def test_what_runs_is_never_forgotten() -> None:
+async def test_running_calls_are_never_evicted() -> None:
     clock, going_on = Clock(), asyncio.Event()
     kept = IdempotencyCache(clock)
 
@@ -115,7 +115,7 @@ async def test_what_runs_is_never_forgotten() -> None:
     assert [wire.body for wire in await asyncio.gather(first, second)] == [b"slow", b"slow"]
 
 
-async def test_whoever_waits_for_a_call_that_was_broken_off_may_send_it_again() -> None:
+async def test_repeat_of_cancelled_call_may_retry() -> None:
     kept, tool = IdempotencyCache(Clock()), Tool()
 
     async def never() -> WireResponse:
@@ -132,7 +132,7 @@ async def test_whoever_waits_for_a_call_that_was_broken_off_may_send_it_again() 
     assert (await kept.run_once(KEY, b"r", tool, may)).body == b"1"
 
 
-async def test_whoever_waits_may_leave_without_ending_the_call() -> None:
+async def test_cancelled_repeat_does_not_cancel_first_call() -> None:
     kept, going_on = IdempotencyCache(Clock()), asyncio.Event()
 
     async def slow() -> WireResponse:

@@ -74,7 +74,7 @@ async def office() -> AsyncIterator[Office]:
         yield office
 
 
-async def test_the_newest_revision_asks_the_person_to_visit_each_page(office: Office) -> None:
+async def test_requirements_stateless_asks_to_visit_urls(office: Office) -> None:
     asked = await office.modern("accounts", PAGES)
     assert asked["resultType"] == "input_required"
     questions = asked["inputRequests"]
@@ -91,7 +91,7 @@ async def test_the_newest_revision_asks_the_person_to_visit_each_page(office: Of
     assert (done["resultType"], done["content"][0]["text"]) == ("complete", "sent")
 
 
-async def test_a_client_that_declines_one_page_reads_all_links(office: Office) -> None:
+async def test_requirements_declined_returns_links(office: Office) -> None:
     asked = await office.modern("accounts", PAGES)
     first, second = asked["inputRequests"]
     replies = {first: {"action": "accept"}, second: {"action": "decline"}}
@@ -101,7 +101,7 @@ async def test_a_client_that_declines_one_page_reads_all_links(office: Office) -
 
 
 @pytest.mark.parametrize("capabilities", [{}, {"elicitation": {}}, {"elicitation": {"form": {}}}])
-async def test_a_client_without_pages_reads_the_link(office: Office, capabilities: Any) -> None:
+async def test_requirements_without_url_elicitation_returns_link(office: Office, capabilities: Any) -> None:
     told = await office.modern("account", capabilities)
     assert told["isError"] is True
     assert f"{URL}mail" in told["content"][0]["text"]
@@ -109,14 +109,14 @@ async def test_a_client_without_pages_reads_the_link(office: Office, capabilitie
 
 
 @pytest.mark.parametrize("kind", ["secret", "user", "both"])
-async def test_what_no_page_can_bring_is_said_and_not_asked_for(office: Office, kind: str) -> None:
+async def test_requirements_without_page_are_reported(office: Office, kind: str) -> None:
     told = await office.modern(kind, PAGES)
     assert told["isError"] is True
     assert told["content"][0]["text"].startswith(f"{kind} is not there yet")
     assert [each["kind"] for each in told["_meta"]["dev.toolhall/missing"]] == [each.kind for each in KINDS[kind]]
 
 
-async def test_november_has_a_code_for_it(office: Office) -> None:
+async def test_requirements_in_2025_11_25_have_error_code(office: Office) -> None:
     error = (await office.legacy(NOVEMBER, "accounts", PAGES))["error"]
     assert error["code"] == -32042
     pages = error["data"]["elicitations"]
@@ -127,7 +127,7 @@ async def test_november_has_a_code_for_it(office: Office) -> None:
 
 
 @pytest.mark.parametrize(("revision", "capabilities"), [(NOVEMBER, {}), (JUNE, {}), (JUNE, PAGES)])
-async def test_older_clients_read_the_link(office: Office, revision: str, capabilities: Any) -> None:
+async def test_requirements_in_2025_06_18_return_link(office: Office, revision: str, capabilities: Any) -> None:
     told = (await office.legacy(revision, "account", capabilities))["result"]
     assert told["isError"] is True
     assert f"{URL}mail" in told["content"][0]["text"]
@@ -141,12 +141,12 @@ async def test_older_clients_read_the_link(office: Office, revision: str, capabi
         ("user", {"user_id": True}),
     ],
 )
-async def test_oxp_lists_what_is_missing(office: Office, kind: str, expected: Any) -> None:
+async def test_requirements_in_oxp_list_missing(office: Office, kind: str, expected: Any) -> None:
     reply = await office.post("/oxp/tools/call", {"request": {"tool_id": "Post.send", "input": {"kind": kind}}})
     assert (reply.status, json.loads(reply.body)["missing_requirements"]) == (400, expected)
 
 
-async def test_the_hub_has_codes_for_it(office: Office) -> None:
+async def test_requirements_in_hub_have_error_codes(office: Office) -> None:
     for kind, status, code in (
         ("account", 403, "AUTHORIZATION_REQUIRED"),
         ("user", 403, "AUTHORIZATION_REQUIRED"),
@@ -160,7 +160,7 @@ async def test_the_hub_has_codes_for_it(office: Office) -> None:
         assert error["details"].get("url") == (f"{URL}mail" if kind == "account" else None)
 
 
-async def test_so_have_machine_context_and_rest(office: Office) -> None:
+async def test_requirements_in_machine_and_rest_have_error_codes(office: Office) -> None:
     header = {"version": "1.0", "messageId": "1", "messageType": "request", "timestamp": "x", "source": "t"}
     asked = {"tool": {"id": "Post", "capability": "send", "parameters": {"kind": "account"}}}
     reply = await office.post("/machine", {"header": header, "payload": asked})

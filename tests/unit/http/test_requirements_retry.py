@@ -72,7 +72,7 @@ def link_in(reply: Reply, hall: Hall) -> str:
 
 
 @pytest.mark.parametrize("make", EVERY_WAY, ids=lambda make: make().dialect)
-async def test_the_same_call_succeeds_once_the_person_has_connected(place: Place, make: Callable[[], Any]) -> None:
+async def test_call_after_linking_succeeds(place: Place, make: Callable[[], Any]) -> None:
     """In the dialect's own words, with a link that leads to an account, after which nothing has to be said anew."""
     way = make()
     person = place.hall.admit(f"retry {way.dialect}".replace(" ", "-").replace("@", "-"))
@@ -91,7 +91,7 @@ async def test_the_same_call_succeeds_once_the_person_has_connected(place: Place
     assert (again.word, again.what["token"]) == ("ok", place.newest())
 
 
-async def test_every_dialect_leaves_the_same_records(place: Place) -> None:
+async def test_calls_in_every_dialect_have_same_audit(place: Place) -> None:
     """Refused for the same reason, allowed by the same rule, and equal in all that a record says of a call."""
     found: dict[str, list[dict[str, Any]]] = {}
     for make in EVERY_WAY:
@@ -108,7 +108,7 @@ async def test_every_dialect_leaves_the_same_records(place: Place) -> None:
     assert {dialect: records == first for dialect, records in found.items()} == dict.fromkeys(found, True), found
 
 
-async def test_oxp_says_what_is_missing_and_where_to_check(place: Place) -> None:
+async def test_oxp_missing_account_has_check_url(place: Place) -> None:
     hall, person = place.hall, place.hall.admit("oxp-words")
     status, said = hall.ask("POST", "/oxp/tools/call", {"request": {"tool_id": "Post.read"}}, person)
     (missing,) = said["missing_requirements"].pop("authorization")
@@ -141,7 +141,7 @@ async def modern(hall: Hall, caller: str, **more: Any) -> Any:
     return json.loads(reply.body)["result"]
 
 
-async def test_the_newest_revision_asks_for_a_visit_and_goes_on_with_its_state(place: Place) -> None:
+async def test_stateless_call_continues_after_linking(place: Place) -> None:
     """The client's word that the page was visited is not enough; after the visit, the newest state runs the call."""
     person = place.hall.admit("mcp-modern")
     asked = await modern(place.hall, person)
@@ -174,7 +174,7 @@ async def in_session(hall: Hall, caller: str, revision: str) -> Callable[[], Awa
 
 
 @pytest.mark.parametrize("revision", [NOVEMBER, JUNE])
-async def test_older_sessions_read_a_code_or_a_link_and_call_again(place: Place, revision: str) -> None:
+async def test_session_call_after_linking_succeeds(place: Place, revision: str) -> None:
     person = place.hall.admit(f"mcp-{revision}")
     call = await in_session(place.hall, person, revision)
     said = await call()
@@ -192,7 +192,7 @@ async def test_older_sessions_read_a_code_or_a_link_and_call_again(place: Place,
     assert (await call())["result"]["structuredContent"]["token"] == place.newest()
 
 
-async def test_somebody_else_connects_nothing(place: Place) -> None:
+async def test_linking_by_another_person_is_refused(place: Place) -> None:
     """The link says nothing to another person, and an answer that another browser brings is no answer."""
     asker, other = place.hall.admit("asker"), place.hall.admit("other")
     _, said = place.hall.ask("POST", "/tools/Post/read", {}, asker)

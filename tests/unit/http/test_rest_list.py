@@ -28,7 +28,7 @@ def greet(name: str) -> str:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_every_dialect_is_listed(dialect: str) -> None:
+async def test_list_in_every_dialect(dialect: str) -> None:
     with Toolhall(Shop, greet) as hall:
         status, body = await asked(hall, f"/tools?dialect={dialect}")
     assert status == 200
@@ -43,7 +43,7 @@ def label(labels: dict[str, str]) -> int:
     return len(labels)
 
 
-async def test_what_strict_mode_would_change_is_named_with_the_reasons() -> None:
+async def test_list_in_strict_dialect_names_refused_tools() -> None:
     with Toolhall(Shop, greet, label) as hall:
         _, body = await asked(hall, "/tools?dialect=openai@strict")
     assert [each["function"]["name"] for each in body["tools"]] == ["Shop_sell", "Shop_burn", "greet"]
@@ -52,7 +52,7 @@ async def test_what_strict_mode_would_change_is_named_with_the_reasons() -> None
     assert any("/inputSchema/properties/labels" in reason for reason in refused["reasons"])
 
 
-async def test_a_strict_call_leaves_out_by_null() -> None:
+async def test_strict_call_drops_nulls() -> None:
     """The dialect of the arguments is said in the query: without it, null is refused as it always was."""
     with Toolhall(Shop, greet) as hall:
         sent = {"item": "hat", "count": None}
@@ -84,13 +84,13 @@ async def test_a_strict_call_leaves_out_by_null() -> None:
         ("tool=", []),
     ],
 )
-async def test_search(query: str, names: list[str]) -> None:
+async def test_list_with_query_is_ranked(query: str, names: list[str]) -> None:
     with Toolhall(Shop, greet) as hall:
         status, body = await asked(hall, f"/tools?{query}")
     assert (status, [each["name"] for each in body["tools"]]) == (200, names)
 
 
-async def test_pages_hold_every_tool_once() -> None:
+async def test_list_pages_hold_every_tool_once() -> None:
     names: list[str] = []
     with Toolhall(Shop, greet, config=Config(page_size=2)) as hall:
         _, body = await asked(hall, "/tools?dialect=anthropic")
@@ -111,14 +111,14 @@ async def test_pages_hold_every_tool_once() -> None:
         ("cursor=!", 404, "nextCursor"),
     ],
 )
-async def test_what_cannot_be_answered_names_the_fix(query: str, status: int, word: str) -> None:
+async def test_list_bad_parameter_names_fix(query: str, status: int, word: str) -> None:
     with Toolhall(greet) as hall:
         found, body = await asked(hall, f"/tools?{query}")
     assert found == status
     assert word in body["error"]["message"]
 
 
-async def test_other_methods_are_refused_with_those_there_are() -> None:
+async def test_wrong_method_names_allowed_methods() -> None:
     with Toolhall(greet) as hall:
         assert await asked(hall, "/tools", "DELETE") == (405, {"error": {"code": "wrong_method", "message": "use GET"}})
         status, body = await asked(hall, "/mcp", "PUT")

@@ -14,7 +14,7 @@ from toolhall import Config, Toolhall
 CONFIG = Config(profile="server", egress_allow=("127.0.0.1",))
 
 
-async def test_over_http_it_is_gone_at_once() -> None:
+async def test_revoked_key_ends_http_replica() -> None:
     async with peer(well) as server:
         with Toolhall(config=CONFIG) as hall:
             key, by = await made(hall, "calendars", "serve:Calendar", "trusted")
@@ -29,7 +29,7 @@ async def test_over_http_it_is_gone_at_once() -> None:
             await hall.settle()
 
 
-async def test_over_a_socket_it_is_gone_at_once() -> None:
+async def test_revoked_key_ends_websocket_replica() -> None:
     with Toolhall(config=CONFIG) as hall:
         key, by = await made(hall, "calendars", "serve:Calendar", "trusted")
         async with on_socket(hall, **by) as server:
@@ -39,7 +39,7 @@ async def test_over_a_socket_it_is_gone_at_once() -> None:
             assert len(hall.tool_servers.pools) == 0
 
 
-async def test_a_key_that_is_revoked_while_it_joins_is_refused() -> None:
+async def test_key_revoked_during_join_is_refused() -> None:
     """The hall asks the server how it is in between."""
     with Toolhall(config=CONFIG) as hall:
         key, by = await made(hall, "calendars", "serve:Calendar", "trusted")
@@ -57,9 +57,7 @@ async def test_a_key_that_is_revoked_while_it_joins_is_refused() -> None:
 
 
 @pytest.mark.parametrize("stops", [False, True])
-async def test_a_hall_that_stops_blames_nobody_for_the_sockets_that_it_closes(
-    caplog: pytest.LogCaptureFixture, stops: bool
-) -> None:
+async def test_stopping_hall_logs_no_lost_sockets(caplog: pytest.LogCaptureFixture, stops: bool) -> None:
     with Toolhall(config=Config()) as hall, caplog.at_level(logging.WARNING, "toolhall.toolservers"):
         await hall.open()
         async with on_socket(hall) as server:

@@ -67,7 +67,7 @@ def served(hall: House) -> list[str]:
     return [entry.id for entry in hall.registry.snapshot.entries if entry.tool.foreign]
 
 
-async def test_the_person_at_this_machine_joins_and_is_served(hall: House) -> None:
+async def test_join_by_local_caller_is_served(hall: House) -> None:
     joined = await join(hall)
     assert len(joined.pop("lease")) == 32
     assert joined == {"heartbeat": 5, "expires": 15, "tools": {"Calendar.create@1.0.0": "active"}}
@@ -83,14 +83,14 @@ async def test_the_person_at_this_machine_joins_and_is_served(hall: House) -> No
         ((ADMIN,), "active"),
     ],
 )
-async def test_a_key_with_the_scope_joins(hall: House, scopes: tuple[str, ...], state: str) -> None:
+async def test_join_with_serve_scope_is_allowed(hall: House, scopes: tuple[str, ...], state: str) -> None:
     assert (await join(hall, caller("ci", *scopes)))["tools"] == {"Calendar.create@1.0.0": state}
 
 
 @pytest.mark.parametrize(
     "scopes", [(), ("tools:*",), (TRUSTED_SERVER,), (serve_scope("Other"),), (serve_scope("calendar"),)]
 )
-async def test_nobody_else_joins(hall: House, scopes: tuple[str, ...]) -> None:
+async def test_join_without_scope_is_denied(hall: House, scopes: tuple[str, ...]) -> None:
     refused = await join(hall, caller("ci", *scopes))
     assert refused["code"] == "FORBIDDEN"
     assert refused["details"]["scopes"] == ["serve:Calendar"]
@@ -98,13 +98,13 @@ async def test_nobody_else_joins(hall: House, scopes: tuple[str, ...]) -> None:
     assert len(hall.tool_servers.pools) == 0
 
 
-async def test_all_toolkits_of_one_join_are_judged_before_any_is_kept(hall: House) -> None:
+async def test_join_with_one_denied_toolkit_registers_none(hall: House) -> None:
     by = caller("ci", serve_scope("Calendar"))
     assert (await join(hall, by, tools=[declared(), declared("Mail")]))["code"] == "FORBIDDEN"
     assert hall.registration.index.all == ()
 
 
-async def test_who_may_run_everything_takes_over_nobody_elses_toolkit(hall: House) -> None:
+async def test_join_with_serve_all_cannot_take_over_toolkits(hall: House) -> None:
     """Same words from another caller: it would get the secrets of whoever calls."""
     await join(hall, caller("ada", SERVE_ALL))
     assert "registered by another caller" in (await join(hall, caller("eve", SERVE_ALL)))["message"]
@@ -116,7 +116,7 @@ async def test_who_may_run_everything_takes_over_nobody_elses_toolkit(hall: Hous
     assert "lease" in await join(hall, caller("ada", SERVE_ALL), replica="another-of-ada-123")
 
 
-async def test_leases_are_their_owners(hall: House) -> None:
+async def test_lease_of_another_caller_is_not_found(hall: House) -> None:
     ada, eve = caller("ada", SERVE_ALL), caller("eve", SERVE_ALL, ADMIN)
     lease = (await join(hall, ada))["lease"]
     for method in ("heartbeat", "leave"):
@@ -146,31 +146,31 @@ async def test_leases_are_their_owners(hall: House) -> None:
         ({"tools": [{"tool": {"name": "x"}}]}, "version"),
     ],
 )
-async def test_what_cannot_be_is_said(hall: House, changed: dict[str, Any], words: str) -> None:
+async def test_join_malformed_names_parameter(hall: House, changed: dict[str, Any], words: str) -> None:
     refused = await join(hall, **changed)
     assert words in refused["message"]
     assert len(hall.tool_servers.pools) == 0
 
 
 @pytest.mark.parametrize("url", ["http://169.254.169.254", "http://10.0.0.1:80", "http://[fe80::1]"])
-async def test_a_tool_server_lives_where_it_joins_from(hall: House, url: str) -> None:
+async def test_join_url_at_own_address_is_allowed(hall: House, url: str) -> None:
     """Or at a public address, or where the operator opened the door: the hall is sent nowhere else."""
     refused = await join(hall, url=url)
     assert "the hall does not call there" in refused["message"]
     assert hall.registration.index.all == ()
 
 
-async def test_an_address_that_nobody_knows_opens_nothing(hall: House) -> None:
+async def test_join_without_peer_address_allows_no_private_url(hall: House) -> None:
     assert "does not call there" in (await join(hall, sender=UNKNOWN_PEER))["message"]
 
 
-async def test_what_a_proxy_says_opens_nothing(hall: House) -> None:
+async def test_join_through_proxy_allows_no_private_url(hall: House) -> None:
     """Behind one, everybody seems to live on this machine."""
     proxied = HttpPeer({"client": ("127.0.0.1", 9)}, {b"x-forwarded-for": b"198.51.100.7"})
     assert "does not call there" in (await join(hall, sender=proxied))["message"]
 
 
-async def test_joining_and_leaving_are_recorded_without_the_token(hall: House) -> None:
+async def test_join_and_leave_are_audited_without_token(hall: House) -> None:
     lease = (await join(hall))["lease"]
     await say(hall, "leave", lease=lease)
     records: Any = hall.journal.records  # type: ignore[union-attr]
@@ -178,12 +178,12 @@ async def test_joining_and_leaving_are_recorded_without_the_token(hall: House) -
     assert TOKEN not in str(records)
 
 
-async def test_a_hall_of_several_processes_is_joined_by_nobody(hall: House) -> None:
+async def test_join_hall_with_workers_is_denied(hall: House) -> None:
     hall.registration.write_lock.read_only_reason = "several processes serve this hall"
     assert "several processes" in (await join(hall))["message"]
 
 
-async def test_servers_come_and_go_and_the_list_stays(hall: House) -> None:
+async def test_leave_keeps_tools_listed(hall: House) -> None:
     """Only what changes the tools is a change of the list."""
     heard: list[int] = []
     lease = (await join(hall))["lease"]
@@ -195,7 +195,7 @@ async def test_servers_come_and_go_and_the_list_stays(hall: House) -> None:
     assert served(hall) == ["Calendar.create@1.0.0"]
 
 
-async def test_health_rolls_up_tool_servers(hall: House) -> None:
+async def test_health_includes_tool_servers(hall: House) -> None:
     lease = (await join(hall))["lease"]
     whole = await say(hall, "health_check", components=["all"])
     assert whole["components"]["servers"] == {"calendars": "healthy"}
@@ -212,7 +212,7 @@ async def test_health_rolls_up_tool_servers(hall: House) -> None:
     assert (whole["status"], whole["components"]["tools"]["Calendar"]) == ("degraded", "degraded")  # nothing runs it
 
 
-async def test_a_version_that_nothing_runs_shows_beside_one_that_something_does(hall: House) -> None:
+async def test_health_version_without_replica_is_unhealthy(hall: House) -> None:
     lease = (await join(hall))["lease"]
     await join(hall, replica="another-0123456789", tools=[declared(version="1.0.1")])
     assert (await say(hall, "health_check"))["status"] == "healthy"
@@ -220,7 +220,7 @@ async def test_a_version_that_nothing_runs_shows_beside_one_that_something_does(
     assert (await say(hall, "health_check"))["components"]["tools"]["Calendar"] == "degraded"
 
 
-async def test_who_cannot_be_reached_gets_no_call(hall: House) -> None:
+async def test_join_unreachable_url_is_refused(hall: House) -> None:
     """Nothing is kept of it either: it may be another's address."""
     refused = await join(hall, url="http://127.0.0.1:9")
     assert refused["message"].startswith("the hall cannot reach http://127.0.0.1:9: ")
@@ -229,7 +229,7 @@ async def test_who_cannot_be_reached_gets_no_call(hall: House) -> None:
     assert len(hall.tool_servers.pools) == 0
 
 
-async def test_who_does_not_answer_in_time_cannot_be_reached(hall: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_join_probe_timeout_is_refused(hall: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolhall.http.tool_server_join.REACH_SECONDS", 0.05)
 
     async def silent(_: bytes, wire: Wire) -> None:
@@ -239,7 +239,7 @@ async def test_who_does_not_answer_in_time_cannot_be_reached(hall: House, monkey
         assert "no answer to health_check within 0.05 seconds" in (await join(hall, url=server.url))["message"]
 
 
-async def test_who_is_no_tool_server_cannot_be_reached(hall: House) -> None:
+async def test_join_url_of_other_server_is_refused(hall: House) -> None:
     async def page(_: bytes, wire: Wire) -> None:
         wire.write(whole(b"<html>It works!</html>"))
 
@@ -247,7 +247,7 @@ async def test_who_is_no_tool_server_cannot_be_reached(hall: House) -> None:
         assert "the hall cannot reach" in (await join(hall, url=server.url))["message"]
 
 
-async def test_of_two_that_come_at_once_one_owns_the_toolkit(hall: House) -> None:
+async def test_join_concurrently_gives_toolkit_one_owner(hall: House) -> None:
     """Both may run everything that nobody else has registered; when they came, nobody had."""
     ada, eve = caller("ada", SERVE_ALL), caller("eve", SERVE_ALL)
     answers = await asyncio.gather(join(hall, ada), join(hall, eve, replica="replica-of-eve-0123"))
@@ -257,7 +257,7 @@ async def test_of_two_that_come_at_once_one_owns_the_toolkit(hall: House) -> Non
     assert len(hall.registration.index.owners("Calendar")) == 1
 
 
-async def test_one_declaration_that_is_refused_keeps_out_all_that_came_with_it(hall: House) -> None:
+async def test_join_with_one_refused_declaration_registers_none(hall: House) -> None:
     await join(hall)
     other = declared(params={"type": "object", "required": ["a"], "properties": {"a": {}}})
     refused = await join(hall, replica="another-0123456789", tools=[declared("Mail"), other])
@@ -265,13 +265,13 @@ async def test_one_declaration_that_is_refused_keeps_out_all_that_came_with_it(h
     assert {each.record.toolkit for each in hall.registration.index.all} == {"Calendar"}
 
 
-async def test_a_join_that_is_printed_shows_no_token(hall: House) -> None:
+async def test_join_repr_hides_token(hall: House) -> None:
     params = {"server": "s", "replica": REPLICA, "tools": [declared()], "url": hall.url, "token": TOKEN}
     assert TOKEN not in repr(parse_join(params))
 
 
 @pytest.mark.parametrize("end", ["leave", "expire", "join elsewhere"])
-async def test_a_socket_remembers_nobody_who_is_gone(hall: House, end: str) -> None:
+async def test_peer_forgets_ended_leases(hall: House, end: str) -> None:
     """One socket may see many replicas come and go."""
     sender = Remembering(unread)
     lease = (await join(hall, sender=sender, url=None, token=None))["lease"]
@@ -299,7 +299,7 @@ LOOPBACK = ["127.0.0.1", "::1", "::ffff:127.0.0.1"]
 
 
 @pytest.mark.parametrize("address", LOOPBACK)
-async def test_in_the_profile_server_this_machine_opens_nothing(address: str) -> None:
+async def test_join_in_server_profile_denies_loopback_url(address: str) -> None:
     """A proxy that does not say that it is one may stand there, and everybody behind it."""
     near = HttpPeer({"client": (address, 9)}, {})
     async with peer(well) as server:
@@ -313,5 +313,5 @@ async def test_in_the_profile_server_this_machine_opens_nothing(address: str) ->
 
 
 @pytest.mark.parametrize("address", LOOPBACK)
-async def test_in_the_profile_local_this_machine_is_open_from_this_machine(hall: House, address: str) -> None:
+async def test_join_in_local_profile_allows_loopback_url(hall: House, address: str) -> None:
     assert "lease" in await join(hall, sender=HttpPeer({"client": (address, 9)}, {}))

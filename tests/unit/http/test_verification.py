@@ -53,7 +53,7 @@ async def legacy(town: Town, revision: str, capabilities: Any) -> Any:
     return json.loads(text.rpartition("data: ")[2] if text.startswith(("event:", "id:", "data:")) else text)
 
 
-async def test_the_newest_revision_asks_the_person_to_visit_the_page(town: Town) -> None:
+async def test_verification_stateless_asks_to_visit_url(town: Town) -> None:
     asked = (await modern(town, PAGES))["result"]
     assert asked["resultType"] == "input_required"
     (question,) = asked["inputRequests"].values()
@@ -74,7 +74,7 @@ async def test_the_newest_revision_asks_the_person_to_visit_the_page(town: Town)
     assert town.ladder.entered == [(9, "blue")]
 
 
-async def test_a_client_that_declines_reads_the_link(town: Town) -> None:
+async def test_verification_declined_returns_link(town: Town) -> None:
     asked = (await modern(town, PAGES))["result"]
     declined = {key: {"action": "decline"} for key in asked["inputRequests"]}
     told = (await modern(town, PAGES, requestState=asked["requestState"], inputResponses=declined))["result"]
@@ -83,14 +83,14 @@ async def test_a_client_that_declines_reads_the_link(town: Town) -> None:
 
 
 @pytest.mark.parametrize("capabilities", [{}, {"elicitation": {}}, {"elicitation": {"form": {}}}])
-async def test_a_client_without_pages_reads_the_link(town: Town, capabilities: Any) -> None:
+async def test_verification_without_url_elicitation_returns_link(town: Town, capabilities: Any) -> None:
     told = (await modern(town, capabilities))["result"]
     assert told["isError"] is True
     assert URL in told["content"][0]["text"]
     assert told["_meta"]["dev.toolhall/verification"]["how"] == "approval"
 
 
-async def test_november_has_a_code_for_it(town: Town) -> None:
+async def test_verification_in_2025_11_25_has_error_code(town: Town) -> None:
     error = (await legacy(town, NOVEMBER, PAGES))["error"]
     assert error["code"] == -32042
     (page,) = error["data"]["elicitations"]
@@ -98,13 +98,13 @@ async def test_november_has_a_code_for_it(town: Town) -> None:
 
 
 @pytest.mark.parametrize(("revision", "capabilities"), [(NOVEMBER, {}), (JUNE, {}), (JUNE, PAGES)])
-async def test_older_clients_read_the_link(town: Town, revision: str, capabilities: Any) -> None:
+async def test_verification_in_2025_06_18_returns_link(town: Town, revision: str, capabilities: Any) -> None:
     told = (await legacy(town, revision, capabilities))["result"]
     assert told["isError"] is True
     assert URL in told["content"][0]["text"]
 
 
-async def test_oxp_has_a_challenge_that_can_be_checked(town: Town) -> None:
+async def test_verification_in_oxp_has_check_url(town: Town) -> None:
     body = json.dumps({"request": {"tool_id": "Ladder.step9", "input": {"colour": "blue"}}}).encode()
     reply = await town.post("/oxp/tools/call", body, "ada", {})
     (page,) = json.loads(reply.body)["missing_requirements"]["authorization"]
@@ -123,14 +123,14 @@ async def status(town: Town, path: str) -> tuple[int, str]:
     return reply.status, json.loads(reply.body)["status"]
 
 
-async def test_the_hub_has_a_code_for_each(town: Town) -> None:
+async def test_verification_in_hub_has_error_codes(town: Town) -> None:
     for level, code in ((8, "STEP_UP_REQUIRED"), (9, "APPROVAL_REQUIRED"), (10, "APPROVAL_REQUIRED")):
         message = {"type": "tool_request", "id": "1", "tool": "Ladder", "method": f"step{level}", "params": {}}
         error = json.loads((await town.post("/hub", json.dumps(message).encode(), "ada", {})).body)["error"]
         assert (error["code"], error["details"]["url"]) == (code, URL + error["details"]["id"])
 
 
-async def test_so_have_machine_context_and_rest(town: Town) -> None:
+async def test_verification_in_machine_and_rest_has_error_codes(town: Town) -> None:
     header = {"version": "1.0", "messageId": "1", "messageType": "request", "timestamp": "x", "source": "t"}
     asked = {"header": header, "payload": {"tool": {"id": "Ladder", "capability": "step9", "parameters": {}}}}
     error = json.loads((await town.post("/machine", json.dumps(asked).encode(), "ada", {})).body)["error"]
@@ -145,7 +145,7 @@ async def test_so_have_machine_context_and_rest(town: Town) -> None:
 @pytest.mark.threat("C2")
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way().dialect)
 @pytest.mark.parametrize("level", [8, 9, 10])
-async def test_the_same_call_runs_once_it_was_verified(town: Town, way: Any, level: int) -> None:
+async def test_verified_call_runs(town: Town, way: Any, level: int) -> None:
     """In every dialect: refused, approved, run; and from level 9 on asked for anew, because one yes is one call."""
     call, talk = Call("ada", "Ladder", f"step{level}", {"colour": "red"}), way()
     assert talk.read(await talk.send(town, call), "object").word != "ok"
@@ -158,7 +158,7 @@ async def test_the_same_call_runs_once_it_was_verified(town: Town, way: Any, lev
     assert {each.approval for each in intents} == {waiting.id}
 
 
-async def test_another_call_is_not_verified(town: Town) -> None:
+async def test_verification_does_not_cover_other_calls(town: Town) -> None:
     talk = Mcp(MODERN)
     await talk.send(town, Call("ada", "Ladder", "step9", {"colour": "red"}))
     (waiting,) = await town.hall.approval_components.approvals.store.pending()

@@ -18,7 +18,7 @@ async def greet(ctx: Context) -> str:
     return f"Hello, {given.value['name']}!"
 
 
-async def test_questions_wait_for_initialized() -> None:
+async def test_session_question_waits_for_initialized() -> None:
     with Toolhall(greet) as hall:
         session = McpSession(
             hall.dispatcher,

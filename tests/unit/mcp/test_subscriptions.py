@@ -70,7 +70,7 @@ def message(method: str, params: JsonObject, **more: Any) -> JsonObject:
 # --- before the change returns ----------------------------------------------------------------------------------------
 
 
-async def test_a_listener_has_the_notice_before_the_change_returns(hall: Toolhall) -> None:
+async def test_listen_stream_is_notified_before_change_returns(hall: Toolhall) -> None:
     stream = EventStream()
     end = Subscriptions(hall.dispatcher, McpEncoder(SERVER, REVISION_2026_07_28)).listen(
         JsonRpcRequest(1, LISTEN_METHOD, WANTED), LOCAL, stream
@@ -85,7 +85,7 @@ async def test_a_listener_has_the_notice_before_the_change_returns(hall: Toolhal
     assert stream.last_number == acknowledged + 1, "who has ended hears nothing"
 
 
-async def test_a_listener_may_ask_for_every_version(hall: Toolhall) -> None:
+async def test_listen_with_all_versions_is_notified_of_old_versions(hall: Toolhall) -> None:
     stream = EventStream()
     Subscriptions(hall.dispatcher, McpEncoder(SERVER, REVISION_2026_07_28)).listen(
         JsonRpcRequest(1, LISTEN_METHOD, EVERY_VERSION), LOCAL, stream
@@ -96,7 +96,7 @@ async def test_a_listener_may_ask_for_every_version(hall: Toolhall) -> None:
 
 
 @pytest.mark.parametrize("revision", STATEFUL_REVISIONS.values(), ids=lambda revision: revision.name)
-async def test_a_session_has_the_notice_before_the_change_returns(hall: Toolhall, revision: Revision) -> None:
+async def test_session_is_notified_before_change_returns(hall: Toolhall, revision: Revision) -> None:
     sessions = McpSessions(lambda: 0.0)
     opened = sessions.open(McpSession(hall.dispatcher, McpEncoder(SERVER, revision), LOCAL, {}))
     opened.is_reading = True
@@ -107,7 +107,7 @@ async def test_a_session_has_the_notice_before_the_change_returns(hall: Toolhall
     assert opened.standalone.last_number == 1, "who has ended hears nothing"
 
 
-async def test_a_session_that_has_ended_is_forgotten(hall: Toolhall) -> None:
+async def test_ended_session_is_unsubscribed(hall: Toolhall) -> None:
     sessions = McpSessions(lambda: 0.0)
     opened = sessions.open(McpSession(hall.dispatcher, McpEncoder(SERVER, REVISION_2025_11_25), LOCAL, {}))
     sessions.end(opened)
@@ -117,7 +117,7 @@ async def test_a_session_that_has_ended_is_forgotten(hall: Toolhall) -> None:
     assert found() is None, "the registry must not go on telling it"
 
 
-async def test_a_session_hears_of_older_versions_once_it_has_asked_for_them(hall: Toolhall) -> None:
+async def test_session_that_listed_versions_is_notified_of_old_versions(hall: Toolhall) -> None:
     session, told = McpSession(hall.dispatcher, McpEncoder(SERVER, REVISION_2025_11_25), LOCAL, {}), list[str]()
     session.on_list_changed(lambda: told.append("changed"))
     pin(hall)
@@ -129,7 +129,7 @@ async def test_a_session_hears_of_older_versions_once_it_has_asked_for_them(hall
     assert told == ["changed"] * 2
 
 
-async def test_on_a_line_the_notice_is_written_before_the_change_returns(hall: Toolhall) -> None:
+async def test_stdio_is_notified_before_change_returns(hall: Toolhall) -> None:
     """Not only handed over: it can be read from the pipe in the same turn."""
     loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
     ours, theirs = os.pipe()
@@ -209,9 +209,7 @@ async def turns_until(there: Callable[[], bool]) -> None:
     raise AssertionError(f"it is not there after {TURNS} turns of the loop")
 
 
-async def test_over_http_the_notice_is_sent_while_time_stands_still(
-    hall: Toolhall, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_http_listen_is_notified_without_delay(hall: Toolhall, monkeypatch: pytest.MonkeyPatch) -> None:
     async with sent(hall, "POST", {}, message("initialize", HELLO, id=1)) as hello:
         await turns_until(lambda: b"mcp-session-id" in hello.headers)
     session = {"mcp-session-id": hello.headers[b"mcp-session-id"].decode()}

@@ -67,20 +67,20 @@ def heard(hall: Dispatcher, *audiences: ClientView) -> list[ClientView]:
         (("Kit.get@3",), "get", "Kit.get@2.0.0"),
     ],
 )
-def test_a_name_in_a_call_means_what_is_listed(pinned: tuple[str, ...], asked: str, found: str) -> None:
+def test_resolve_call_with_pins_returns_listed_version(pinned: tuple[str, ...], asked: str, found: str) -> None:
     with hall_of(*map(version_of, ("1.0.0", "1.5.0", "2.0.0")), pinned=pinned) as hall:
         call = tool_requests.resolve_call(hall.dispatcher, CallTool(asked, {"a": 1}, "mcp", 7))
         assert (call.tool, call.arguments, call.dialect, call.size) == (found, {"a": 1}, "mcp", 7)
         assert call.requested_name in (asked, None), "what a refusal repeats"
 
 
-def test_without_pins_a_call_is_left_alone() -> None:
+def test_resolve_call_without_pins_returns_same_call() -> None:
     with hall_of(version_of("1.0.0")) as hall:
         call = CallTool("get", {}, "mcp")
         assert tool_requests.resolve_call(hall.dispatcher, call) is call
 
 
-def test_a_page_is_the_same_for_everyone_who_sees_everything_and_a_guests_own() -> None:
+def test_list_page_is_shared_unless_view_is_limited() -> None:
     with hall_of(entry_named("a"), entry_named("b", tags=("guests",))) as hall:
         page = tool_requests.list_page(hall.dispatcher, LOCAL, ListToolsParams())
         assert page is tool_requests.list_page(hall.dispatcher, LOCAL, ListToolsParams()), "so it is encoded once"
@@ -90,7 +90,7 @@ def test_a_page_is_the_same_for_everyone_who_sees_everything_and_a_guests_own() 
         assert ([tool.name for tool in guests.tools], guests.shared) == (["b"], False)
 
 
-def test_with_search_a_tool_that_is_not_listed_is_no_news() -> None:
+def test_list_change_with_search_notifies_for_listed_tools_only() -> None:
     with hall_of(entry_named("a"), search=True, pinned=("b", "Kit.get@^1")) as hall:
         told = heard(hall.dispatcher, EVERYTHING)
         hall.registry.add([entry_named("c")])
@@ -109,7 +109,7 @@ def test_with_search_a_tool_that_is_not_listed_is_no_news() -> None:
         assert len(told) == 4
 
 
-def test_what_a_list_does_not_say_is_no_news() -> None:
+def test_list_change_of_unlisted_fields_does_not_notify() -> None:
     entry = entry_named("a", timeout=1.0, header_parameters=(HeaderParameter("X", ("x",)),))
     with hall_of(entry) as hall:
         told = heard(hall.dispatcher, EVERYTHING)
@@ -119,7 +119,7 @@ def test_what_a_list_does_not_say_is_no_news() -> None:
         assert told == [EVERYTHING]
 
 
-def test_a_change_is_news_to_the_revisions_that_say_it() -> None:
+def test_list_change_notifies_only_revisions_that_show_it() -> None:
     everyone = [
         ClientView(LOCAL, revision) for revision in (REVISION_2025_06_18, REVISION_2025_11_25, REVISION_2026_07_28)
     ]
@@ -129,7 +129,7 @@ def test_a_change_is_news_to_the_revisions_that_say_it() -> None:
         assert told == everyone[1:]
 
 
-def test_older_versions_are_news_to_those_who_asked_for_them() -> None:
+def test_list_change_of_old_version_notifies_views_of_all_versions() -> None:
     every = ClientView(LOCAL, REVISION_2026_07_28, versions=True)
     with hall_of(version_of("1.1.0")) as hall:
         told = heard(hall.dispatcher, EVERYTHING, every)
@@ -141,7 +141,7 @@ def test_older_versions_are_news_to_those_who_asked_for_them() -> None:
         assert told == [every, EVERYTHING, every]
 
 
-def test_a_tool_that_a_caller_may_not_see_is_no_news_to_it() -> None:
+def test_list_change_of_invisible_tool_does_not_notify() -> None:
     guest = ClientView(GUEST, REVISION_2026_07_28)
     with hall_of() as hall:
         told = heard(hall.dispatcher, guest, EVERYTHING)
@@ -151,7 +151,7 @@ def test_a_tool_that_a_caller_may_not_see_is_no_news_to_it() -> None:
         assert told == [EVERYTHING, guest, EVERYTHING]
 
 
-def test_however_many_listen_a_definition_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_change_with_many_listeners_compares_once(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
 
     def write_listed_tool(tool: Tool, revision: object) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def in_region(version: str, header: str | None) -> type[Toolkit]:
     return Shop
 
 
-async def test_without_search_everything_is_listed_and_a_pin_still_decides() -> None:
+async def test_list_without_search_respects_pins() -> None:
     with Toolhall(in_region("1.0.0", None), in_region("2.0.0", None), config=Config(pinned=("Shop.price@1",))) as hall:
         (listed,) = (await requested(hall, "tools/list", {}))["result"]["tools"]
         assert (listed["name"], listed["_meta"]["dev.toolhall/id"]) == ("Shop_price", "Shop.price@1.0.0")
@@ -201,7 +201,7 @@ async def test_without_search_everything_is_listed_and_a_pin_still_decides() -> 
 
 
 @pytest.mark.parametrize(("version", "refused"), [("1.0.0", True), ("2.0.0", False)])
-async def test_headers_are_those_of_the_version_that_is_meant(version: str, refused: bool) -> None:
+async def test_parameter_headers_are_checked_for_pinned_version(version: str, refused: bool) -> None:
     config = Config(pinned=(f"Shop.price@{version}",))
     with Toolhall(in_region("1.0.0", "Region"), in_region("2.0.0", None), config=config) as hall:
         params = {"name": "Shop_price", "arguments": {"region": "north"}}
@@ -210,7 +210,7 @@ async def test_headers_are_those_of_the_version_that_is_meant(version: str, refu
         assert answer["result"]["content"][0]["text"] == f"{version} north"
 
 
-async def test_pins_that_fit_nothing_are_said_when_the_hall_is_opened(caplog: pytest.LogCaptureFixture) -> None:
+async def test_open_with_unmatched_pin_logs_warning(caplog: pytest.LogCaptureFixture) -> None:
     with Toolhall(in_region("1.0.0", None), config=Config(pinned=("Shop.price", "Shop.prise@1"))) as hall:
         await hall.open()
         await hall.open()

@@ -141,7 +141,7 @@ async def listens(url: str, *, modern: bool) -> AsyncGenerator[Listener]:
             await reading
 
 
-async def test_tool_servers_come_and_go_and_only_new_tools_are_told_of() -> None:
+async def test_tool_server_join_and_leave_notify_only_of_new_tools() -> None:
     with Toolhall() as hall, socket.create_server(("127.0.0.1", 0)) as bound:
         server = ToolHostServer(hall)
         async with listening(server, bound) as url:

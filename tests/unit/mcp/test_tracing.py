@@ -24,7 +24,7 @@ async def look() -> str:
 
 
 @pytest.mark.parametrize("way", ["header", "meta", "none"])
-async def test_a_call_joins_the_trace(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+async def test_call_with_traceparent_joins_trace(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     exported, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exported))
     monkeypatch.setattr(home, "tracer_from_environment", lambda: CallTracer(provider, owns_provider=True))

@@ -38,7 +38,7 @@ async def status(browser: Browser, path: str) -> tuple[int, str]:
     return reply.status, json.loads(reply.body)["status"]
 
 
-async def test_the_whole_way(office: PostOffice) -> None:
+async def test_connect_links_account(office: PostOffice) -> None:
     browser, path = Browser(office.hall), await office.ask()
     assert await status(browser, path) == (200, "pending")
     back = await agreed_there(await agreed(browser, path))
@@ -54,7 +54,7 @@ async def test_the_whole_way(office: PostOffice) -> None:
     ]
 
 
-async def test_the_page_says_exactly_what_is_asked_for(office: PostOffice) -> None:
+async def test_connect_page_shows_requested_access(office: PostOffice) -> None:
     browser, path = Browser(office.hall), await office.ask()
     page = await browser.get(path)
     for said in ("acme", urlsplit(office.acme.issuer).netloc, *SCOPES, "Post.read@1.0.0", "local", "localhost:8000"):
@@ -64,7 +64,7 @@ async def test_the_page_says_exactly_what_is_asked_for(office: PostOffice) -> No
     assert page.body.count("<li>") == len(SCOPES)
 
 
-async def test_nothing_of_the_answer_is_on_the_page(office: PostOffice) -> None:
+async def test_callback_page_shows_nothing_of_redirect(office: PostOffice) -> None:
     browser = Browser(office.hall)
     back = await agreed_there(await agreed(browser, await office.ask()))
     done = await arrive(browser, back)
@@ -76,7 +76,7 @@ async def test_nothing_of_the_answer_is_on_the_page(office: PostOffice) -> None:
     assert done.header("cache-control") == "no-store"
 
 
-async def test_who_denies_there_links_nothing(office: PostOffice) -> None:
+async def test_callback_denied_links_nothing(office: PostOffice) -> None:
     office.acme.agrees = False
     browser, path = Browser(office.hall), await office.ask()
     back = await agreed_there(await agreed(browser, path))
@@ -89,7 +89,7 @@ async def test_who_denies_there_links_nothing(office: PostOffice) -> None:
     assert await office.ask() != path, "a new call has a new link"
 
 
-async def test_two_links_can_be_under_way_in_one_browser(acme: Authority) -> None:
+async def test_connect_two_links_in_one_browser(acme: Authority) -> None:
     async with post_office(acme) as office:
         browser, path = Browser(office.hall), await office.ask()
         first = await agreed_there(await agreed(browser, path))
@@ -98,7 +98,7 @@ async def test_two_links_can_be_under_way_in_one_browser(acme: Authority) -> Non
         assert [(await arrive(browser, each)).status for each in (first, second)] == [200, 200]
 
 
-async def test_agreeing_again_ends_the_attempt_before(office: PostOffice) -> None:
+async def test_connect_again_invalidates_previous_redirect(office: PostOffice) -> None:
     browser, path = Browser(office.hall), await office.ask()
     first = await agreed_there(await agreed(browser, path))
     second = await agreed_there(await agreed(browser, path))
@@ -106,7 +106,7 @@ async def test_agreeing_again_ends_the_attempt_before(office: PostOffice) -> Non
     assert (await arrive(browser, second)).status == 200
 
 
-async def test_a_provider_that_is_away_is_said_to_be(office: PostOffice) -> None:
+async def test_callback_provider_unavailable_shows_error(office: PostOffice) -> None:
     path = await office.ask()
     broker = office.hall.credentials.broker
     office.acme.metadata = dict  # type: ignore[method-assign]
@@ -116,14 +116,14 @@ async def test_a_provider_that_is_away_is_said_to_be(office: PostOffice) -> None
 
 
 @pytest.mark.parametrize("path", ["/connect/nothing", "/connect/" + "x" * 22, "/connect/", "/connect/a/b"])
-async def test_where_there_is_no_link(office: PostOffice, path: str) -> None:
+async def test_connect_unknown_link_is_not_found(office: PostOffice, path: str) -> None:
     browser = Browser(office.hall)
     page = await browser.get(path)
     assert (page.status, "leads nowhere" in page.text) == (404, True)
     assert await status(browser, path.rstrip("/")) == (404, "failed")
 
 
-async def test_a_link_for_a_terminal_has_no_button(office: PostOffice) -> None:
+async def test_connect_terminal_link_has_no_button(office: PostOffice) -> None:
     link = await office.hall.credentials.broker.start_link(LOCAL, "acme", (), None, "paste")
     browser = Browser(office.hall)
     page = await browser.get(f"/connect/{link.id}")
@@ -138,7 +138,7 @@ async def served(acme: Authority) -> AsyncIterator[PostOffice]:
         yield office
 
 
-async def test_the_person_signs_in_first(served: PostOffice) -> None:
+async def test_connect_requires_sign_in(served: PostOffice) -> None:
     path, browser = await served.ask(ALICE), Browser(served.hall)
     there, nowhere = await browser.get(path), await Browser(served.hall).get("/connect/" + "x" * 22)
     assert (there.status, "Sign in" in there.text) == (200, True)
@@ -150,7 +150,7 @@ async def test_the_person_signs_in_first(served: PostOffice) -> None:
     assert await served.call(ALICE) == b'"acme"'
 
 
-async def test_the_way_back_needs_no_session(served: PostOffice) -> None:
+async def test_callback_needs_no_session(served: PostOffice) -> None:
     """The session's cookie is strict, so a browser that comes from the provider does not send it."""
     path, browser = await served.ask(ALICE), Browser(served.hall)
     await browser.act(path, "sign_in", key=await served.key("mine", owner="alice"))
@@ -159,13 +159,13 @@ async def test_the_way_back_needs_no_session(served: PostOffice) -> None:
     assert (await arrive(browser, back)).status == 200
 
 
-async def test_who_signs_out_is_nobody(served: PostOffice) -> None:
+async def test_connect_sign_out_ends_session(served: PostOffice) -> None:
     path, browser = await served.ask(ALICE), Browser(served.hall)
     await browser.act(path, "sign_in", key=await served.key("mine", owner="alice"))
     assert "Sign in" in (await browser.act(path, "sign_out")).text
 
 
-async def test_a_wrong_key(served: PostOffice) -> None:
+async def test_connect_sign_in_with_wrong_key_is_refused(served: PostOffice) -> None:
     path, browser = await served.ask(ALICE), Browser(served.hall)
     page = await browser.act(path, "sign_in", key="th_wrong")
     assert (page.status, "not valid here" in page.text) == (403, True)

@@ -34,17 +34,17 @@ MARKED = {
 
 
 @pytest.mark.parametrize("text", PLAIN)
-def test_what_can_be_read_stays(text: str) -> None:
+def test_reveal_hidden_keeps_readable_text(text: str) -> None:
     assert reveal_hidden(text) == text
 
 
 @pytest.mark.parametrize("text", MARKED)
-def test_what_hides_is_written_out(text: str) -> None:
+def test_reveal_hidden_marks_deceptive_characters(text: str) -> None:
     assert reveal_hidden(text) == MARKED[text]
 
 
 @given(st.text())
-def test_nothing_is_lost_and_everything_shows(text: str) -> None:
+def test_mark_hidden_is_reversible_and_printable(text: str) -> None:
     pieces = list(mark_hidden(text))
     back = "".join(chr(int(piece[3:-1], 16)) if hidden else piece for piece, hidden in pieces)
     assert back == text

@@ -29,11 +29,11 @@ CASES: list[tuple[Any, Any, list[tuple[str, str | None, str | None]]]] = [
 
 
 @pytest.mark.parametrize(("before", "now", "found"), CASES)
-def test_each_place_is_named(before: Any, now: Any, found: list[Any]) -> None:
+def test_json_differences_name_each_path(before: Any, now: Any, found: list[Any]) -> None:
     assert json_differences(msgspec.json.encode(before), msgspec.json.encode(now)) == found
 
 
 @given(values, values)
-def test_there_is_a_difference_only_where_there_is_one(before: Any, now: Any) -> None:
+def test_json_differences_are_empty_iff_equal(before: Any, now: Any) -> None:
     texts = msgspec.json.encode(before, order="sorted"), msgspec.json.encode(now, order="sorted")
     assert (json_differences(*texts) == []) is (texts[0] == texts[1])

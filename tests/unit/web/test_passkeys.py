@@ -40,7 +40,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize("number", range(len(ANSWERS)))
-async def test_what_proves_nothing(number: int) -> None:
+async def test_verify_bad_response_is_refused(number: int) -> None:
     house = House()
     with house.hall:
         factors, browser = house.hall.approval_components.factors, Browser(house.hall)
@@ -56,7 +56,7 @@ async def test_what_proves_nothing(number: int) -> None:
         assert (await house.approval(path)).state == "pending"
 
 
-async def test_a_bare_address_has_no_passkeys() -> None:
+async def test_passkeys_at_ip_address_are_unavailable() -> None:
     house = House()
     with house.hall:
         word, _ = await house.hall.approval_components.factors.invite("local", "local")

@@ -8,7 +8,7 @@ HOSTS = {"localhost:8000": "localhost", "127.0.0.1:8000": None, "[::1]:8000": No
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_without_a_public_url_it_is_what_the_browser_came_by(host: str) -> None:
+def test_origin_without_public_url_is_host_header(host: str) -> None:
     place, headers = PublicUrl(None, 8000), {b"host": host.encode()}
     assert place.url == "http://localhost:8000"
     assert (place.origin(headers), place.relying_party_id(headers)) == (f"http://{host}", HOSTS[host])
@@ -26,11 +26,11 @@ def test_without_a_public_url_it_is_what_the_browser_came_by(host: str) -> None:
         ("hall.internal", "http://hall.internal:8000"),
     ],
 )
-def test_a_link_leads_to_where_the_hall_listens(listens: str, url: str) -> None:
+def test_url_without_public_url_is_listening_address(listens: str, url: str) -> None:
     assert PublicUrl(None, 8000, listens).url == url
 
 
-def test_a_public_url_is_the_only_one() -> None:
+def test_origin_with_public_url_ignores_host_header() -> None:
     place, headers = PublicUrl("https://Hall.example:8443/below/", 8000), {b"host": b"localhost"}
     assert place.url == "https://Hall.example:8443/below"
     assert (place.origin(headers), place.relying_party_id(headers)) == ("https://hall.example:8443", "hall.example")

@@ -45,7 +45,7 @@ def recorded(hall: Toolhall) -> list[AuditRecord]:
     return [each for each in hall.journal.records if each.phase is None]
 
 
-async def test_a_secret_is_told_once_and_never_again(hall: Toolhall) -> None:
+async def test_key_secret_is_in_create_response_only(hall: Toolhall) -> None:
     made = await key(hall, owner="ada", scopes=["admin"], expires="12h")
     secret = made.pop("secret")
     (listed,) = (await manage(hall, "GET", "/api/keys")).body["keys"]
@@ -59,7 +59,7 @@ async def test_a_secret_is_told_once_and_never_again(hall: Toolhall) -> None:
     assert secret.split("_", 2)[2] not in told
 
 
-async def test_a_revoked_key_opens_nothing_from_then_on(hall: Toolhall) -> None:
+async def test_revoked_key_is_rejected(hall: Toolhall) -> None:
     made = await key(hall, scopes=["admin"])
     assert (await manage(hall, "GET", "/api/keys", headers=bearer(made["secret"]))).status == 200
     revoked = await manage(hall, "DELETE", f"/api/keys/{made['id']}", headers=bearer(made["secret"]))
@@ -68,7 +68,7 @@ async def test_a_revoked_key_opens_nothing_from_then_on(hall: Toolhall) -> None:
     assert (await manage(hall, "DELETE", "/api/keys/unknown")).status == 404
 
 
-async def test_only_the_scope_admin_manages(hall: Toolhall) -> None:
+async def test_keys_and_grants_need_scope_admin(hall: Toolhall) -> None:
     secret = (await key(hall, scopes=["tools:*", "approve", "act_as"]))["secret"]
     for method, path, body in (
         ("GET", "/api/keys", None),
@@ -83,7 +83,7 @@ async def test_only_the_scope_admin_manages(hall: Toolhall) -> None:
     assert (await manage(hall, "GET", "/api/grants")).body["grants"] == []
 
 
-async def test_a_grant_counts_for_the_next_call(hall: Toolhall) -> None:
+async def test_new_grant_applies_to_next_call(hall: Toolhall) -> None:
     secret = (await key(hall))["secret"]
     assert (await call(hall, secret)).status == 404
     grant = (await manage(hall, "POST", "/api/grants", {"callers": "ci", "tools": "*.push"})).body
@@ -97,7 +97,7 @@ async def test_a_grant_counts_for_the_next_call(hall: Toolhall) -> None:
     assert (await call(hall, secret, repo="side")).status == 404
 
 
-async def test_every_change_is_recorded(hall: Toolhall) -> None:
+async def test_changes_of_access_are_audited(hall: Toolhall) -> None:
     made = await key(hall)
     grant = (await manage(hall, "POST", "/api/grants", {"callers": "ci", "tools": "*"})).body
     await manage(hall, "DELETE", f"/api/grants/{grant['id']}")
@@ -129,7 +129,7 @@ WRONG: list[tuple[str, str, Any, int]] = [
 
 
 @pytest.mark.parametrize(("method", "path", "body", "status"), WRONG)
-async def test_what_is_wrong_is_said_and_changes_nothing(
+async def test_bad_access_request_changes_nothing(
     hall: Toolhall, method: str, path: str, body: Any, status: int
 ) -> None:
     assert (await manage(hall, method, path, body)).status == status

@@ -26,7 +26,7 @@ def place(path: str, action: str) -> str:
     return f"/api/approvals/{path.rpartition('/')[2]}/{action}"
 
 
-async def test_what_waits_is_listed_with_everything_that_is_shown(house: House, desk: Browser) -> None:
+async def test_pending_approvals_are_listed_completely(house: House, desk: Browser) -> None:
     path = await house.ask("burn", room="attic")
     status, told = await desk.api("GET", "/api/approvals")
     (found,) = told["approvals"]
@@ -47,7 +47,7 @@ async def test_what_waits_is_listed_with_everything_that_is_shown(house: House, 
     }
 
 
-async def test_a_code_approves_and_nothing_else_does(house: House, desk: Browser) -> None:
+async def test_approve_needs_valid_code(house: House, desk: Browser) -> None:
     path = await house.ask("burn")
     status, said = await desk.api("POST", place(path, "approve"), {"code": "123456"})
     assert (status, "toolhall factor add totp local" in said["error"]["message"]) == (403, True)
@@ -64,7 +64,7 @@ async def test_a_code_approves_and_nothing_else_does(house: House, desk: Browser
     assert (status, late["error"]["message"]) == (409, "this approval is consumed; nothing was changed")
 
 
-async def test_a_no_takes_no_code(house: House, desk: Browser) -> None:
+async def test_deny_needs_no_code(house: House, desk: Browser) -> None:
     path = await house.ask("burn")
     status, done = await desk.api("POST", place(path, "deny"))
     assert (status, done["state"], done["approver"]) == (200, "denied", "local")
@@ -74,15 +74,15 @@ async def test_a_no_takes_no_code(house: House, desk: Browser) -> None:
 @pytest.mark.parametrize(
     "path", ["/api/approvals/x", "/api/approvals/x/run", "/api/approvals//deny", "/api/approvals/"]
 )
-async def test_there_is_nothing_else(desk: Browser, path: str) -> None:
+async def test_approvals_unknown_path_is_not_found(desk: Browser, path: str) -> None:
     assert (await desk.api("POST", path, {}))[0] == 404
 
 
-async def test_an_unknown_one(desk: Browser) -> None:
+async def test_approve_unknown_id_is_not_found(desk: Browser) -> None:
     assert (await desk.api("POST", place("x" * 22, "deny"), {}))[0] == 404
 
 
-async def test_others_see_and_decide_nothing() -> None:
+async def test_approvals_of_others_are_hidden() -> None:
     house = House(Config(profile="server", public_url=ORIGIN))
     with house.hall:
         await house.grant("*")
@@ -98,7 +98,7 @@ async def test_others_see_and_decide_nothing() -> None:
         assert (await house.approval(path)).state == "pending"
 
 
-async def test_an_authenticator_counts_after_its_first_code(house: House, desk: Browser) -> None:
+async def test_totp_counts_after_confirmation(house: House, desk: Browser) -> None:
     status, made = await desk.api("POST", "/api/factors", {"kind": "totp", "person": "local"})
     assert status == 201
     assert made["uri"].startswith("otpauth://totp/toolhall:local?secret=" + made["secret"])
@@ -119,7 +119,7 @@ def _code(house: House, secret: str) -> str:
     return pyotp.TOTP(secret).generate_otp(int(house.hall.approval_components.factors.clock()) // 30)
 
 
-async def test_who_has_a_factor_is_asked_for_it(house: House, desk: Browser) -> None:
+async def test_second_factor_change_needs_existing_code(house: House, desk: Browser) -> None:
     """Else any program on this machine could add one of its own, and approve with it."""
     generator = await house.generator("local")
     (known,) = (await desk.api("GET", "/api/factors"))[1]["factors"]
@@ -134,7 +134,7 @@ async def test_who_has_a_factor_is_asked_for_it(house: House, desk: Browser) -> 
     assert (await desk.api("DELETE", gone, {"code": "000000"}))[0] == 404
 
 
-async def test_whoever_owns_the_folder_is_not_asked(house: House, desk: Browser) -> None:
+async def test_second_factor_change_by_cli_needs_no_code(house: House, desk: Browser) -> None:
     await house.generator("local")
     house.hall.api.context.origin = "cli"
     (known,) = (await desk.api("GET", "/api/factors"))[1]["factors"]
@@ -142,7 +142,7 @@ async def test_whoever_owns_the_folder_is_not_asked(house: House, desk: Browser)
     assert (await desk.api("DELETE", f"/api/factors/{known['id']}"))[0] == 200
 
 
-async def test_only_who_manages_the_hall_adds_factors() -> None:
+async def test_factors_need_scope_admin() -> None:
     """A key that a program holds must not be enough to become its person."""
     house = House(Config(profile="server", public_url=ORIGIN))
     with house.hall:
@@ -153,18 +153,18 @@ async def test_only_who_manages_the_hall_adds_factors() -> None:
         assert (await desk.api("GET", "/api/factors", **key))[0] == 403
 
 
-async def test_a_person_has_ten_at_most(house: House, desk: Browser) -> None:
+async def test_factors_per_person_are_limited(house: House, desk: Browser) -> None:
     wanted = {"kind": "passkey", "person": "carol"}
     statuses = [(await desk.api("POST", "/api/factors", wanted))[0] for _ in range(11)]
     assert statuses == [201] * 10 + [409]
 
 
 @pytest.mark.parametrize("body", [{}, {"kind": "sms", "person": "a"}, {"kind": "totp", "person": ""}, [], "totp"])
-async def test_what_is_no_request(desk: Browser, body: Any) -> None:
+async def test_factors_bad_body_is_refused(desk: Browser, body: Any) -> None:
     assert (await desk.api("POST", "/api/factors", body))[0] == 400
 
 
-async def test_decisions_are_recorded_without_codes(house: House, desk: Browser) -> None:
+async def test_decisions_are_audited_without_codes(house: House, desk: Browser) -> None:
     path = await house.ask("burn")
     await desk.api("POST", place(path, "approve"), {"code": "424242"})
     await desk.api("POST", place(path, "deny"))

@@ -25,7 +25,7 @@ async def hall() -> AsyncIterator[Toolhall]:
         yield hall
 
 
-async def test_the_newest_records_come_first(hall: Toolhall) -> None:
+async def test_search_returns_newest_first(hall: Toolhall) -> None:
     reply = await manage(hall, "GET", "/api/audit")
     assert reply.status == 200
     missed, pushed, intent = reply.body["records"]
@@ -48,17 +48,17 @@ async def test_the_newest_records_come_first(hall: Toolhall) -> None:
         ("since=2020-01-31T00:00:00Z&outcome=NotFound", ["NotFound"]),
     ],
 )
-async def test_filters(hall: Toolhall, query: str, outcomes: list[str]) -> None:
+async def test_search_filters_records(hall: Toolhall, query: str, outcomes: list[str]) -> None:
     reply = await manage(hall, "GET", f"/api/audit?{query}")
     assert [record["outcome"] for record in reply.body["records"]] == outcomes
 
 
 @pytest.mark.parametrize("query", ["level=11", "since=soon", "limit=0", "limit=1001", "colour=red"])
-async def test_what_makes_no_sense_is_refused(hall: Toolhall, query: str) -> None:
+async def test_search_bad_filter_is_refused(hall: Toolhall, query: str) -> None:
     assert (await manage(hall, "GET", f"/api/audit?{query}")).status == 400
 
 
-async def test_others_see_nothing(hall: Toolhall) -> None:
+async def test_search_by_non_admin_is_denied(hall: Toolhall) -> None:
     made = (await manage(hall, "POST", "/api/keys", {"name": "ci"})).body
     reply = await manage(hall, "GET", "/api/audit", headers={"authorization": f"Bearer {made['secret']}"})
     assert reply.status == 403

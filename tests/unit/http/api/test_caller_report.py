@@ -27,7 +27,7 @@ def told(*records: AuditRecord) -> Any:
     return found.to_json()
 
 
-def test_calls_are_counted_by_caller_those_who_came_last_first() -> None:
+def test_report_orders_callers_by_last_call() -> None:
     document = told(
         record(at=1.0),
         record("eve", at=2.0, dialect="oxp"),
@@ -68,18 +68,18 @@ def test_calls_are_counted_by_caller_those_who_came_last_first() -> None:
         ({"dialect": "api/management", "grant": None}, 0),
     ],
 )
-def test_only_calls_that_found_the_tool_count(other: dict[str, Any], counts: int) -> None:
+def test_report_ignores_calls_that_found_no_tool(other: dict[str, Any], counts: int) -> None:
     assert len(told(record(**other))["callers"]) == counts
 
 
-def test_however_many_callers_there_are_only_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_limits_callers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "MAX_CALLERS", 3)
     document = told(*(record(f"caller-{number}", at=float(number)) for number in range(50)))
     assert [each["caller"] for each in document["callers"]] == ["caller-49", "caller-48", "caller-47"]
     assert document["others"] == 47
 
 
-def test_nor_are_more_versions_of_one_than_anybody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_limits_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "MAX_WORDS", 2)
     document = told(*(record(tool=f"Kit.pick@1.0.{number}") for number in range(9)))
     assert len(document["callers"][0]["versions"]) == 2
@@ -87,7 +87,7 @@ def test_nor_are_more_versions_of_one_than_anybody_reads(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("kept", [True, False])
-async def test_real_calls_are_told_at_once(tmp_path: Path, kept: bool) -> None:
+async def test_callers_endpoint_includes_recent_calls(tmp_path: Path, kept: bool) -> None:
     config = Config(data=str(tmp_path)) if kept else Config()
     with Toolhall(Calculator, config=config) as hall:
         await hall.open()

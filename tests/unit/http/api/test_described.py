@@ -38,7 +38,7 @@ def check(document: Any, path: str, method: str, reply: Reply) -> None:
     jsonschema_rs.validator_for(schema, validate_formats=True).validate(reply.body)
 
 
-async def test_management_is_described_to_who_may_manage(hall: Toolhall) -> None:
+async def test_openapi_describes_management_to_admins(hall: Toolhall) -> None:
     document = await described(hall)
     assert management.MANAGEMENT_TAG in document["tags"]
     operations = [each for path in document["paths"].values() for each in path.values()]
@@ -50,13 +50,13 @@ async def test_management_is_described_to_who_may_manage(hall: Toolhall) -> None
     assert await described(hall) == document, "what one caller is told is not remembered for another"
 
 
-def test_words_are_those_of_the_store() -> None:
+def test_openapi_enums_match_store() -> None:
     assert set(get_args(ToolState)) == set(management.STATES)
     assert set(get_args(ToolOrigin)) == set(management.ORIGINS)
     assert set(get_args(ToolEventKind)) == set(management.EVENT_TYPES)
 
 
-async def test_every_answer_is_as_described(hall: Toolhall) -> None:
+async def test_tool_responses_match_openapi(hall: Toolhall) -> None:
     document = await described(hall)
     await activated(hall, PICK)
     await activated(hall, "Kit.pick@1.1.0")
@@ -83,7 +83,7 @@ async def test_every_answer_is_as_described(hall: Toolhall) -> None:
         check(document, path, method, await manage(hall, method.upper(), target, body))
 
 
-async def test_every_answer_about_keys_and_grants_is_as_described(hall: Toolhall) -> None:
+async def test_access_responses_match_openapi(hall: Toolhall) -> None:
     document = await described(hall)
     grant = {"callers": "ci", "tools": "Kit.*", "conditions": [{"path": "/a", "equals": None}]}
     for path, good, bad in (("/api/keys", {"name": "ci"}, {"name": "local"}), ("/api/grants", grant, {"tools": "x"})):
@@ -101,7 +101,7 @@ async def test_every_answer_about_keys_and_grants_is_as_described(hall: Toolhall
             check(document, described_as, method, await manage(hall, method.upper(), target, body))
 
 
-async def test_what_is_asked_for_is_as_described(hall: Toolhall) -> None:
+async def test_request_bodies_match_openapi(hall: Toolhall) -> None:
     """What the description allows is understood, and what it forbids is refused."""
     paths = (await described(hall))["paths"]
     for action, good, bad in (

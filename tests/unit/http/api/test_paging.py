@@ -33,16 +33,16 @@ async def listed(hall: Toolhall, query: str = "") -> list[list[str]]:
         cursor = f"&cursor={quote(page['nextCursor'], safe='')}"
 
 
-async def test_tools_come_by_id_in_pages(hall: Toolhall) -> None:
+async def test_tool_pages_are_ordered_by_id(hall: Toolhall) -> None:
     assert await listed(hall) == [IDS[:2], IDS[2:4], IDS[4:]]
 
 
-async def test_a_last_page_that_is_full_is_the_last(hall: Toolhall) -> None:
+async def test_full_last_page_has_no_cursor(hall: Toolhall) -> None:
     await manage(hall, "DELETE", place(IDS[0]))
     assert await listed(hall) == [IDS[1:3], IDS[3:5]]
 
 
-async def test_only_those_of_a_state_or_a_toolkit(hall: Toolhall) -> None:
+async def test_tool_pages_filter_by_state_and_toolkit(hall: Toolhall) -> None:
     for tool_id in (IDS[0], IDS[3], IDS[4]):
         await activated(hall, tool_id)
     assert await listed(hall, "state=active") == [[IDS[0], IDS[3]], [IDS[4]]]
@@ -50,7 +50,7 @@ async def test_only_those_of_a_state_or_a_toolkit(hall: Toolhall) -> None:
     assert await listed(hall, "toolkit=kit") == [[]]
 
 
-async def test_what_changes_meanwhile_takes_no_other_away(hall: Toolhall) -> None:
+async def test_tool_pages_skip_nothing_during_changes(hall: Toolhall) -> None:
     first = (await manage(hall, "GET", "/api/tools")).body
     await manage(hall, "DELETE", place(IDS[1]))  # the last one seen
     await activated(hall, IDS[0])
@@ -58,7 +58,7 @@ async def test_what_changes_meanwhile_takes_no_other_away(hall: Toolhall) -> Non
     assert [tool["id"] for tool in second["tools"]] == IDS[2:4]
 
 
-async def test_any_text_is_a_cursor(hall: Toolhall) -> None:
+async def test_tool_pages_accept_any_cursor(hall: Toolhall) -> None:
     assert (await manage(hall, "GET", "/api/tools?cursor=zzz")).body == {"tools": []}
 
 

@@ -44,7 +44,7 @@ def bearer(secret: str) -> dict[str, str]:
     return {"authorization": f"Bearer {secret}"}
 
 
-async def test_a_secret_that_is_set_is_used_and_never_told(office: PostOffice) -> None:
+async def test_secret_value_is_used_and_never_returned(office: PostOffice) -> None:
     path = "/api/secrets/SMS_KEY"
     made = await manage(office.hall, "PUT", path, {"value": VALUE})
     assert (made.status, made.body["name"], made.body["user"], made.body["by"]) == (200, "SMS_KEY", None, "local")
@@ -62,7 +62,7 @@ async def test_a_secret_that_is_set_is_used_and_never_told(office: PostOffice) -
     assert VALUE not in repr((made, listed, again, rotated, gone, *office.recorded()))
 
 
-async def test_a_user_has_secrets_of_their_own(office: PostOffice) -> None:
+async def test_secrets_are_per_user(office: PostOffice) -> None:
     for user in ("alice", "bob"):
         await manage(office.hall, "PUT", f"/api/secrets/SMS_KEY?user={user}", {"value": f"{VALUE}-{user}"})
     vault = office.hall.credentials.vault
@@ -73,7 +73,7 @@ async def test_a_user_has_secrets_of_their_own(office: PostOffice) -> None:
     assert [each["user"] for each in (await manage(office.hall, "GET", "/api/secrets")).body["secrets"]] == ["alice"]
 
 
-async def test_a_user_who_goes_leaves_nothing_sealed(office: PostOffice) -> None:
+async def test_shred_removes_all_secrets_of_user(office: PostOffice) -> None:
     for name, query in (("SMS_KEY", ""), ("SMS_KEY", "?user=alice"), ("OTHER", "?user=alice")):
         await manage(office.hall, "PUT", f"/api/secrets/{name}{query}", {"value": VALUE})
     vault = office.hall.credentials.vault
@@ -87,7 +87,7 @@ async def test_a_user_who_goes_leaves_nothing_sealed(office: PostOffice) -> None
     assert (await manage(office.hall, "DELETE", "/api/secrets?user=bob")).status == 404
 
 
-async def test_a_value_cannot_be_guessed_from_the_records(office: PostOffice) -> None:
+async def test_audit_of_secret_hides_value(office: PostOffice) -> None:
     """The record of two values is the same: it is about the name."""
     digests = []
     for value in (VALUE, "1234"):
@@ -132,7 +132,7 @@ WRONG: list[tuple[str, str, Any, int]] = [
 
 
 @pytest.mark.parametrize(("method", "path", "body", "status"), WRONG)
-async def test_what_is_wrong_is_said_and_changes_nothing(
+async def test_bad_secret_request_changes_nothing(
     office: PostOffice, method: str, path: str, body: Any, status: int
 ) -> None:
     reply = await manage(office.hall, method, path, body)
@@ -141,7 +141,7 @@ async def test_what_is_wrong_is_said_and_changes_nothing(
     assert (await manage(office.hall, "GET", "/api/accounts")).body == {"accounts": []}
 
 
-async def test_only_the_scope_admin_sees_and_sets_secrets(served: PostOffice) -> None:
+async def test_secrets_need_scope_admin(served: PostOffice) -> None:
     plain, admin = await served.key("ada", "act_as", "approve"), await served.key("root", "admin")
     for method, path, body in (
         ("GET", "/api/secrets", None),
@@ -157,7 +157,7 @@ async def test_only_the_scope_admin_sees_and_sets_secrets(served: PostOffice) ->
     assert listed["by"] == "root"
 
 
-async def test_a_server_without_a_key_for_its_vault_says_what_to_do() -> None:
+async def test_secrets_without_vault_key_name_fix() -> None:
     with Toolhall(config=Config(profile="server", public_url=ORIGIN)) as hall:
         await hall.open()
         _, secret = await hall.access.keys.create(NewKey(name="root", scopes=("admin",)), "local")
@@ -181,14 +181,14 @@ async def pasted(office: PostOffice, headers: dict[str, str] | None = None) -> s
     return str(account["id"])
 
 
-async def test_a_link_can_be_asked_for(office: PostOffice) -> None:
+async def test_account_link_is_started(office: PostOffice) -> None:
     begun = await link(office, scopes=["mail.read"])
     assert begun["url"] == f"{ORIGIN}/connect/{begun['id']}"
     assert (begun["check_url"], begun["device"], begun["authorize_url"]) == (f"{begun['url']}/status", None, None)
     assert (await manage(office.hall, "GET", f"/connect/{begun['id']}/status")).body == {"status": "pending"}
 
 
-async def test_a_code_for_another_device(office: PostOffice) -> None:
+async def test_account_link_by_device_code(office: PostOffice) -> None:
     begun = await link(office, how="device")
     assert begun["device"]["verification_uri"] == f"{office.acme.issuer}/device"
     ((code, kept),) = office.acme.devices.items()
@@ -196,7 +196,7 @@ async def test_a_code_for_another_device(office: PostOffice) -> None:
     assert code not in repr(begun), "that part is the hall's alone"
 
 
-async def test_an_address_that_is_pasted(office: PostOffice) -> None:
+async def test_account_link_by_pasted_url(office: PostOffice) -> None:
     account = await pasted(office)
     (issued,) = office.acme.issued
     (listed,) = (await manage(office.hall, "GET", "/api/accounts")).body["accounts"]
@@ -212,7 +212,7 @@ async def test_an_address_that_is_pasted(office: PostOffice) -> None:
     ]
 
 
-async def test_accounts_are_everybodys_own(served: PostOffice) -> None:
+async def test_accounts_are_per_person(served: PostOffice) -> None:
     ada, bob, admin = await keys(served)
     account = await pasted(served, ada)
     assert (await manage(served.hall, "GET", "/api/accounts", None, bob)).body == {"accounts": []}
@@ -229,7 +229,7 @@ async def keys(office: PostOffice) -> tuple[dict[str, str], ...]:
     return tuple([bearer(await office.key(name, *scopes)) for name, scopes in wanted.items()])
 
 
-async def test_nobody_pastes_into_the_link_of_another(served: PostOffice) -> None:
+async def test_paste_into_link_of_another_is_refused(served: PostOffice) -> None:
     ada, bob, _ = await keys(served)
     begun = await link(served, ada, how="paste")
     back = f"{ORIGIN}{await agreed_there(begun['authorize_url'])}"
@@ -239,7 +239,7 @@ async def test_nobody_pastes_into_the_link_of_another(served: PostOffice) -> Non
     assert (await manage(served.hall, "POST", path, {"url": back}, ada)).status == 200
 
 
-async def test_a_shared_key_has_no_accounts(served: PostOffice) -> None:
+async def test_shared_key_has_no_accounts(served: PostOffice) -> None:
     crew = bearer(await served.key("crew", shared=True))
     for method, path, body in (
         ("GET", "/api/accounts", None),
@@ -249,14 +249,14 @@ async def test_a_shared_key_has_no_accounts(served: PostOffice) -> None:
         assert (await manage(served.hall, method, path, body, crew)).status == 403
 
 
-async def test_providers_are_told_without_their_secrets(office: PostOffice) -> None:
+async def test_providers_are_listed_without_secrets(office: PostOffice) -> None:
     reply = await manage(office.hall, "GET", "/api/providers")
     back = f"{ORIGIN}/oauth/callback"
     acme = {"name": "acme", "issuer": office.acme.issuer, "scopes": [], "redirect_uri": back}
     assert reply.body == {"providers": [acme]}
 
 
-async def test_every_answer_is_as_described(office: PostOffice) -> None:
+async def test_secret_and_account_responses_match_openapi(office: PostOffice) -> None:
     document = (await manage(office.hall, "GET", "/openapi.json")).body
     account = await pasted(office)
     for method, path, target, body in (
@@ -280,7 +280,7 @@ async def test_every_answer_is_as_described(office: PostOffice) -> None:
         check(document, path, method, await manage(office.hall, method.upper(), target, body))
 
 
-async def test_a_caller_waits_for_a_few_links_at_a_time(office: PostOffice) -> None:
+async def test_pending_links_per_caller_are_limited(office: PostOffice) -> None:
     statuses = [
         (await manage(office.hall, "POST", "/api/accounts", {"provider": "acme", "how": "paste"})).status
         for _ in range(21)

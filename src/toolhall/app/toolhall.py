@@ -98,6 +98,7 @@ class Toolhall:
         self._serves_http = True
         self._stores: Stores | None = None
         self._built_routes: HallRoutes | None = None
+        self._stopping = False
         self._built_tool_servers: ToolServers | None = None
         self._data_dir = DataDir(config)
         self.journal = self._data_dir.journal
@@ -166,6 +167,8 @@ class Toolhall:
     def _routes(self) -> "HallRoutes":
         if self._built_routes is None:
             self._built_routes = self._build_routes()
+            if self._stopping:  # also routes that are built after the hall began to stop refuse to be ready
+                self.end_streams()
         return self._built_routes
 
     @property
@@ -308,6 +311,7 @@ class Toolhall:
 
     def end_streams(self) -> None:
         """End the streams that clients hold open, so that a server can stop; running calls may finish."""
+        self._stopping = True
         if self._built_tool_servers is not None:
             self._built_tool_servers.leases.begin_shutdown()
         if self._built_routes is not None:

@@ -55,7 +55,7 @@ class Returning:
         self.value = value
         self.calls: list[JsonObject] = []
 
-    async def run(self, tool: Tool, call: Call, arguments: JsonObject, patience: PausableDeadline) -> object:
+    async def run(self, tool: Tool, call: Call, arguments: JsonObject, deadline: PausableDeadline) -> object:
         self.calls.append(arguments)
         return self.value
 

@@ -158,7 +158,7 @@ async def test_what_is_quarantined_cannot_be_activated_unseen_by_way_of_another_
 class Failing(MemoryToolStore):
     """A disk that is full."""
 
-    async def save(self, kept: object, events: object) -> tuple[ToolRecord, ...]:
+    async def save(self, records: object, events: object) -> tuple[ToolRecord, ...]:
         raise StoreFailed("the disk is full")
 
     async def history(self, tool: str | None = None, limit: int = 100) -> tuple[ToolEvent, ...]:
@@ -185,10 +185,10 @@ class Slow(MemoryToolStore):
         super().__init__()
         self.begun, self.go = asyncio.Event(), asyncio.Event()
 
-    async def save(self, kept: object, events: object) -> tuple[ToolRecord, ...]:
+    async def save(self, records: object, events: object) -> tuple[ToolRecord, ...]:
         self.begun.set()
         await self.go.wait()
-        return await super().save(kept, events)  # type: ignore[arg-type]
+        return await super().save(records, events)  # type: ignore[arg-type]
 
 
 async def test_a_change_that_was_begun_is_finished_though_nobody_waits() -> None:

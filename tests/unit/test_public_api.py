@@ -15,25 +15,28 @@ HOMES: dict[str, str] = vars(toolhall)["_HOMES"]
 ALIASES = {name for name in toolhall.__all__ if isinstance(getattr(toolhall, name), types.UnionType)}
 
 
-@pytest.mark.parametrize("name", sorted({*toolhall.__all__} - ALIASES))
-def test_every_public_name_has_a_docstring(name: str) -> None:
-    found = getattr(toolhall, name)
-    own = found.__doc__ if isinstance(found, type) else inspect.getdoc(found)
-    assert own, f"say in one sentence what {name} is"
-    assert own.split("\n\n")[0].rstrip().endswith((".", ":")), name
+def test_every_public_name_has_a_docstring(subtests: pytest.Subtests) -> None:
+    for name in sorted({*toolhall.__all__} - ALIASES):
+        with subtests.test(repr(name)):
+            found = getattr(toolhall, name)
+            own = found.__doc__ if isinstance(found, type) else inspect.getdoc(found)
+            assert own, f"say in one sentence what {name} is"
+            assert own.split("\n\n")[0].rstrip().endswith((".", ":")), name
 
 
-@pytest.mark.parametrize("name", toolhall.__all__)
-def test_every_public_name_is_defined_in_its_module(name: str) -> None:
-    home = importlib.import_module(HOMES[name])
-    assert getattr(home, name) is getattr(toolhall, name)
-    if name not in ALIASES:
-        assert getattr(toolhall, name).__module__ == HOMES[name], "name the module that defines it"
+def test_every_public_name_is_defined_in_its_module(subtests: pytest.Subtests) -> None:
+    for name in toolhall.__all__:
+        with subtests.test(repr(name)):
+            home = importlib.import_module(HOMES[name])
+            assert getattr(home, name) is getattr(toolhall, name)
+            if name not in ALIASES:
+                assert getattr(toolhall, name).__module__ == HOMES[name], "name the module that defines it"
 
 
-@pytest.mark.parametrize("name", sorted(ALIASES))
-def test_aliases_consist_of_public_names(name: str) -> None:
-    assert {part.__name__ for part in get_args(getattr(toolhall, name))} <= set(toolhall.__all__)
+def test_aliases_consist_of_public_names(subtests: pytest.Subtests) -> None:
+    for name in sorted(ALIASES):
+        with subtests.test(repr(name)):
+            assert {part.__name__ for part in get_args(getattr(toolhall, name))} <= set(toolhall.__all__)
 
 
 def test_all_is_sorted_and_complete() -> None:
@@ -65,11 +68,12 @@ def test_unknown_name_raises_attribute_error() -> None:
     assert not hasattr(toolhall, "nothing")
 
 
-@pytest.mark.parametrize("name", toolhall.__all__)
-def test_every_public_method_has_a_docstring(name: str) -> None:
-    found = getattr(toolhall, name)
-    if not isinstance(found, type):
-        return
-    public = {key: value for key, value in vars(found).items() if not key.startswith("_")}
-    bare = [key for key, value in public.items() if callable(value) and not inspect.getdoc(value)]
-    assert not bare, f"{name}: say what these do"
+def test_every_public_method_has_a_docstring(subtests: pytest.Subtests) -> None:
+    for name in toolhall.__all__:
+        with subtests.test(repr(name)):
+            found = getattr(toolhall, name)
+            if not isinstance(found, type):
+                continue
+            public = {key: value for key, value in vars(found).items() if not key.startswith("_")}
+            bare = [key for key, value in public.items() if callable(value) and not inspect.getdoc(value)]
+            assert not bare, f"{name}: say what these do"

@@ -75,26 +75,29 @@ PUBLIC = [
 ]
 
 
-@pytest.mark.parametrize("address", CLOSED)
-def test_non_public_addresses_are_refused(address: str) -> None:
-    assert non_public_kind(ip_address(address))
+def test_non_public_addresses_are_refused(subtests: pytest.Subtests) -> None:
+    for address in CLOSED:
+        with subtests.test(repr(address)):
+            assert non_public_kind(ip_address(address))
 
 
-@pytest.mark.parametrize("address", PUBLIC)
-def test_public_addresses_are_allowed(address: str) -> None:
-    assert non_public_kind(ip_address(address)) is None
+def test_public_addresses_are_allowed(subtests: pytest.Subtests) -> None:
+    for address in PUBLIC:
+        with subtests.test(repr(address)):
+            assert non_public_kind(ip_address(address)) is None
 
 
-@pytest.mark.parametrize("network", ["10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "fc00::/7", "224.0.0.0/4"])
-def test_network_boundaries_are_exact(network: str) -> None:
-    whole = ip_network(network)
-    assert non_public_kind(whole[0])
-    assert non_public_kind(whole[-1])
+def test_network_boundaries_are_exact(subtests: pytest.Subtests) -> None:
+    rows: list[str] = ["10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "fc00::/7", "224.0.0.0/4"]
+    for network in rows:
+        with subtests.test(repr(network)):
+            whole = ip_network(network)
+            assert non_public_kind(whole[0])
+            assert non_public_kind(whole[-1])
 
 
-@pytest.mark.parametrize(
-    ("entry", "host", "port", "address", "is_open"),
-    [
+def test_allowlist_entry_allows_what_it_names(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, str, int, str, bool]] = [
         ("db.internal", "db.internal", 5432, "10.0.0.5", True),
         ("DB.internal", "db.internal", 5432, "10.0.0.5", True),
         ("db.internal:443", "db.internal", 443, "10.0.0.5", True),
@@ -118,15 +121,14 @@ def test_network_boundaries_are_exact(network: str) -> None:
         ("localhost:80", "localhost", 80, "127.0.0.1", True),
         ("localhost:80", "localhost", 80, "10.0.0.1", False),
         ("localhost:80", "localhost", 80, "8.8.8.8", False),
-    ],
-)
-def test_allowlist_entry_allows_what_it_names(entry: str, host: str, port: int, address: str, is_open: bool) -> None:
-    assert (EgressAllowlist([entry]).refusal_reason(host, port, ip_address(address)) is None) is is_open
+    ]
+    for entry, host, port, address, is_open in rows:
+        with subtests.test(repr((entry, host, port, address, is_open))):
+            assert (EgressAllowlist([entry]).refusal_reason(host, port, ip_address(address)) is None) is is_open
 
 
-@pytest.mark.parametrize(
-    ("entry", "fix"),
-    [
+def test_allowlist_invalid_entry_names_the_fix(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, str]] = [
         ("", "write host"),
         ("*", "no wildcards"),
         ("*.internal", "no wildcards"),
@@ -152,13 +154,13 @@ def test_allowlist_entry_allows_what_it_names(entry: str, host: str, port: int, 
         ("::/0", "every address"),
         ("10.0.0.0/33", "not a network"),
         ("user@host", "neither an ASCII hostname"),
-    ],
-)
-def test_allowlist_invalid_entry_names_the_fix(entry: str, fix: str) -> None:
-    with pytest.raises(BadAllowlistEntry) as bad:
-        EgressAllowlist([entry])
-    assert fix in str(bad.value)
-    assert str(bad.value).startswith("egress_allow: ")
+    ]
+    for entry, fix in rows:
+        with subtests.test(repr((entry, fix))):
+            with pytest.raises(BadAllowlistEntry) as bad:
+                EgressAllowlist([entry])
+            assert fix in str(bad.value)
+            assert str(bad.value).startswith("egress_allow: ")
 
 
 def test_is_hostname() -> None:

@@ -9,9 +9,8 @@ from toolhall.egress.addresses import EgressAllowlist, EgressRefused
 from toolhall.egress.urls import Url, check_header_value, display_url, parse_url, path_segment
 
 
-@pytest.mark.parametrize(
-    ("url", "read"),
-    [
+def test_parse_url_parts(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, Url]] = [
         ("https://example.com", Url("https", "example.com", 443, "", None)),
         ("HTTPS://Example.COM:8443/a/b?c=d&e", Url("https", "example.com", 8443, "/a/b", "c=d&e")),
         ("https://example.com/?", Url("https", "example.com", 443, "/", "")),
@@ -20,28 +19,26 @@ from toolhall.egress.urls import Url, check_header_value, display_url, parse_url
         ("https://bücher.example:444/x", Url("https", "xn--bcher-kva.example", 444, "/x", None)),
         ("https://example.com/a:b@c", Url("https", "example.com", 443, "/a:b@c", None)),
         ("https://example.com/...", Url("https", "example.com", 443, "/...", None)),
-    ],
-)
-def test_parse_url_parts(url: str, read: Url) -> None:
-    assert parse_url(url) == read
+    ]
+    for url, read in rows:
+        with subtests.test(repr((url, read))):
+            assert parse_url(url) == read
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
+def test_parse_url_plain_url_round_trips(subtests: pytest.Subtests) -> None:
+    rows: list[str] = [
         "https://example.com/a?b=c",
         "https://example.com:8443",
         "https://[2606:4700:4700::1111]:8443/",
         "https://1.1.1.1",
-    ],
-)
-def test_parse_url_plain_url_round_trips(url: str) -> None:
-    assert str(parse_url(url)) == url
+    ]
+    for url in rows:
+        with subtests.test(repr(url)):
+            assert str(parse_url(url)) == url
 
 
-@pytest.mark.parametrize(
-    ("url", "why"),
-    [
+def test_parse_url_ambiguous_url_is_refused(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, str]] = [
         ("", "not an https URL"),
         ("example.com", "not an https URL"),
         ("//example.com", "not an https URL"),
@@ -81,25 +78,25 @@ def test_parse_url_plain_url_round_trips(url: str) -> None:
         ("https://example.com/%252e%252e/", ". or .."),
         ("https://example.com/..%5cadmin", ". or .."),
         ("https://example.com/" + "a" * 9_000, "longer than"),
-    ],
-)
-def test_parse_url_ambiguous_url_is_refused(url: str, why: str) -> None:
-    with pytest.raises(EgressRefused) as refused:
-        parse_url(url)
-    assert why in str(refused.value)
-    assert str(refused.value).isprintable()
+    ]
+    for url, why in rows:
+        with subtests.test(repr((url, why))):
+            with pytest.raises(EgressRefused) as refused:
+                parse_url(url)
+            assert why in str(refused.value)
+            assert str(refused.value).isprintable()
 
 
-@pytest.mark.parametrize(
-    "url", ["http://localhost:9", "http://127.0.0.1:9/a", "http://[::1]:9", "http://a.localhost:9"]
-)
-def test_parse_url_http_to_allowed_loopback(url: str) -> None:
-    with pytest.raises(EgressRefused, match="egress_allow"):
-        parse_url(url)
-    with pytest.raises(EgressRefused, match="egress_allow"):
-        parse_url(url.replace("http:", "https:"))
-    host = url.removeprefix("http://").partition("/")[0]
-    assert parse_url(url, EgressAllowlist([host])).scheme == "http"
+def test_parse_url_http_to_allowed_loopback(subtests: pytest.Subtests) -> None:
+    rows: list[str] = ["http://localhost:9", "http://127.0.0.1:9/a", "http://[::1]:9", "http://a.localhost:9"]
+    for url in rows:
+        with subtests.test(repr(url)):
+            with pytest.raises(EgressRefused, match="egress_allow"):
+                parse_url(url)
+            with pytest.raises(EgressRefused, match="egress_allow"):
+                parse_url(url.replace("http:", "https:"))
+            host = url.removeprefix("http://").partition("/")[0]
+            assert parse_url(url, EgressAllowlist([host])).scheme == "http"
 
 
 def test_parse_url_http_beyond_loopback_is_refused() -> None:
@@ -144,10 +141,11 @@ def test_path_segment_stays_one_segment(value: str) -> None:
     assert parse_url(str(url)).path == f"/items/{part}/end"
 
 
-@pytest.mark.parametrize("value", ["", ".", "..", "../admin", "a/../b", "..\\admin", "%2e%2e", "%252e%252e%252fadmin"])
-def test_path_segment_with_dots_is_refused(value: str) -> None:
-    with pytest.raises(EgressRefused, match="send the plain name"):
-        path_segment(value)
+def test_path_segment_with_dots_is_refused(subtests: pytest.Subtests) -> None:
+    rows: list[str] = ["", ".", "..", "../admin", "a/../b", "..\\admin", "%2e%2e", "%252e%252e%252fadmin"]
+    for value in rows:
+        with subtests.test(repr(value)), pytest.raises(EgressRefused, match="send the plain name"):
+            path_segment(value)
 
 
 def test_path_segment_is_encoded() -> None:
@@ -155,25 +153,26 @@ def test_path_segment_is_encoded() -> None:
     assert path_segment("v1.2..3") == "v1.2..3"
 
 
-@pytest.mark.parametrize("value", ["a\r\nX: y", "a\n", "\x00", "\x7f", "ä"])
-def test_header_value_with_line_break_is_refused(value: str) -> None:
-    with pytest.raises(EgressRefused, match="encode them"):
-        check_header_value(value)
-    assert check_header_value("plain \t value~") == "plain \t value~"
+def test_header_value_with_line_break_is_refused(subtests: pytest.Subtests) -> None:
+    rows: list[str] = ["a\r\nX: y", "a\n", "\x00", "\x7f", "ä"]
+    for value in rows:
+        with subtests.test(repr(value)):
+            with pytest.raises(EgressRefused, match="encode them"):
+                check_header_value(value)
+            assert check_header_value("plain \t value~") == "plain \t value~"
 
 
-@pytest.mark.parametrize(
-    ("url", "said"),
-    [
+def test_display_url_has_no_secrets_and_one_line(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, str]] = [
         ("https://user:hunter2@example.com/a?token=hunter2#hunter2", "https://example.com/a"),
         ("https://user:hunt@hunter2@example.com/a", "https://example.com/a"),
         ("ftp://hunter2@example.com", "example.com"),
         ("https://example.com/\r\nforged", "https://example.com/\\r\\nforged"),
         ("https://example.com/" + "a" * 500, "https://example.com/" + "a" * 180 + "..."),
-    ],
-)
-def test_display_url_has_no_secrets_and_one_line(url: str, said: str) -> None:
-    assert display_url(url) == said
+    ]
+    for url, said in rows:
+        with subtests.test(repr((url, said))):
+            assert display_url(url) == said
 
 
 def test_url_repr_has_no_query() -> None:

@@ -65,15 +65,17 @@ def test_error_tables_include_mcp() -> None:
     assert "toolhall.dialects.mcp.errors" in TABLES
 
 
-@pytest.mark.parametrize("dialect", TABLES)
-def test_every_error_is_in_every_dialect_table(dialect: str) -> None:
-    missing = {kind.__name__ for kind in ENDINGS if kind not in TABLES[dialect]}
-    assert not missing, f"add them to {dialect}.TABLE"
+def test_every_error_is_in_every_dialect_table(subtests: pytest.Subtests) -> None:
+    for dialect, table in TABLES.items():
+        with subtests.test(repr(dialect)):
+            missing = {kind.__name__ for kind in ENDINGS if kind not in table}
+            assert not missing, f"add them to {dialect}.TABLE"
 
 
-@pytest.mark.parametrize("dialect", TABLES)
-def test_error_tables_list_only_errors_of_the_tree(dialect: str) -> None:
-    assert set(TABLES[dialect]) <= set(ALL)
+def test_error_tables_list_only_errors_of_the_tree(subtests: pytest.Subtests) -> None:
+    for dialect, table in TABLES.items():
+        with subtests.test(repr(dialect)):
+            assert set(table) <= set(ALL)
 
 
 @by_name
@@ -81,10 +83,11 @@ def test_mcp_translates_every_error(kind: type[ToolhallError]) -> None:
     assert isinstance(translate_error(made(kind)), ProtocolError | ErrorResult)
 
 
-@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
-def test_every_error_is_in_the_module_docstring_and_has_one(kind: type[ToolhallError]) -> None:
-    assert kind.__name__ in (inspect.getdoc(errors) or ""), "draw it in the tree on top of the file"
-    assert (kind.__doc__ or "").endswith("."), "say in one sentence what it means"
+def test_every_error_is_in_the_module_docstring_and_has_one(subtests: pytest.Subtests) -> None:
+    for kind in ALL:
+        with subtests.test(repr(kind)):
+            assert kind.__name__ in (inspect.getdoc(errors) or ""), "draw it in the tree on top of the file"
+            assert (kind.__doc__ or "").endswith("."), "say in one sentence what it means"
 
 
 @by_name

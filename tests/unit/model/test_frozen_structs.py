@@ -26,9 +26,10 @@ def structs() -> Iterator[type[msgspec.Struct]]:
                 yield found
 
 
-@pytest.mark.parametrize("kind", list(structs()), ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
-def test_struct_is_frozen(kind: type[msgspec.Struct]) -> None:
-    assert kind.__struct_config__.frozen
+def test_struct_is_frozen(subtests: pytest.Subtests) -> None:
+    for kind in list(structs()):
+        with subtests.test(repr(kind)):
+            assert kind.__struct_config__.frozen
 
 
 def test_structs_are_found() -> None:

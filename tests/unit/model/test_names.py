@@ -14,37 +14,52 @@ from toolhall.model.names import (
 from toolhall.model.versions import version_problem
 
 
-@pytest.mark.parametrize("name", ["a", "get_weather", "Get-Weather", "A1", "_", "-", "x" * 64])
-def test_name_problem_valid_name_is_none(name: str) -> None:
-    assert name_problem(name) is None
+def test_name_problem_valid_name_is_none(subtests: pytest.Subtests) -> None:
+    rows: list[str] = ["a", "get_weather", "Get-Weather", "A1", "_", "-", "x" * 64]
+    for name in rows:
+        with subtests.test(repr(name)):
+            assert name_problem(name) is None
 
 
-@pytest.mark.parametrize("name", ["", "x" * 65, "a b", "a.b", "a\n", "\na", "ä", "a/b", "a@b", "a\x00", 3, None])
-def test_name_problem_invalid_name_names_the_rule(name: object) -> None:
-    assert f"{name!r} is not a name" in str(name_problem(name))
+def test_name_problem_invalid_name_names_the_rule(subtests: pytest.Subtests) -> None:
+    rows: list[object] = ["", "x" * 65, "a b", "a.b", "a\n", "\na", "ä", "a/b", "a@b", "a\x00", 3, None]
+    for name in rows:
+        with subtests.test(repr(name)):
+            assert f"{name!r} is not a name" in str(name_problem(name))
 
 
-@pytest.mark.parametrize("name", ["a", "a.b", "A-b_c.1", "x" * 128])
-def test_published_name_problem_valid_name_is_none(name: str) -> None:
-    assert published_name_problem(name) is None
+def test_published_name_problem_valid_name_is_none(subtests: pytest.Subtests) -> None:
+    rows: list[str] = ["a", "a.b", "A-b_c.1", "x" * 128]
+    for name in rows:
+        with subtests.test(repr(name)):
+            assert published_name_problem(name) is None
 
 
-@pytest.mark.parametrize("name", ["", "x" * 129, "a b", "a,b", "a\n", "\u017f", "a@1.0.0"])
-def test_published_name_problem_invalid_name_names_the_rule(name: str) -> None:
-    assert "cannot be published" in str(published_name_problem(name))
+def test_published_name_problem_invalid_name_names_the_rule(subtests: pytest.Subtests) -> None:
+    rows: list[str] = ["", "x" * 129, "a b", "a,b", "a\n", "\u017f", "a@1.0.0"]
+    for name in rows:
+        with subtests.test(repr(name)):
+            assert "cannot be published" in str(published_name_problem(name))
 
 
-@pytest.mark.parametrize(
-    "version",
-    ["0.0.0", "1.2.3", "10.20.30", "1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-0.3.7", "1.0.0+build.5", "1.0.0-x-y+z"],
-)
-def test_version_problem_valid_version_is_none(version: str) -> None:
-    assert version_problem(version) is None
+def test_version_problem_valid_version_is_none(subtests: pytest.Subtests) -> None:
+    rows: list[str] = [
+        "0.0.0",
+        "1.2.3",
+        "10.20.30",
+        "1.0.0-alpha",
+        "1.0.0-alpha.1",
+        "1.0.0-0.3.7",
+        "1.0.0+build.5",
+        "1.0.0-x-y+z",
+    ]
+    for version in rows:
+        with subtests.test(repr(version)):
+            assert version_problem(version) is None
 
 
-@pytest.mark.parametrize(
-    "version",
-    [
+def test_version_problem_invalid_version_names_the_rule(subtests: pytest.Subtests) -> None:
+    rows: list[object] = [
         "",
         "1",
         "1.2",
@@ -58,22 +73,34 @@ def test_version_problem_valid_version_is_none(version: str) -> None:
         "\u0661.2.3",
         "1.2.x",
         1.0,
-    ],
-)
-def test_version_problem_invalid_version_names_the_rule(version: object) -> None:
-    assert "is not a semantic version" in str(version_problem(version))
+    ]
+    for version in rows:
+        with subtests.test(repr(version)):
+            assert "is not a semantic version" in str(version_problem(version))
 
 
-@pytest.mark.parametrize("key", ["source", "example.org/source", "dev.toolhall/id", "a-b.c1/x_y.z-1", "example.org/"])
-def test_meta_key_problem_valid_key_is_none(key: str) -> None:
-    assert meta_key_problem(key) is None
+def test_meta_key_problem_valid_key_is_none(subtests: pytest.Subtests) -> None:
+    rows: list[str] = ["source", "example.org/source", "dev.toolhall/id", "a-b.c1/x_y.z-1", "example.org/"]
+    for key in rows:
+        with subtests.test(repr(key)):
+            assert meta_key_problem(key) is None
 
 
-@pytest.mark.parametrize(
-    "key", ["a b", "1a/x", "a-/x", "example..org/x", "/x", "x-", "-x", "io.modelcontextprotocol/x", "dev.mcp/x"]
-)
-def test_meta_key_problem_invalid_key_names_the_rule(key: str) -> None:
-    assert meta_key_problem(key) is not None
+def test_meta_key_problem_invalid_key_names_the_rule(subtests: pytest.Subtests) -> None:
+    rows: list[str] = [
+        "a b",
+        "1a/x",
+        "a-/x",
+        "example..org/x",
+        "/x",
+        "x-",
+        "-x",
+        "io.modelcontextprotocol/x",
+        "dev.mcp/x",
+    ]
+    for key in rows:
+        with subtests.test(repr(key)):
+            assert meta_key_problem(key) is not None
 
 
 def test_tool_id_str_has_toolkit_tool_and_version() -> None:
@@ -100,9 +127,8 @@ def test_published_name_long_name_is_cut_and_unique() -> None:
     assert published_name_problem(one) is None
 
 
-@pytest.mark.parametrize(
-    ("globs", "meant"),
-    [
+def test_matches_any_with_and_without_version(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[tuple[str, ...], bool]] = [
         (("*",), True),
         (("Weather.*",), True),
         (("Weather.Get@*",), True),
@@ -115,7 +141,7 @@ def test_published_name_long_name_is_cut_and_unique() -> None:
         (("Calendar.*", "Weather.?et"), True),
         (("Calendar.*",), False),
         ((), False),
-    ],
-)
-def test_matches_any_with_and_without_version(globs: tuple[str, ...], meant: bool) -> None:
-    assert matches_any(globs, "Weather.Get@1.2.0") is meant
+    ]
+    for globs, meant in rows:
+        with subtests.test(repr((globs, meant))):
+            assert matches_any(globs, "Weather.Get@1.2.0") is meant

@@ -12,9 +12,8 @@ WEB_TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N"
 LETTERS = "4f9aB27cD81eF06a5b3c9d2e7f10a8b6c4d2"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
+def test_is_secret_name_matches(subtests: pytest.Subtests) -> None:
+    rows: list[str] = [
         *("password", "PASSWORD", "passWord", "pass_word", "pass-word", "Pass Word", "db.password", "userPassword2"),
         *(
             "\uff50\uff41\uff53\uff53\uff57\uff4f\uff52\uff44",
@@ -30,15 +29,14 @@ LETTERS = "4f9aB27cD81eF06a5b3c9d2e7f10a8b6c4d2"
         *("Authorization", "proxy-authorization", "Cookie", "set-cookie", "cookies", "credentials", "private_key"),
         *("bearer", "jwt", "sessionId", "PHPSESSID", "otp", "userPIN", "user_pin", "pwd", "db_pass", "cvv", "auth"),
         "x" * 300,
-    ],
-)
-def test_is_secret_name_matches(name: str) -> None:
-    assert is_secret_name(name)
+    ]
+    for name in rows:
+        with subtests.test(repr(name)):
+            assert is_secret_name(name)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
+def test_is_secret_name_does_not_match_harmless_names(subtests: pytest.Subtests) -> None:
+    rows: list[str] = [
         *(
             "",
             "city",
@@ -65,10 +63,10 @@ def test_is_secret_name_matches(name: str) -> None:
             "keyword",
             "option",
         ),
-    ],
-)
-def test_is_secret_name_does_not_match_harmless_names(name: str) -> None:
-    assert not is_secret_name(name)
+    ]
+    for name in rows:
+        with subtests.test(repr(name)):
+            assert not is_secret_name(name)
 
 
 def test_is_count_name() -> None:
@@ -94,18 +92,19 @@ KEYS = [
 ]
 
 
-@pytest.mark.parametrize("key", KEYS)
-@pytest.mark.parametrize("around", ["{}", "use {} now", '{{"a":"{}"}}', "https://example.com/{}", "a={};", "\n{}\n"])
-def test_redact_patterns_finds_keys_in_any_context(key: str, around: str) -> None:
-    shown, found = hidden(around.format(key))
-    assert key not in shown
-    assert REDACTED in shown
-    assert any(key in secret for secret in found)
+def test_redact_patterns_finds_keys_in_any_context(subtests: pytest.Subtests) -> None:
+    rows_2: list[str] = ["{}", "use {} now", '{{"a":"{}"}}', "https://example.com/{}", "a={};", "\n{}\n"]
+    for key in KEYS:
+        for around in rows_2:
+            with subtests.test(repr((key, around))):
+                shown, found = hidden(around.format(key))
+                assert key not in shown
+                assert REDACTED in shown
+                assert any(key in secret for secret in found)
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
+def test_redact_patterns_replaces_secrets(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, str]] = [
         (f"before {PEM} after", f"before {REDACTED} after"),
         (f"cut {PEM[:60]}", f"cut {REDACTED}"),
         (PEM.replace("\n", "\\n"), REDACTED),
@@ -123,15 +122,14 @@ def test_redact_patterns_finds_keys_in_any_context(key: str, around: str) -> Non
         (f"12345678:{LETTERS[:35]}", f"12345678:{REDACTED}"),
         (f"password={REDACTED}hunter2", f"password={REDACTED}"),
         ("f(password=hun]t(er2), 3", f"f(password={REDACTED} 3"),
-    ],
-)
-def test_redact_patterns_replaces_secrets(text: str, shown: str) -> None:
-    assert hidden(text)[0] == shown
+    ]
+    for text, shown in rows:
+        with subtests.test(repr((text, shown))):
+            assert hidden(text)[0] == shown
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_redact_patterns_leaves_harmless_text(subtests: pytest.Subtests) -> None:
+    rows: list[str] = [
         *("", "Oslo", "a basic understanding", "risk-management-framework-2026", "max_tokens=100", "token: null"),
         *("see https://example.com/a/b?page=2&size=10", "the tokenizer: cl100k", "eyJhIjoxfQ", "10:30", REDACTED),
         *(
@@ -141,7 +139,7 @@ def test_redact_patterns_replaces_secrets(text: str, shown: str) -> None:
             f"password: '{REDACTED}'",
         ),
         "7b0a3a4e-3b1c-4f0e-9f64-0d6a4b1f3c11",
-    ],
-)
-def test_redact_patterns_leaves_harmless_text(text: str) -> None:
-    assert hidden(text) == (text, [])
+    ]
+    for text in rows:
+        with subtests.test(repr(text)):
+            assert hidden(text) == (text, [])

@@ -36,19 +36,19 @@ PROPER = {
 }
 
 
-@pytest.mark.parametrize("text", PROPER.values(), ids=PROPER)
-def test_clean_text_proper_text_is_unchanged(text: str) -> None:
-    text = unicodedata.normalize("NFC", text)
-    sweep = TextSanitizer()
-    assert sweep.clean(text) == text
-    assert sweep.clean(text * 40 + "\u200b") == text * 40
-    assert sweep.removed == 1
-    assert sweep.clean_json(encode({text: [text]})) == encode({text: [text]})
+def test_clean_text_proper_text_is_unchanged(subtests: pytest.Subtests) -> None:
+    for proper in PROPER.values():
+        with subtests.test(repr(proper)):
+            text = unicodedata.normalize("NFC", proper)
+            sweep = TextSanitizer()
+            assert sweep.clean(text) == text
+            assert sweep.clean(text * 40 + "\u200b") == text * 40
+            assert sweep.removed == 1
+            assert sweep.clean_json(encode({text: [text]})) == encode({text: [text]})
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_clean_text_joiner_out_of_context_is_removed(subtests: pytest.Subtests) -> None:
+    rows: list[str] = [
         f"a{ZWJ}b",
         f"a{VS16}b",
         f"1{VS16}2",
@@ -59,27 +59,26 @@ def test_clean_text_proper_text_is_unchanged(text: str) -> None:
         f"ب{ZWNJ}क",
         "\U0001f3f4" + ENGLAND[1:-1],
         "a" + ENGLAND[1:],
-    ],
-    ids=ascii,
-)
-def test_clean_text_joiner_out_of_context_is_removed(text: str) -> None:
-    assert clean_text(text) == "".join(letter for letter in text if letter not in ZWNJ + ZWJ + VS16 + ENGLAND[1:])
+    ]
+    for text in rows:
+        with subtests.test(repr(text)):
+            assert clean_text(text) == "".join(
+                letter for letter in text if letter not in ZWNJ + ZWJ + VS16 + ENGLAND[1:]
+            )
 
 
-@pytest.mark.parametrize(
-    ("text", "clean"),
-    [
+def test_clean_text_is_clean_after_removals(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, str]] = [
         (f"👨{ZWJ}{ZWJ}👩", "👨👩"),
         (f"❤{VS16}{VS16}", f"❤{VS16}"),
         (f"می{ZWNJ}{ZWNJ}خ", "میخ"),
         ("e\u200b\u0301", "é"),
         ("\x1b\u200b[31mred", "[31mred"),
-    ],
-    ids=ascii,
-)
-def test_clean_text_is_clean_after_removals(text: str, clean: str) -> None:
-    assert clean_text(text) == clean
-    assert clean_text(clean) == clean
+    ]
+    for text, clean in rows:
+        with subtests.test(repr((text, clean))):
+            assert clean_text(text) == clean
+            assert clean_text(clean) == clean
 
 
 def test_clean_text_removes_every_invisible_category() -> None:
@@ -92,16 +91,16 @@ def test_clean_text_removes_every_invisible_category() -> None:
     assert set(kept) == set("\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u0890\u0891\u08e2")  # drawn around numbers
 
 
-@pytest.mark.parametrize(
-    "mark", ["\u0300", "\u0489", "\u064b", "\u0e49", "\u20dd", "\u1dc0", "\U0001e8d0", "\U00011001"]
-)
-def test_clean_text_caps_combining_marks(mark: str) -> None:
-    sweep = TextSanitizer()
-    clean = sweep.clean(f"x{mark * 50}y")
-    assert clean.count(mark) == MAX_COMBINING_MARKS
-    assert clean == f"x{mark * MAX_COMBINING_MARKS}y"
-    assert sweep.removed == 50 - MAX_COMBINING_MARKS
-    assert sweep.clean(f"x{mark * MAX_COMBINING_MARKS}y") == clean
+def test_clean_text_caps_combining_marks(subtests: pytest.Subtests) -> None:
+    rows: list[str] = ["\u0300", "\u0489", "\u064b", "\u0e49", "\u20dd", "\u1dc0", "\U0001e8d0", "\U00011001"]
+    for mark in rows:
+        with subtests.test(repr(mark)):
+            sweep = TextSanitizer()
+            clean = sweep.clean(f"x{mark * 50}y")
+            assert clean.count(mark) == MAX_COMBINING_MARKS
+            assert clean == f"x{mark * MAX_COMBINING_MARKS}y"
+            assert sweep.removed == 50 - MAX_COMBINING_MARKS
+            assert sweep.clean(f"x{mark * MAX_COMBINING_MARKS}y") == clean
 
 
 def test_clean_text_caps_mixed_marks_together() -> None:
@@ -121,12 +120,14 @@ def test_sanitizer_counts_removed_characters() -> None:
     assert sweep.removed == 6
 
 
-@pytest.mark.parametrize("text", ["text", "C:\\build\\files", "é", "\x85", "\u2028", "\\u0000"])
-def test_is_clean_json_matches_clean_text(text: str) -> None:
-    encoded = encode({"a": text})
-    assert clean_json(encoded) == encode({"a": clean_text(text)})
-    if is_clean_json(encoded):
-        assert clean_text(text) == text
+def test_is_clean_json_matches_clean_text(subtests: pytest.Subtests) -> None:
+    rows: list[str] = ["text", "C:\\build\\files", "é", "\x85", "\u2028", "\\u0000"]
+    for text in rows:
+        with subtests.test(repr(text)):
+            encoded = encode({"a": text})
+            assert clean_json(encoded) == encode({"a": clean_text(text)})
+            if is_clean_json(encoded):
+                assert clean_text(text) == text
 
 
 def test_clean_text_clean_text_is_the_same_object() -> None:

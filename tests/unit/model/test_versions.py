@@ -11,9 +11,8 @@ numbers = st.integers(0, 30)
 releases = st.builds("{}.{}.{}".format, numbers, numbers, numbers)
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
+def test_newest_version_in_range(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str | None, str | None]] = [
         (None, "10.0.0"),
         ("1.2.0", "1.2.0"),
         ("1.2.1", None),
@@ -35,10 +34,10 @@ releases = st.builds("{}.{}.{}".format, numbers, numbers, numbers)
         ("newest", None),
         ("^1.2.3.4", None),
         ("*", None),
-    ],
-)
-def test_newest_version_in_range(text: str | None, found: str | None) -> None:
-    assert newest_version(KNOWN, text) == found
+    ]
+    for text, found in rows:
+        with subtests.test(repr((text, found))):
+            assert newest_version(KNOWN, text) == found
 
 
 def test_newest_version_prerelease_only_if_alone() -> None:

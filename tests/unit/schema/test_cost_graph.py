@@ -38,10 +38,13 @@ LOOPS: dict[str, JsonObject] = {
 }
 
 
-@pytest.mark.parametrize("name", LOOPS)
-def test_loop_on_the_same_value_is_refused(name: str) -> None:
-    with pytest.raises(BadSchema, match="these references lead back here without looking at a part of the value"):
-        measure_cost(LOOPS[name])
+def test_loop_on_the_same_value_is_refused(subtests: pytest.Subtests) -> None:
+    for name, schema in LOOPS.items():
+        with (
+            subtests.test(repr(name)),
+            pytest.raises(BadSchema, match="these references lead back here without looking at a part of the value"),
+        ):
+            measure_cost(schema)
 
 
 def test_chain_length_is_limited() -> None:
@@ -50,9 +53,8 @@ def test_chain_length_is_limited() -> None:
         measure_cost({"$ref": "#/$defs/d0", "$defs": definitions | {"d300": {}}})
 
 
-@pytest.mark.parametrize(
-    ("schema", "visits"),
-    [
+def test_visits_count_every_check_once(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[JsonObject, int]] = [
         ({}, 1),
         ({"properties": {"a": {}, "b": True}}, 3),
         ({"allOf": [{}, {}], "not": {}}, 4),
@@ -61,11 +63,10 @@ def test_chain_length_is_limited() -> None:
         ({"enum": [1, 2, 3]}, 1),
         ({"enum": [{"a": 1}, [2], 3]}, 4),
         ({"items": {"$ref": "#"}}, 3),
-    ],
-    ids=str,
-)
-def test_visits_count_every_check_once(schema: JsonObject, visits: int) -> None:
-    assert measure_cost(schema).visits == visits
+    ]
+    for schema, visits in rows:
+        with subtests.test(repr((schema, visits))):
+            assert measure_cost(schema).visits == visits
 
 
 GROWTH: dict[str, tuple[JsonObject, int]] = {
@@ -101,10 +102,10 @@ GROWTH: dict[str, tuple[JsonObject, int]] = {
 }
 
 
-@pytest.mark.parametrize("name", GROWTH)
-def test_growth_counts_repeated_checks_of_a_part(name: str) -> None:
-    schema, growth = GROWTH[name]
-    assert measure_cost(schema).growth == growth
+def test_growth_counts_repeated_checks_of_a_part(subtests: pytest.Subtests) -> None:
+    for name, (schema, growth) in GROWTH.items():
+        with subtests.test(repr(name)):
+            assert measure_cost(schema).growth == growth
 
 
 def test_recursive_schema_validates() -> None:

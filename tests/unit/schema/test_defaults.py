@@ -18,9 +18,8 @@ def about(member: Any, **beside: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {"o": member}, **DEFINED, **beside}
 
 
-@pytest.mark.parametrize(
-    ("schema", "arguments", "seen"),
-    [
+def test_with_defaults_fills_certain_defaults(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[dict[str, Any], Any, Any]] = [
         (about(MODE), {"o": {}}, {"o": {"mode": "delete"}}),
         (about(MODE), {"o": {"mode": "x"}}, {"o": {"mode": "x"}}),
         (about(MODE), {}, {}),
@@ -37,15 +36,14 @@ def about(member: Any, **beside: Any) -> dict[str, Any]:
         (about({"anyOf": [MODE, NULL]}), {"o": {}}, {"o": {"mode": "delete"}}),
         (about({"anyOf": [{"$ref": "#/$defs/Mode"}, NULL], "default": None}), {}, {"o": None}),
         (about(True), {"o": {}}, {"o": {}}),
-    ],
-)
-def test_with_defaults_fills_certain_defaults(schema: dict[str, Any], arguments: Any, seen: Any) -> None:
-    assert with_defaults(schema, arguments) == seen
+    ]
+    for schema, arguments, seen in rows:
+        with subtests.test(repr((schema, arguments, seen))):
+            assert with_defaults(schema, arguments) == seen
 
 
-@pytest.mark.parametrize(
-    "member",
-    [
+def test_with_defaults_uncertain_default_is_unknown(subtests: pytest.Subtests) -> None:
+    rows: list[Any] = [
         {"anyOf": [MODE, {"type": "object"}]},
         {"oneOf": [MODE, {}]},
         {"if": {"minProperties": 1}, "then": MODE},
@@ -55,11 +53,11 @@ def test_with_defaults_fills_certain_defaults(schema: dict[str, Any], arguments:
         {**MODE, "allOf": [{"properties": {"mode": {"default": "keep"}}}]},
         {**MODE, "anyOf": [{"properties": {"mode": {"default": "keep"}}}, {}]},
         {"properties": {"mode": {"anyOf": [{"default": "delete"}, {"default": "keep"}]}}},
-    ],
-)
-def test_with_defaults_uncertain_default_is_unknown(member: Any) -> None:
-    assert with_defaults(about(member), {"o": {}}) == {"o": {"mode": UNKNOWN}}
-    assert with_defaults(about(member), {"o": {"mode": "x"}}) == {"o": {"mode": "x"}}
+    ]
+    for member in rows:
+        with subtests.test(repr(member)):
+            assert with_defaults(about(member), {"o": {}}) == {"o": {"mode": UNKNOWN}}
+            assert with_defaults(about(member), {"o": {"mode": "x"}}) == {"o": {"mode": "x"}}
 
 
 def test_with_defaults_does_not_match_patterns() -> None:
@@ -67,12 +65,14 @@ def test_with_defaults_does_not_match_patterns() -> None:
     assert with_defaults(schema, {"o": {"a": {}}}) == {"o": {"a": {"mode": UNKNOWN}}}
 
 
-@pytest.mark.parametrize("names", ["a", "ab", "abcdefgh"])
-def test_with_defaults_endless_defaults_are_cut_off(names: str) -> None:
-    endless = {"properties": {name: {"$ref": "#", "default": {}} for name in names}}
-    seen = with_defaults(endless, {})
-    assert "UNKNOWN" in repr(seen)
-    assert repr(seen).count("{") <= 10 * MAX_STEPS
+def test_with_defaults_endless_defaults_are_cut_off(subtests: pytest.Subtests) -> None:
+    rows: list[str] = ["a", "ab", "abcdefgh"]
+    for names in rows:
+        with subtests.test(repr(names)):
+            endless = {"properties": {name: {"$ref": "#", "default": {}} for name in names}}
+            seen = with_defaults(endless, {})
+            assert "UNKNOWN" in repr(seen)
+            assert repr(seen).count("{") <= 10 * MAX_STEPS
 
 
 def test_with_defaults_too_deep_is_unknown() -> None:

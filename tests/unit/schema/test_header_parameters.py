@@ -20,9 +20,13 @@ def test_header_parameters_without_keyword_is_empty() -> None:
     assert header_parameters(schema_of(a={"type": "string"})) == ()
 
 
-@pytest.mark.parametrize("kind", ["string", "integer", "boolean"])
-def test_header_parameters_of_plain_properties(kind: str) -> None:
-    assert header_parameters(schema_of(region=marked("Region", type=kind))) == (HeaderParameter("region", ("region",)),)
+def test_header_parameters_of_plain_properties(subtests: pytest.Subtests) -> None:
+    rows: list[str] = ["string", "integer", "boolean"]
+    for kind in rows:
+        with subtests.test(repr(kind)):
+            assert header_parameters(schema_of(region=marked("Region", type=kind))) == (
+                HeaderParameter("region", ("region",)),
+            )
 
 
 def test_header_parameters_of_nested_properties() -> None:
@@ -36,16 +40,20 @@ def test_header_parameters_several() -> None:
     assert set(found) == {HeaderParameter("a", ("a",)), HeaderParameter("b", ("b",))}
 
 
-@pytest.mark.parametrize("header", ["", "a b", "a:b", "ä", "a\n", "x" * 65, 3, None, ["a"], True, "a(b)"])
-def test_header_name_must_be_a_token(header: Json) -> None:
-    with pytest.raises(BadSchema, match="/properties/a/x-mcp-header: must be a header name"):
-        header_parameters(schema_of(a=marked(header)))
+def test_header_name_must_be_a_token(subtests: pytest.Subtests) -> None:
+    rows: list[Json] = ["", "a b", "a:b", "ä", "a\n", "x" * 65, 3, None, ["a"], True, "a(b)"]
+    for header in rows:
+        match = "/properties/a/x-mcp-header: must be a header name"
+        with subtests.test(repr(header)), pytest.raises(BadSchema, match=match):
+            header_parameters(schema_of(a=marked(header)))
 
 
-@pytest.mark.parametrize("kind", ["number", "object", "array", "null", ["string", "null"], None])
-def test_header_parameter_type_must_be_primitive(kind: Json) -> None:
-    with pytest.raises(BadSchema, match="the property's type must be string, integer or boolean"):
-        header_parameters(schema_of(a=marked("A", type=kind)))
+def test_header_parameter_type_must_be_primitive(subtests: pytest.Subtests) -> None:
+    rows: list[Json] = ["number", "object", "array", "null", ["string", "null"], None]
+    for kind in rows:
+        match = "the property's type must be string, integer or boolean"
+        with subtests.test(repr(kind)), pytest.raises(BadSchema, match=match):
+            header_parameters(schema_of(a=marked("A", type=kind)))
 
 
 def test_header_parameter_without_type_is_refused() -> None:
@@ -73,25 +81,32 @@ ELSEWHERE: dict[str, JsonObject] = {
 }
 
 
-@pytest.mark.parametrize("place", ELSEWHERE)
-def test_header_parameter_outside_properties_is_refused(place: str) -> None:
-    with pytest.raises(BadSchema, match="only a property reached through `properties` alone can be sent as a header"):
-        header_parameters(ELSEWHERE[place])
+def test_header_parameter_outside_properties_is_refused(subtests: pytest.Subtests) -> None:
+    for place, schema in ELSEWHERE.items():
+        with (
+            subtests.test(repr(place)),
+            pytest.raises(
+                BadSchema, match="only a property reached through `properties` alone can be sent as a header"
+            ),
+        ):
+            header_parameters(schema)
 
 
-@pytest.mark.parametrize(
-    "name", ["password", "api_key", "apiKey", "access_token", "client_secret", "Authorization", "credential"]
-)
-def test_header_parameter_with_secret_name_is_refused(name: str) -> None:
-    with pytest.raises(BadSchema, match="looks like a secret"):
-        header_parameters(schema_of(**{name: marked("A")}))
-    with pytest.raises(BadSchema, match="looks like a secret"):
-        header_parameters(schema_of(a=marked(name)))
+def test_header_parameter_with_secret_name_is_refused(subtests: pytest.Subtests) -> None:
+    rows: list[str] = ["password", "api_key", "apiKey", "access_token", "client_secret", "Authorization", "credential"]
+    for name in rows:
+        with subtests.test(repr(name)):
+            with pytest.raises(BadSchema, match="looks like a secret"):
+                header_parameters(schema_of(**{name: marked("A")}))
+            with pytest.raises(BadSchema, match="looks like a secret"):
+                header_parameters(schema_of(a=marked(name)))
 
 
-@pytest.mark.parametrize("name", ["passenger", "compass", "region", "passport_country"])
-def test_header_parameter_with_harmless_name_is_accepted(name: str) -> None:
-    assert header_parameters(schema_of(**{name: marked("A")}))
+def test_header_parameter_with_harmless_name_is_accepted(subtests: pytest.Subtests) -> None:
+    rows: list[str] = ["passenger", "compass", "region", "passport_country"]
+    for name in rows:
+        with subtests.test(repr(name)):
+            assert header_parameters(schema_of(**{name: marked("A")}))
 
 
 def test_all_header_problems_are_listed() -> None:

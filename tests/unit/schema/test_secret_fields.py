@@ -14,9 +14,8 @@ def members(*names: str) -> SecretFields:
     return SecretFields(frozenset(names))
 
 
-@pytest.mark.parametrize(
-    ("schema", "secrecy"),
-    [
+def test_secret_fields_of_marked_schemas(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Any, SecretFields]] = [
         (None, NO_SECRET_FIELDS),
         ({"type": "object", "properties": {"a": {"type": "string", "format": "date"}}}, NO_SECRET_FIELDS),
         ({"properties": {"a": {"writeOnly": False}, "b": True}}, NO_SECRET_FIELDS),
@@ -34,10 +33,10 @@ def members(*names: str) -> SecretFields:
         (PASSWORD, SecretFields(whole=True)),
         ({"items": PASSWORD}, SecretFields(whole=True)),
         ({"additionalProperties": HIDDEN}, SecretFields(whole=True)),
-    ],
-)
-def test_secret_fields_of_marked_schemas(schema: Any, secrecy: SecretFields) -> None:
-    assert secret_fields_of(schema) == secrecy
+    ]
+    for schema, secrecy in rows:
+        with subtests.test(repr((schema, secrecy))):
+            assert secret_fields_of(schema) == secrecy
 
 
 def test_secret_fields_of_recursive_schema() -> None:

@@ -120,26 +120,25 @@ class Custom(Mapping[str, int]):
         return len(self._inner)
 
 
-@pytest.mark.parametrize(
-    ("value", "written"),
-    [
+def test_to_json_encodes_any_result(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[object, bytes]] = [
         (Model(inner=Inner(n=1), given=2), b'{"inner":{"n":1},"Given":2}'),
         ([Inner(n=1)], b'[{"n":1}]'),
         (Custom({"a": 1}), b'{"a":1}'),
         (collections.deque([1, 2]), b"[1,2]"),
         (range(3), b"[0,1,2]"),
         ({"when": datetime.date(2026, 7, 28)}, b'{"when":"2026-07-28"}'),
-    ],
-    ids=["pydantic", "inside a list", "mapping", "deque", "range", "date"],
-)
-def test_to_json_encodes_any_result(value: object, written: bytes) -> None:
-    assert to_json(value) == written
+    ]
+    for value, written in rows:
+        with subtests.test(repr((value, written))):
+            assert to_json(value) == written
 
 
-@pytest.mark.parametrize("value", [object(), 1j, print])
-def test_to_json_unencodable_value_raises(value: object) -> None:
-    with pytest.raises(NotImplementedError, match="cannot be written as JSON"):
-        to_json(value)
+def test_to_json_unencodable_value_raises(subtests: pytest.Subtests) -> None:
+    rows: list[object] = [object(), 1j, print]
+    for value in rows:
+        with subtests.test(repr(value)), pytest.raises(NotImplementedError, match="cannot be written as JSON"):
+            to_json(value)
 
 
 def test_decoder_of_returns_declared_type() -> None:
@@ -182,10 +181,12 @@ def test_tuple_schema_has_no_boolean_items() -> None:
         assert '"items":false' not in msgspec.json.encode(schema_of(hint)).decode()
 
 
-@pytest.mark.parametrize("value", [[1], [1, "a", "b"], ["a", 1], [1, "a", None], [], "ab", {"0": 1, "1": "a"}])
-def test_tuple_schema_accepts_exactly_the_tuple(value: Any) -> None:
-    for hint, given in ((tuple[int, str], value), (list[tuple[int, str]], [value]), (Edge, {"ends": value})):
-        assert not Validator(schema_of(hint)).accepts(given)
+def test_tuple_schema_accepts_exactly_the_tuple(subtests: pytest.Subtests) -> None:
+    rows: list[Any] = [[1], [1, "a", "b"], ["a", 1], [1, "a", None], [], "ab", {"0": 1, "1": "a"}]
+    for value in rows:
+        with subtests.test(repr(value)):
+            for hint, given in ((tuple[int, str], value), (list[tuple[int, str]], [value]), (Edge, {"ends": value})):
+                assert not Validator(schema_of(hint)).accepts(given)
 
 
 def test_tuple_keywords_in_data_are_unchanged() -> None:
@@ -195,10 +196,12 @@ def test_tuple_keywords_in_data_are_unchanged() -> None:
     assert schema_of(hint) == {"type": "object", **extra}
 
 
-@pytest.mark.parametrize("most", [{}, {"maxItems": 3}])
-def test_items_false_stays_where_it_has_effect(most: dict[str, int]) -> None:
-    part = {"type": "array", "prefixItems": [{}, {}], "items": False, **most}
-    assert drop_closing_items({"properties": {"a": part}}) == {"properties": {"a": {**part, "items": False}}}
+def test_items_false_stays_where_it_has_effect(subtests: pytest.Subtests) -> None:
+    rows: list[dict[str, int]] = [{}, {"maxItems": 3}]
+    for most in rows:
+        with subtests.test(repr(most)):
+            part = {"type": "array", "prefixItems": [{}, {}], "items": False, **most}
+            assert drop_closing_items({"properties": {"a": part}}) == {"properties": {"a": {**part, "items": False}}}
 
 
 class Counted(Sequence[int]):
@@ -217,14 +220,17 @@ class Counted(Sequence[int]):
         return index
 
 
-@pytest.mark.parametrize("size", [0, 1, 99, 100, 4_095, 4_096, 4_097, 65_536, 100_000])
-@pytest.mark.parametrize("wrap", ["{}", '{{"a":{}}}', "[{}]", '{{"a":{{"b":{}}}}}'])
-def test_to_json_within_stops_at_the_limit(size: int, wrap: str) -> None:
-    whole = wrap.format('"' + "x" * size + '"').encode()
-    value = msgspec.json.decode(whole)
-    assert to_json_within(value, len(whole)) == whole
-    assert to_json_within(value, len(whole) + 1) == whole
-    assert to_json_within(value, len(whole) - 1) is None
+def test_to_json_within_stops_at_the_limit(subtests: pytest.Subtests) -> None:
+    rows: list[int] = [0, 1, 99, 100, 4_095, 4_096, 4_097, 65_536, 100_000]
+    rows_2: list[str] = ["{}", '{{"a":{}}}', "[{}]", '{{"a":{{"b":{}}}}}']
+    for size in rows:
+        for wrap in rows_2:
+            with subtests.test(repr((size, wrap))):
+                whole = wrap.format('"' + "x" * size + '"').encode()
+                value = msgspec.json.decode(whole)
+                assert to_json_within(value, len(whole)) == whole
+                assert to_json_within(value, len(whole) + 1) == whole
+                assert to_json_within(value, len(whole) - 1) is None
 
 
 @hypothesis.given(st.recursive(st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.text(), st.lists))

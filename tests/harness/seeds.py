@@ -1,4 +1,4 @@
-"""How much of random and bulky tests runs: a part by default, everything with TOOLHALL_ALL_SEEDS=1 (`make test-all`)."""
+"""How much of random and bulky tests runs: a part by default, all with TOOLHALL_ALL_SEEDS=1 (`make test-all`)."""
 
 import os
 from collections.abc import Sequence

@@ -22,7 +22,7 @@ PROFILED_CALLS = 20_000
 
 
 def main() -> None:
-    """Measure what was asked for; stop and clean up when told to."""
+    """Run the named measures; on a signal stop and clean up."""
     given = _parse()
     signal.signal(signal.SIGTERM, _terminated)
     if given.profile:

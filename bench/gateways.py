@@ -30,7 +30,7 @@ class Gateway(NamedTuple):
 
 @contextmanager
 def gateways() -> Generator[dict[str, Gateway]]:
-    """All of them, each seen to give a right answer; stopped at the end, what is behind before what is in front."""
+    """Start all gateways and check one response of each; at the end stop the backends before the gateways."""
     with tempfile.TemporaryDirectory(prefix="toolhall-bench-") as folder, ExitStack() as stack:
         house = _House(Path(folder), stack)
         found = {HALL_ALONE: house.started(start(Target(TOOLHALL), house.folder(HALL_ALONE)))}

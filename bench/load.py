@@ -45,7 +45,7 @@ class Load(NamedTuple):
 
 
 def saturate(server: Server, seconds: int, call: messages.Spoken | None = None) -> Load:
-    """Call the tool over 32 connections at once, in the newest revision of MCP unless told otherwise."""
+    """Call the tool over 32 connections at once, by default in the newest revision of MCP."""
     call = call or messages.mcp_call()
     with tempfile.NamedTemporaryFile("w", prefix="toolhall-bench-", suffix=".lua") as script:
         script.write(_script(call))

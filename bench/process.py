@@ -104,7 +104,7 @@ def _quietly(act: Callable[[], object]) -> None:
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody uses now."""
+    """A free port of the loopback interface."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -112,7 +112,7 @@ def free_port() -> int:
 
 
 def await_port(process: Process, port: int) -> None:
-    """Return as soon as somebody listens there; raise when the process ends instead."""
+    """Return once the port accepts connections; raise if the process exits before."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         process.check()

@@ -27,7 +27,7 @@ class Section(NamedTuple):
     figures: Mapping[str, Any]  # every single value, for machines
 
     def markdown(self) -> str:
-        """The table, with what is above and below it."""
+        """The table with its heading and notes."""
         ruler = ["---", *["--:"] * (len(self.columns) - 1)]
         lines = [f"| {' | '.join(row)} |" for row in (self.columns, ruler, *self.rows)]
         return "\n".join([f"## {self.title}\n", f"{self.about}\n", *lines, ""])

@@ -1,4 +1,4 @@
-"""More load than a server can take: what is answered, what is refused, and what a refusal costs."""
+"""Overload: how many requests are answered and refused, and what a refusal costs."""
 
 import json
 import re
@@ -46,12 +46,12 @@ class Storm(NamedTuple):
 
 
 def anonymous(headers: dict[str, str]) -> dict[str, str]:
-    """The headers of the local caller, who needs no credential."""
+    """The headers of the local caller, without a credential."""
     return {name: value for name, value in headers.items() if name != "authorization"}
 
 
 def storm(server: Server, seconds: int, connections: int) -> Storm:
-    """A closed loop over so many connections; who is refused comes back at once, though it was asked to wait."""
+    """A closed loop over so many connections; a refused client retries at once, although it was asked to wait."""
     call = messages.mcp_call()
     pairs = anonymous(call.headers).items()
     headers = "\n".join(f"wrk.headers[{json.dumps(name)}] = {json.dumps(value)}" for name, value in pairs)

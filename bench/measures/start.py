@@ -1,4 +1,4 @@
-"""From nothing to the first answer, and what a server holds while nobody asks."""
+"""Time from process start to the first response, and memory of an idle server."""
 
 import tempfile
 import time

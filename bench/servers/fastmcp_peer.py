@@ -23,7 +23,7 @@ async def add(a: float, b: float) -> Sum:
 
 
 def main() -> None:
-    """Serve until told to stop."""
+    """Serve until a signal stops the process."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, help="without it: standard input and output")
     parser.add_argument("--tools", type=int, default=1)

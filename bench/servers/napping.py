@@ -1,4 +1,4 @@
-"""The benchmark's tool again, which takes its time and no processor, as most tools do that ask somebody else."""
+"""The benchmark's tool with a delay and no CPU time, like most tools that call another service."""
 
 import asyncio
 from typing import TypedDict

@@ -1,4 +1,4 @@
-"""What is shipped: a release has the TypeScript SDK, and what is built without Node is whole but for that."""
+"""Contents of the wheel: a release has the TypeScript SDK; a build without Node.js has everything else."""
 
 import json
 import re

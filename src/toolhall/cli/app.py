@@ -58,17 +58,17 @@ def _epilogue(group: str, example: str, exit_codes: str) -> str:
 
 TOOL_COMMANDS = command_group(
     "tool",
-    "Look at what is registered in a hall, and change it.",
+    "Manage the tools that are registered in a hall.",
     "list --url http://127.0.0.1:8000",
     ("tools:add", "Register definitions.", "add tools.json"),
-    ("tools:list_tools", "List what is registered.", "list --state quarantined"),
-    ("tools:show", "Show a tool, its document and what lint says of it.", "show Kit.tool@1.0.0"),
+    ("tools:list_tools", "List registered tools.", "list --state quarantined"),
+    ("tools:show", "Show a tool, its document and its findings.", "show Kit.tool@1.0.0"),
     ("tools:activate", "Serve a tool.", "activate Kit.tool@1.0.0"),
-    ("tools:deactivate", "Serve a tool no longer.", "deactivate Kit.tool@1.0.0"),
-    ("tools:deprecate", "Say that a tool will go.", "deprecate Kit.tool@1.0.0 --sunset 2027-01-31"),
-    ("tools:rollback", "Go back to the version before.", "rollback Kit.tool --yes"),
-    ("tools:remove", "Forget a tool.", "remove Kit.tool@1.0.0 --url http://127.0.0.1:8000"),
-    ("tools:history", "Show what happened.", "history Kit.tool@1.0.0"),
+    ("tools:deactivate", "Stop serving a tool.", "deactivate Kit.tool@1.0.0"),
+    ("tools:deprecate", "Mark a tool as deprecated.", "deprecate Kit.tool@1.0.0 --sunset 2027-01-31"),
+    ("tools:rollback", "Roll back to the previous version.", "rollback Kit.tool --yes"),
+    ("tools:remove", "Remove a tool.", "remove Kit.tool@1.0.0 --url http://127.0.0.1:8000"),
+    ("tools:history", "Show the history of tools.", "history Kit.tool@1.0.0"),
     ("tools:callers", "Show who calls a tool.", "callers Kit.tool"),
 )
 KEY_COMMANDS = command_group(
@@ -77,50 +77,50 @@ KEY_COMMANDS = command_group(
     "create ci",
     ("keys:create", "Make a key.", "create ci --expires 30d"),
     ("keys:list_keys", "List keys.", "list"),
-    ("keys:revoke", "Make a key good for nothing.", "revoke 4fTz8aQ0xLm1"),
+    ("keys:revoke", "Revoke a key.", "revoke 4fTz8aQ0xLm1"),
 )
 GRANT_COMMANDS = command_group(
     "grant",
-    "Say who may call what.",
+    "Manage which callers may call which tools.",
     "add ci 'Calendar.*'",
-    ("grants:add", "Permit callers tools, or forbid them.", "add ci 'Calendar.*'"),
+    ("grants:add", "Permit or forbid tools to callers.", "add ci 'Calendar.*'"),
     ("grants:list_grants", "List grants.", "list"),
-    ("grants:remove", "Take a grant back.", "remove g_4fTz8aQ0xLm1"),
+    ("grants:remove", "Remove a grant.", "remove g_4fTz8aQ0xLm1"),
 )
 SECRET_COMMANDS = command_group(
     "secret",
-    "Keep what tools need and nobody may read.",
+    "Manage the secrets that tools use.",
     "set TWILIO_API_KEY",
-    ("secrets:set_secret", "Keep a secret, typed or from the standard input.", "set TWILIO_API_KEY < key.txt"),
+    ("secrets:set_secret", "Store a secret, typed or from standard input.", "set TWILIO_API_KEY < key.txt"),
     ("secrets:list_secrets", "List secrets, without their values.", "list"),
-    ("secrets:remove", "Forget a secret, or what is lost.", "remove TWILIO_API_KEY"),
-    ("secrets:rotate", "Seal every secret anew.", "rotate --new"),
+    ("secrets:remove", "Remove a secret, or all that no key opens.", "remove TWILIO_API_KEY"),
+    ("secrets:rotate", "Encrypt every secret again.", "rotate --new"),
     ("secrets:key", "Print a new key for the vault.", "key"),
 )
 ACCOUNT_COMMANDS = command_group(
     "account",
     "Connect accounts that tools use for you.",
     "connect google --url http://127.0.0.1:8000",
-    ("accounts:list_providers", "List where accounts can be connected.", "providers"),
+    ("accounts:list_providers", "List the providers of accounts.", "providers"),
     ("accounts:list_accounts", "List accounts, without their tokens.", "list --url http://127.0.0.1:8000"),
     ("accounts:connect", "Connect an account.", "connect google --scopes 'openid email' --device"),
     ("accounts:disconnect", "Revoke and forget an account.", "disconnect 4fTz8aQ0xLm1"),
 )
 APPROVAL_COMMANDS = command_group(
     "approval",
-    "Say yes or no to calls that need a person.",
+    "Approve or deny calls that need a person.",
     "list --url http://127.0.0.1:8000",
-    ("approvals:list_approvals", "List what waits for you.", "list --url http://127.0.0.1:8000"),
-    ("approvals:approve", "Let one call run.", "approve ID --url http://127.0.0.1:8000"),
-    ("approvals:deny", "Do not let a call run.", "deny ID --url http://127.0.0.1:8000"),
+    ("approvals:list_approvals", "List the calls that wait for you.", "list --url http://127.0.0.1:8000"),
+    ("approvals:approve", "Approve one call.", "approve ID --url http://127.0.0.1:8000"),
+    ("approvals:deny", "Deny a call.", "deny ID --url http://127.0.0.1:8000"),
 )
 FACTOR_COMMANDS = command_group(
     "factor",
-    "Manage what people prove themselves with when they approve a call.",
+    "Manage the authenticators and passkeys that people approve calls with.",
     "add totp local",
     ("factors:add", "Add an authenticator or a passkey.", "add totp local"),
-    ("factors:list_factors", "List what people prove themselves with.", "list"),
-    ("factors:remove", "Forget one.", "remove 4fTz8aQ0xLm1"),
+    ("factors:list_factors", "List authenticators and passkeys.", "list"),
+    ("factors:remove", "Remove an authenticator or a passkey.", "remove 4fTz8aQ0xLm1"),
 )
 AUDIT_COMMANDS = command_group(
     "audit",
@@ -129,7 +129,7 @@ AUDIT_COMMANDS = command_group(
     ("audit:tail", "Show the newest records.", "tail -n 50 --follow"),
     ("audit:search", "Find records.", "search --caller ci --level 4 --since 2027-01-31"),
     ("audit:verify", "Check that nothing was changed.", "verify --checkpoints /mnt/elsewhere/audit.checkpoints"),
-    ("audit:accept", "Take an audit that was cut off or replaced as it is.", "accept --url http://127.0.0.1:8000"),
+    ("audit:accept", "Accept an audit log that was cut off or replaced.", "accept --url http://127.0.0.1:8000"),
     ("audit:export", "Write all records as JSON lines.", "export --out audit.jsonl"),
 )
 _SERVE_DEFAULTS = ServeOptions()

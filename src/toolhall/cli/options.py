@@ -66,7 +66,7 @@ class UserSecretOptions(HallOptions):
     Parameters
     ----------
     user
-        The user whose own it is; without this, it is the hall's, for everybody who has none.
+        The user who owns it; without this it is the hall's, for every user without one of their own.
     """
 
     user: str | None = None

@@ -42,7 +42,7 @@ _MAX_URL_LENGTH = 16_384
 
 
 def list_providers(*, options: Annotated[HallOptions, Parameter(name="*")] = _DEFAULTS) -> None:
-    """List where accounts can be connected, as the hall's configuration says."""
+    """List the providers at which accounts can be connected, by the hall's configuration."""
     start_logging(None)
     with open_accounts_client(options) as accounts:
         found = accounts.providers()
@@ -57,7 +57,7 @@ def list_providers(*, options: Annotated[HallOptions, Parameter(name="*")] = _DE
 
 
 def list_accounts(*, options: Annotated[AccountListOptions, Parameter(name="*")] = _LIST_DEFAULTS) -> None:
-    """List your accounts, or with the scope admin everybody's; one that is broken has to be connected again."""
+    """List your accounts, or with the scope admin all accounts; a broken one must be connected again."""
     start_logging(None)
     with open_accounts_client(options) as accounts:
         found = accounts.list_accounts(options.user)
@@ -237,7 +237,7 @@ _DISCONNECT_DEFAULTS = DisconnectOptions()
 def disconnect(
     account: str | None = None, /, *, options: Annotated[DisconnectOptions, Parameter(name="*")] = _DISCONNECT_DEFAULTS
 ) -> None:
-    """Tell the provider to revoke an account's tokens, and forget them, whatever it says; or with --all a user's.
+    """Revoke an account's tokens at the provider, and delete them even if that fails; with --all, of all of a user.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ def approval_details(approval: JsonObject, stream: TextIO) -> Iterator[str]:
 
 
 def approve(approval: str, /, *, options: Annotated[HallOptions, Parameter(name="*")] = _DEFAULTS) -> None:
-    """Let a call run; it is shown first, and a code of your authenticator is asked for.
+    """Approve a call; it is shown first, and a code of your authenticator is asked for.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def approve(approval: str, /, *, options: Annotated[HallOptions, Parameter(name=
 
 
 def deny(approval: str, /, *, options: Annotated[HallOptions, Parameter(name="*")] = _DEFAULTS) -> None:
-    """Do not let a call run.
+    """Deny a call.
 
     Parameters
     ----------

@@ -318,7 +318,7 @@ _ACCEPT_DEFAULTS = HallOptions()
 
 
 def accept(*, options: Annotated[HallOptions, Parameter(name="*")] = _ACCEPT_DEFAULTS) -> None:
-    """Take the audit as it is, although the store knows more of it, so that calls of level 4 and up run again.
+    """Accept the audit log as it is, although the store knows more of it, so that calls of level 4 and up run again.
 
     A log that was cut off, put back or replaced stays as it is: look at toolhall audit verify first, and keep a copy of
     the folder. Who accepted it, and what was missing, is recorded, and every later verify says so.

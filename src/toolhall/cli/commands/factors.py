@@ -28,7 +28,7 @@ def add(
     *,
     options: Annotated[HallOptions, Parameter(name="*")] = _DEFAULTS,
 ) -> None:
-    """Add an authenticator app (totp), whose first code is asked for, or a passkey, by a link that is good once.
+    """Add an authenticator app (totp), whose first code is asked for, or a passkey, by a link that works once.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def list_factors(*, options: Annotated[HallOptions, Parameter(name="*")] = _DEFA
 
 
 def remove(factor: str, /, *, options: Annotated[HallOptions, Parameter(name="*")] = _DEFAULTS) -> None:
-    """Forget an authenticator, a passkey or an invitation.
+    """Remove an authenticator, a passkey or an invitation.
 
     Parameters
     ----------
@@ -117,13 +117,13 @@ def _confirm_first_code(client: ManagementClient, made: JsonObject, options: Hal
     for left in reversed(range(_MAX_ATTEMPTS)):
         body = {"enrolment": made["enrolment"], "code": prompt_code("First code")}
         try:
-            kept = client.request("POST", "factors", "confirm", body=body)
+            factor = client.request("POST", "factors", "confirm", body=body)
         except ManagementRefused as refused:
             if refused.status != _WRONG_CODE_STATUS or not left:
                 raise
             note(visible(refused.message))
         else:
-            _print_added(kept, made, options)
+            _print_added(factor, made, options)
             return
 
 
@@ -135,11 +135,11 @@ def _show_qr_code(uri: str) -> None:
         _print_flushed(f"{_WHITE_ON_BLACK}{line}{_RESET}")
 
 
-def _print_added(kept: JsonObject, made: JsonObject, options: HallOptions) -> None:
+def _print_added(factor: JsonObject, made: JsonObject, options: HallOptions) -> None:
     if options.json:
-        print_answer_json({**kept, "uri": made["uri"], "secret": made["secret"]})
+        print_answer_json({**factor, "uri": made["uri"], "secret": made["secret"]})
     else:
-        note(visible(f"{kept['person']} can approve calls with it from now on; its id is {kept['id']}."))
+        note(visible(f"{factor['person']} can approve calls with it from now on; its id is {factor['id']}."))
 
 
 def _print_flushed(line: str) -> None:

@@ -24,8 +24,8 @@ class GrantAddOptions(HallOptions):
     forbid
         Forbid it, whatever else permits it.
     when
-        Only for calls with this argument, such as /repo=main; the same place twice means one of the values, different
-        places must all fit. A value is JSON, or else a text.
+        Only for calls with this argument, such as /repo=main; several values of one path are alternatives, different
+        paths must all match. A value is JSON, or else text.
     """
 
     forbid: bool = False
@@ -40,7 +40,7 @@ _STYLES = {"permit": GREEN, "forbid": RED}
 def add(
     callers: str, tools: str, /, *, options: Annotated[GrantAddOptions, Parameter(name="*")] = _ADD_DEFAULTS
 ) -> None:
-    """Permit callers tools, or forbid them; it counts at once.
+    """Permit or forbid tools to callers; it takes effect at once.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def list_grants(*, options: Annotated[HallOptions, Parameter(name="*")] = _DEFAU
 
 
 def remove(grant: str, /, *, options: Annotated[HallOptions, Parameter(name="*")] = _DEFAULTS) -> None:
-    """Take a grant back, at once.
+    """Remove a grant, at once.
 
     Parameters
     ----------

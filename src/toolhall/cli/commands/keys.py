@@ -20,7 +20,7 @@ _STYLES = {"good": GREEN, "expired": YELLOW, "revoked": DIM}
 
 
 def list_keys(*, options: Annotated[HallOptions, Parameter(name="*")] = _DEFAULTS) -> None:
-    """List every key, also what has expired or was revoked; what is secret is not kept."""
+    """List every key, also expired and revoked ones; the keys themselves are not stored."""
     start_logging(None)
     with open_management(options) as client:
         keys = client.request("GET", "keys")["keys"]
@@ -61,7 +61,7 @@ class KeyCreateOptions(HallOptions):
     scopes
         Joined by commas: tools:* or tools:TOOLKIT, admin, approve, act_as, serve:TOOLKIT, trusted. [default: tools:*]
     owner
-        The person who answers for it, if that is not of the same name.
+        The person responsible for it, if that is not the person of the same name.
     shared
         Several programs will hold it; it then proves less.
     expires
@@ -83,7 +83,7 @@ def create(name: str, /, *, options: Annotated[KeyCreateOptions, Parameter(name=
     Parameters
     ----------
     name
-        The caller that its holder is; a second key of a name is for the same caller.
+        The caller that the key stands for; a second key with this name is for the same caller.
     """
     start_logging(None)
     body: JsonObject = {"name": name, "owner": options.owner, "shared": options.shared, "expires": options.expires}
@@ -103,7 +103,7 @@ def create(name: str, /, *, options: Annotated[KeyCreateOptions, Parameter(name=
 
 
 def revoke(key: str, /, *, options: Annotated[HallOptions, Parameter(name="*")] = _DEFAULTS) -> None:
-    """Make a key good for nothing, at once.
+    """Revoke a key, at once.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ _STYLES = {"good": GREEN, "damaged": RED}
 
 
 def list_secrets(*, options: Annotated[HallOptions, Parameter(name="*")] = _DEFAULTS) -> None:
-    """List every secret; a hint is another one when the value is another, and says nothing else of it."""
+    """List every secret; a hint changes when the value changes, and says nothing else about it."""
     start_logging(None)
     with open_vault_management(options) as client:
         found = client.request("GET", "secrets")["secrets"]
@@ -67,9 +67,9 @@ _RESERVED_NAMES = ("rotate",)  # a path of the management API
 
 
 def set_secret(secret: str, /, *, options: Annotated[UserSecretOptions, Parameter(name="*")] = _SET_DEFAULTS) -> None:
-    """Keep a secret, in place of the one of this id; nobody can read it again, and tools that declare it can use it.
+    """Store a secret, or replace the one of this id; it is never shown again, and tools that declare it can use it.
 
-    Its value is typed, or comes on the standard input; never on the command line, which others can read.
+    Its value is typed or read from standard input, never from the command line, which others can read.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def set_secret(secret: str, /, *, options: Annotated[UserSecretOptions, Paramete
 def remove(
     secret: str | None = None, /, *, options: Annotated[SecretRemoveOptions, Parameter(name="*")] = _REMOVE_DEFAULTS
 ) -> None:
-    """Forget a secret, at once; or all of a user with --all, or with --lost all that nobody can open any more.
+    """Remove a secret, at once; with --all all of a user, with --lost all that no key opens any more.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ class RotateOptions(HallOptions):
     Parameters
     ----------
     new
-        Make a new key in the data folder, seal everything with that, and drop the old one.
+        Make a new key in the data folder, encrypt everything with it, and delete the old one.
     """
 
     new: bool = False
@@ -173,7 +173,7 @@ class RotateOptions(HallOptions):
 
 @dataclass(frozen=True)
 class KeyOptions:
-    """How to print.
+    """Options of `toolhall secret key`.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ _KEY_DEFAULTS = KeyOptions()
 
 
 def rotate(*, options: Annotated[RotateOptions, Parameter(name="*")] = _ROTATE_DEFAULTS) -> None:
-    """Seal every secret anew, all or none: with the first key that the hall has, or with a new one."""
+    """Encrypt every secret again, all or none: with the first key of the hall, or with a new one."""
     start_logging(None)
     answer = _reencrypt_with_new_key(options) if options.new else _reencrypt(options)
     if options.json:
@@ -214,7 +214,7 @@ def _reencrypt_with_new_key(options: HallOptions) -> JsonObject:
 
 
 def key(*, options: Annotated[KeyOptions, Parameter(name="*")] = _KEY_DEFAULTS) -> None:
-    """Print a new key for the vault; it is kept nowhere else."""
+    """Print a new key for the vault; it is stored nowhere."""
     start_logging(None)
     made = generate_key()
     if options.json:

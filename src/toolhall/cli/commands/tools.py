@@ -149,7 +149,7 @@ def list_tools(*, options: Annotated[ToolListOptions, Parameter(name="*")] = _LI
 
 
 def show(tool: str, /, *, options: Annotated[HallOptions, Parameter(name="*")] = _DEFAULTS) -> None:
-    """Show a tool with its document as it came, all that lint says of it, and its other versions.
+    """Show a tool with its document as registered, all its findings, and its other versions.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def show(tool: str, /, *, options: Annotated[HallOptions, Parameter(name="*")] =
 def history(
     tool: str | None = None, /, *, options: Annotated[HistoryOptions, Parameter(name="*")] = _HISTORY_DEFAULTS
 ) -> None:
-    """Show what happened to a tool, or to all of them, the newest first; what was removed is still there.
+    """Show the history of a tool, or of all of them, the newest first; also of removed ones.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ class DeprecateOptions(HallOptions):
     Parameters
     ----------
     sunset
-        The first day without the tool (UTC), such as 2027-01-31; today takes it away at once.
+        The first day without the tool (UTC), such as 2027-01-31; today removes it at once.
     successor
         The id of what to call instead.
     """
@@ -249,7 +249,7 @@ _DEPRECATE_DEFAULTS = DeprecateOptions()
 
 
 def activate(tool: str, /, *, options: Annotated[ConfirmOptions, Parameter(name="*")] = _CONFIRM_DEFAULTS) -> None:
-    """Serve a tool; what is quarantined is shown first, with all that lint says of it.
+    """Serve a tool; a quarantined one is shown first, with all its findings.
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ def activate(tool: str, /, *, options: Annotated[ConfirmOptions, Parameter(name=
 
 
 def deactivate(tool: str, /, *, options: Annotated[HallOptions, Parameter(name="*")] = _DEFAULTS) -> None:
-    """Serve a tool no longer; it can be activated again.
+    """Stop serving a tool; it can be activated again.
 
     Parameters
     ----------
@@ -282,7 +282,7 @@ def deactivate(tool: str, /, *, options: Annotated[HallOptions, Parameter(name="
 
 
 def deprecate(tool: str, /, *, options: Annotated[DeprecateOptions, Parameter(name="*")] = _DEPRECATE_DEFAULTS) -> None:
-    """Say that a tool will go, when, and what to call instead; to activate it takes that back.
+    """Mark a tool as deprecated, with its last day and its successor; activating it undoes that.
 
     Parameters
     ----------
@@ -300,7 +300,7 @@ def deprecate(tool: str, /, *, options: Annotated[DeprecateOptions, Parameter(na
 
 
 def rollback(tool: str, /, *, options: Annotated[ConfirmOptions, Parameter(name="*")] = _CONFIRM_DEFAULTS) -> None:
-    """Serve the version before again, and the newer ones no longer.
+    """Serve the previous version again, and stop serving the newer ones.
 
     Parameters
     ----------
@@ -321,7 +321,7 @@ def rollback(tool: str, /, *, options: Annotated[ConfirmOptions, Parameter(name=
 
 
 def remove(tool: str, /, *, options: Annotated[ConfirmOptions, Parameter(name="*")] = _CONFIRM_DEFAULTS) -> None:
-    """Forget a tool; its history stays.
+    """Remove a tool; its history stays.
 
     Parameters
     ----------

@@ -33,6 +33,7 @@ STARTERS = {
     "execution/remote/websocket_transport.py": "one for each call that was cancelled, until that is said",
     "toolserver/hub_link.py": "one for each call that tells something",
     "server/protocol.py": "one for each request, bounded by the places",
+    "server/reload.py": "one for each answered connection, of which 128 are open",
     "cli/serve_stdio.py": "the one that serves",
     "registration/service.py": "one, which is waited for",
     "registration/access.py": "one at a time",

@@ -1,7 +1,7 @@
 """Traces real requests through Toolhall: which source files and functions they cross, in order.
 
-Each trace serves a hall in this process and follows a warm request from the connection to the last byte of its answer. docs/explanation/architecture.md lists these files, and a test compares both;
-tools/measure.py prints the counts.
+Each trace serves a hall in this process and follows a warm request from the connection to the last byte of its answer.
+docs/explanation/architecture.md lists these files, and a test compares both; tools/measure.py prints the counts.
 """
 
 import asyncio

@@ -23,7 +23,7 @@ from toolhall.testing import Client
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/how-to/tool-servers.md").read_text()
 COMMANDS = re.findall(r"^toolhall (.*)$", PAGE, re.MULTILINE)
-OPTIONS = re.findall(r"`(--[a-z-]+)(?: ([^`]+))?`", PAGE.partition("| option | is |")[2].partition("\n\n")[0])
+OPTIONS = re.findall(r"`(--[a-z-]+)(?: ([^`]+))?`", PAGE.partition("| option | meaning |")[2].partition("\n\n")[0])
 ADMIN = ("key", "create", "boss", "--scopes", "admin,tools:*")
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.harness.seeds import examples
-from tests.unit.execution.remote.fake_transports import Answering, joined
+from tests.unit.execution.remote.fake_transports import FakeTransport, replica_info
 from tests.unit.parts import Clock
 from toolhall.execution.remote.circuit_breaker import FAILURE_THRESHOLD, OPEN_SECONDS
 from toolhall.execution.remote.leases import EXPIRY_SECONDS, Lease, LeaseManager, UnknownLease
@@ -83,7 +83,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(name=NAMES, kits=SOME, listens=st.booleans())
     def join(self, name: str, kits: list[str], *, listens: bool) -> None:
-        lease = self.leases.join(joined(name, *kits, listens=listens), Answering())
+        lease = self.leases.join(replica_info(name, *kits, listens=listens), FakeTransport())
         self.told[name] = Told(lease, kits, self.clock.now)
         self.good_news(lease.replica)
 
@@ -211,7 +211,7 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def nobody_who_takes_calls_has_a_closed_line(self) -> None:
         lines = [replica.transport for replica in self.pools]
-        assert all(isinstance(line, Answering) and not line.closed for line in lines)
+        assert all(isinstance(line, FakeTransport) and not line.closed for line in lines)
 
     @invariant()
     def a_trial_is_alone(self) -> None:

@@ -106,7 +106,7 @@ INPUTS: list[list[Callable[[], BaseException] | None]] = [
 
 @pytest.mark.parametrize("work", WORKS, ids=lambda work: work.__name__)
 @pytest.mark.parametrize("inputs", INPUTS, ids=range(len(INPUTS)))
-def test_it_equals_the_plain_await(
+def test_on_first_suspend_equals_plain_await(
     work: Callable[[], Awaitable[str]], inputs: list[Callable[[], BaseException] | None]
 ) -> None:
     plain = drive(work(), *(given and given() for given in inputs))
@@ -115,13 +115,13 @@ def test_it_equals_the_plain_await(
 
 
 @pytest.mark.parametrize(("work", "waits"), [(at_once, 0), (fails_at_once, 0), (waits_twice, 1), (refuses_to_end, 1)])
-def test_the_hook_hears_of_the_first_wait_only(work: Callable[[], Awaitable[str]], waits: int) -> None:
+def test_on_first_suspend_hook_is_called_at_first_wait_only(work: Callable[[], Awaitable[str]], waits: int) -> None:
     heard: list[str] = []
     drive(OnFirstSuspend(work(), lambda: heard.append("waiting")), None, None, None)
     assert len(heard) == waits
 
 
-async def test_it_works_with_futures_tasks_and_timeouts() -> None:
+async def test_on_first_suspend_works_with_futures_tasks_and_timeouts() -> None:
     future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     asyncio.get_running_loop().call_soon(future.set_result, 7)
     assert await OnFirstSuspend(future, lambda: None) == 7
@@ -132,7 +132,7 @@ async def test_it_works_with_futures_tasks_and_timeouts() -> None:
             await OnFirstSuspend(asyncio.Event().wait(), lambda: None)
 
 
-async def test_a_cancelled_task_ends_as_it_would_without() -> None:
+async def test_on_first_suspend_cancelled_task_ends_as_without() -> None:
     task = asyncio.ensure_future(_await(OnFirstSuspend(asyncio.Event().wait(), lambda: None)))
     await asyncio.sleep(0)
     task.cancel("enough")

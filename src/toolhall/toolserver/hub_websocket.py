@@ -106,7 +106,7 @@ class WebSocketHubClient:
             message = None
         pending = self._pending.get(str(message.id)) if isinstance(message, ResponseMessage) else None
         if pending is None or pending.done() or not isinstance(message, ResponseMessage):
-            _log.warning("the hall said what cannot be read: %s", malformed.message)
+            _log.warning("the hall sent a message that cannot be read: %s", malformed.message)
         else:
             pending.set_result(message)
 

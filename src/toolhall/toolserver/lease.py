@@ -94,7 +94,7 @@ class LeaseClient:
         """Wait before the next attempt; logs the reason once."""
         if not self._reported_unavailable:
             self._reported_unavailable = True
-            _log.warning("the hall is away, and will be asked again and again: %s", reason)
+            _log.warning("the hall is away, trying again until it is back: %s", reason)
         await asyncio.sleep(next(self._backoff))
 
     async def leave(self, hub: HubClient) -> None:
@@ -106,9 +106,9 @@ class LeaseClient:
             async with asyncio.timeout(LEAVE_SECONDS):
                 await self._send_leave(hub, self.granted.lease)
         except (HubUnavailable, HubRefusal) as error:
-            _log.warning("could not say goodbye to the hall: %s", error)
+            _log.warning("could not leave the hall: %s", error)
         except TimeoutError:
-            _log.warning("could not say goodbye to the hall: it took none for %g seconds", LEAVE_SECONDS)
+            _log.warning("could not leave the hall: it did not accept that for %g seconds", LEAVE_SECONDS)
 
     async def _send_leave(self, hub: HubClient, lease: str) -> None:
         """Send leave, again while the hall is overloaded: it goes on sending calls until it has accepted it."""
@@ -149,7 +149,7 @@ def backoff_delays(random_fraction: Callable[[], float] = random.random) -> Iter
 
 def unavailable_from_refusal(refused: HubRefusal) -> HubUnavailable:
     """A refusal of a server that had joined before, as a temporary failure: the hall may decide otherwise later."""
-    return HubUnavailable(f"the hall says no: {refused.message}")
+    return HubUnavailable(f"the hall refused: {refused.message}")
 
 
 class HttpHubClient:

@@ -15,7 +15,7 @@ SECRET = "Zq7-x9_Kw.v3"
 ESCAPED = "\x1b]8;;http://evil.example\x07click\x1b]8;;\x07"
 
 
-def test_events_pass_clean() -> None:
+def test_throttled_link_sanitizes_events() -> None:
     link = Hearing()
     telling = ThrottledLink(link)
     telling.emit(ProgressEvent(1, 2))
@@ -28,7 +28,7 @@ def test_events_pass_clean() -> None:
     ]
 
 
-def test_events_come_at_a_bounded_rate() -> None:
+def test_throttled_link_limits_event_rate() -> None:
     """Of a flood so many pass at once, and so many each second after that; the rest is counted."""
     link, clock = Hearing(), Clock()
     telling = ThrottledLink(link, clock=clock)
@@ -47,7 +47,7 @@ def test_events_come_at_a_bounded_rate() -> None:
     assert f"{100_000 - EVENTS_PER_SECOND + 100 - EVENTS_PER_SECOND // 2 - 1} messages" in str(last.data)
 
 
-def test_events_are_bounded_in_all() -> None:
+def test_throttled_link_limits_event_bytes() -> None:
     """However slowly they come, the events of one call fill no more than so many bytes."""
     link, clock = Hearing(), Clock()
     telling = ThrottledLink(link, clock=clock)
@@ -59,7 +59,7 @@ def test_events_are_bounded_in_all() -> None:
     assert telling.dropped == 1_000 - len(link.events)
 
 
-def test_what_cannot_be_written_and_was_dropped_does_no_harm() -> None:
+def test_throttled_link_dropped_unserializable_progress_is_ignored() -> None:
     link, clock = Hearing(), Clock()
     telling = ThrottledLink(link, clock=clock)
     for _ in range(EVENTS_PER_SECOND):
@@ -69,7 +69,7 @@ def test_what_cannot_be_written_and_was_dropped_does_no_harm() -> None:
     assert link.events == [ProgressEvent(1)] * EVENTS_PER_SECOND
 
 
-def test_a_large_event_does_not_pass() -> None:
+def test_throttled_link_drops_large_event() -> None:
     link = Hearing()
     telling = ThrottledLink(link)
     telling.emit(LogEvent("info", "x" * MAX_EVENT_BYTES))
@@ -86,7 +86,7 @@ def test_a_large_event_does_not_pass() -> None:
     ],
     ids=["log", "progress", "many texts"],
 )
-def test_what_is_too_large_is_not_even_cleaned(event: CallEvent) -> None:
+def test_throttled_link_oversized_event_is_not_redacted(event: CallEvent) -> None:
     class Tired(Redactor):
         def redact_next(self, text: str) -> str:
             raise AssertionError("looked at")
@@ -98,7 +98,7 @@ def test_what_is_too_large_is_not_even_cleaned(event: CallEvent) -> None:
     assert telling.dropped == 1
 
 
-def test_what_hiding_makes_longer_is_counted_as_it_is_told() -> None:
+def test_throttled_link_counts_size_after_redaction() -> None:
     link, clock = Hearing(), Clock()
     telling = ThrottledLink(link, Redactor((Secret("Zq7x"),)), clock)
     for _ in range(10):
@@ -109,7 +109,7 @@ def test_what_hiding_makes_longer_is_counted_as_it_is_told() -> None:
 
 
 @pytest.mark.parametrize("cut", range(1, len(SECRET)))
-def test_a_secret_spread_over_events_is_hidden(cut: int) -> None:
+def test_throttled_link_redacts_secret_spread_over_events(cut: int) -> None:
     link = Hearing()
     telling = ThrottledLink(link, Redactor((Secret(SECRET),)))
     telling.emit(ProgressEvent(1, None, f"a {SECRET[:cut]}"))
@@ -121,7 +121,7 @@ def test_a_secret_spread_over_events_is_hidden(cut: int) -> None:
     assert second.data == {"rest": f"{REDACTED} b"}
 
 
-async def test_questions_are_clean_and_answered_by_the_tools_own_keys() -> None:
+async def test_throttled_link_sanitizes_questions_and_keeps_keys() -> None:
     put: dict[str, Question] = {}
 
     def answer(key: str, question: Question) -> Filled:
@@ -143,7 +143,7 @@ async def test_questions_are_clean_and_answered_by_the_tools_own_keys() -> None:
     assert put["e"] is questions["e"]
 
 
-async def test_the_rest_passes_through() -> None:
+async def test_throttled_link_passes_other_members_through() -> None:
     link = Hearing()
     telling = ThrottledLink(link)
     assert telling.can("elicitation")

@@ -20,7 +20,7 @@ async def pause(seconds: float) -> None:
     await done.wait()
 
 
-async def test_time_counts_from_the_start() -> None:
+async def test_deadline_cancels_after_start() -> None:
     deadline = Deadline(SHORT)
     await pause(SHORT * 2)
     deadline.start()
@@ -33,7 +33,7 @@ async def test_time_counts_from_the_start() -> None:
     assert task.cancelling() == 0
 
 
-async def test_who_ends_in_time_is_left_alone() -> None:
+async def test_deadline_stopped_in_time_does_not_cancel() -> None:
     deadline = Deadline(SHORT)
     deadline.start()
     deadline.stop()
@@ -41,7 +41,7 @@ async def test_who_ends_in_time_is_left_alone() -> None:
     assert deadline.cancel_count == 0
 
 
-async def test_time_stands_still_while_it_is_held() -> None:
+async def test_deadline_on_hold_does_not_expire() -> None:
     deadline = Deadline(SHORT)
     deadline.start()
     with deadline.hold(), deadline.hold():
@@ -52,7 +52,7 @@ async def test_time_stands_still_while_it_is_held() -> None:
     deadline.stop()
 
 
-async def test_one_hold_is_enough() -> None:
+async def test_deadline_nested_holds_count_once() -> None:
     deadline = Deadline(SHORT)
     deadline.start()
     with deadline.hold():
@@ -61,7 +61,7 @@ async def test_one_hold_is_enough() -> None:
     deadline.stop()
 
 
-async def test_after_a_hold_only_the_rest_of_the_time_is_left() -> None:
+async def test_deadline_after_hold_keeps_remaining_time() -> None:
     deadline, loop = Deadline(0.2), asyncio.get_running_loop()
     start = loop.time()
     deadline.start()
@@ -75,7 +75,7 @@ async def test_after_a_hold_only_the_rest_of_the_time_is_left() -> None:
     assert loop.time() - start < held + 0.2
 
 
-async def test_a_hold_before_the_start_counts_too() -> None:
+async def test_deadline_hold_before_start_delays_it() -> None:
     deadline = Deadline(SHORT)
     with deadline.hold():
         deadline.start()
@@ -84,7 +84,7 @@ async def test_a_hold_before_the_start_counts_too() -> None:
     deadline.stop()
 
 
-async def test_a_hold_that_outlives_the_tool_cancels_nobody() -> None:
+async def test_deadline_hold_that_outlives_the_call_does_not_cancel() -> None:
     deadline = Deadline(SHORT)
     deadline.start()
     with deadline.hold():
@@ -93,7 +93,7 @@ async def test_a_hold_that_outlives_the_tool_cancels_nobody() -> None:
     assert deadline.cancel_count == 0
 
 
-async def test_a_person_may_take_longer_than_the_tool() -> None:
+async def test_deadline_waits_while_a_person_answers() -> None:
     class Slow(Client):
         async def ask(self, questions: object) -> dict[str, Answered]:
             await pause(SHORT * 3)

@@ -27,14 +27,14 @@ async def entered(places: FairScheduler, tool: str) -> bool:
     return True
 
 
-async def test_a_tool_has_its_share_and_no_more() -> None:
+async def test_fair_scheduler_tool_is_limited_to_its_share() -> None:
     places = FairScheduler(SMALL)
     assert [await entered(places, "a") for _ in range(3)] == [True, True, False]
     places.release("a")
     assert await entered(places, "a")
 
 
-async def test_the_first_place_of_a_tool_comes_out_of_the_reserve() -> None:
+async def test_fair_scheduler_first_slot_of_a_tool_uses_reserve() -> None:
     places = FairScheduler(SMALL)
     for tool in ("a", "a", "b", "b"):
         assert await entered(places, tool)
@@ -42,7 +42,7 @@ async def test_the_first_place_of_a_tool_comes_out_of_the_reserve() -> None:
     assert [await entered(places, tool) for tool in ("c", "c", "d", "e")] == [True, False, True, False]
 
 
-async def test_a_lost_place_is_no_longer_the_tools() -> None:
+async def test_fair_scheduler_abandoned_slot_no_longer_counts_for_tool() -> None:
     places = FairScheduler(SMALL)
     assert [await entered(places, "a") for _ in range(2)] == [True, True]
     places.abandon("a")
@@ -52,7 +52,7 @@ async def test_a_lost_place_is_no_longer_the_tools() -> None:
     assert (places.running, places.abandoned) == (2, 0)
 
 
-async def test_whoever_waits_gets_the_place_that_is_given_back() -> None:
+async def test_fair_scheduler_released_slot_goes_to_waiter() -> None:
     places = FairScheduler(SMALL)
     for _ in range(2):
         await places.acquire("a")
@@ -63,7 +63,7 @@ async def test_whoever_waits_gets_the_place_that_is_given_back() -> None:
     assert places.running == 2
 
 
-async def test_a_place_that_comes_as_the_call_ends_is_given_back() -> None:
+async def test_fair_scheduler_slot_granted_to_cancelled_waiter_is_released() -> None:
     places = FairScheduler(SMALL)
     for _ in range(2):
         await places.acquire("a")
@@ -75,7 +75,7 @@ async def test_a_place_that_comes_as_the_call_ends_is_given_back() -> None:
     assert places.running == 1
 
 
-async def test_not_everybody_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_fair_scheduler_too_many_waiters_raise_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thread_pool, "_MAX_WAITING", 1)
     places = FairScheduler(SMALL)
     for _ in range(2):
@@ -88,7 +88,7 @@ async def test_not_everybody_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     await asyncio.wait([waiting])
 
 
-def test_who_waited_in_a_loop_that_is_no_more_takes_no_place() -> None:
+def test_fair_scheduler_waiter_of_closed_loop_takes_no_slot() -> None:
     places = FairScheduler(SMALL)
 
     async def fill() -> None:
@@ -108,7 +108,7 @@ def test_who_waited_in_a_loop_that_is_no_more_takes_no_place() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["acquire", "release", "abandon", "end", "cancel"]))))
-def test_whatever_happens_the_count_is_right(steps: list[tuple[str, str]]) -> None:
+def test_fair_scheduler_random_steps_keep_counts_exact(steps: list[tuple[str, str]]) -> None:
     asyncio.run(_walk(steps))
 
 

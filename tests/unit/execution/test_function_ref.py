@@ -38,7 +38,7 @@ other = renamed
 del renamed
 
 
-def test_a_function_and_methods_are_found_again() -> None:
+def test_function_ref_for_functions_and_methods_resolves() -> None:
     assert function_ref_for(body_of(tools.where)) == FunctionRef(tools.__name__, FILE, ("where",))
     assert function_ref_for(body_of(tools.Counter)) == FunctionRef(
         tools.__name__, FILE, ("Counter", "count_up"), make=True
@@ -47,7 +47,7 @@ def test_a_function_and_methods_are_found_again() -> None:
     assert function_ref_for(body_of(Empty())).make
 
 
-def test_what_was_found_is_the_same() -> None:
+def test_load_function_returns_the_same_function() -> None:
     made: dict[tuple[str, ...], Any] = {}
     assert load_function(function_ref_for(body_of(tools.where)), made) is tools.where
     assert load_function(function_ref_for(body_of(tools.anna)), made) == tools.anna.said
@@ -62,12 +62,12 @@ def test_what_was_found_is_the_same() -> None:
         (tools.Named("bert"), "its toolkit is no variable of its module; make it one, or serve the class"),
     ],
 )
-def test_what_is_not_found_again_is_refused_with_the_fix(target: Any, problem: str) -> None:
+def test_function_ref_for_unreachable_function_is_refused_with_fix(target: Any, problem: str) -> None:
     with pytest.raises(BadDeclaration, match=rf"\.py:\d+: tool '\w+': isolated=True: .*{problem}"):
         function_ref_for(body_of(target))
 
 
-def test_a_function_in_a_function_is_refused() -> None:
+def test_function_ref_for_nested_function_is_refused() -> None:
     @tool
     def inner() -> None: ...
 
@@ -80,7 +80,7 @@ def test_a_function_in_a_function_is_refused() -> None:
             function_ref_for(body_of(target))
 
 
-def test_the_program_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_function_ref_for_main_module_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     notebook = ModuleType("__main__")
     monkeypatch.setitem(sys.modules, "__main__", notebook)
     exec("from toolhall import tool\n@tool\ndef cell() -> None: ...", vars(notebook))
@@ -88,14 +88,14 @@ def test_the_program_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         function_ref_for(body_of(notebook.cell))
 
 
-def test_only_what_has_no_memory_is_moved_unasked() -> None:
+def test_stateless_function_ref_for_stateful_toolkit_is_none() -> None:
     assert stateless_function_ref_for(body_of(tools.where)) is not None
     assert stateless_function_ref_for(body_of(Empty())) is not None
     assert stateless_function_ref_for(body_of(tools.Counter)) is None
     assert stateless_function_ref_for(body_of(other)) is None
 
 
-def test_a_namesake_is_not_taken_for_the_module(tmp_path: Path) -> None:
+def test_load_module_ignores_other_module_of_the_same_name(tmp_path: Path) -> None:
     file = tmp_path / "calendar.py"
     file.write_text("MINE = True")
     address = FunctionRef("toolhall_test_calendar", str(file), ())

@@ -22,7 +22,7 @@ async def run(entry: Entry, arguments: JsonObject | None = None, **of_call: Any)
     return await entry.runner.run(entry.tool, call_of(arguments=arguments, **of_call), arguments or {}, Deadline(60))
 
 
-async def test_arguments_are_bound_to_parameters() -> None:
+async def test_function_runner_binds_arguments() -> None:
     @tool
     async def add(a: int, b: int = 2) -> int:
         return a + b
@@ -32,7 +32,7 @@ async def test_arguments_are_bound_to_parameters() -> None:
         assert await run(entry, {"a": 1.0, "b": 3}) == 4
 
 
-async def test_what_cannot_be_bound_is_refused() -> None:
+async def test_function_runner_unbindable_arguments_are_refused() -> None:
     @tool
     async def add(a: int) -> int:
         return a
@@ -41,7 +41,7 @@ async def test_what_cannot_be_bound_is_refused() -> None:
         await run(entry, {"a": "one"})
 
 
-async def test_an_async_function_runs_in_the_calling_task() -> None:
+async def test_function_runner_async_function_runs_in_calling_task() -> None:
     @tool
     async def whose() -> Any:
         return asyncio.current_task()
@@ -50,7 +50,7 @@ async def test_an_async_function_runs_in_the_calling_task() -> None:
         assert await run(entry) is asyncio.current_task()
 
 
-async def test_a_sync_function_runs_in_another_thread() -> None:
+async def test_function_runner_sync_function_runs_in_thread() -> None:
     @tool
     def where() -> Any:
         return threading.current_thread()
@@ -59,7 +59,7 @@ async def test_a_sync_function_runs_in_another_thread() -> None:
         assert await run(entry) is not threading.current_thread()
 
 
-async def test_the_context_knows_the_caller_and_the_tool() -> None:
+async def test_function_runner_context_has_caller_and_tool() -> None:
     @tool
     async def who(ctx: Context) -> str:
         ctx.log("here")
@@ -71,7 +71,7 @@ async def test_the_context_knows_the_caller_and_the_tool() -> None:
     assert link.events == [LogEvent("info", "here", "who")]
 
 
-async def test_events_from_a_thread_arrive_in_the_loops_thread() -> None:
+async def test_function_runner_thread_events_arrive_in_loop() -> None:
     threads: list[threading.Thread] = []
 
     class Noting(Hearing):
@@ -89,7 +89,7 @@ async def test_events_from_a_thread_arrive_in_the_loops_thread() -> None:
     assert threads == [threading.current_thread()] * 2
 
 
-async def test_a_thread_reaches_the_link() -> None:
+async def test_function_runner_thread_can_use_link() -> None:
     @tool
     def able(ctx: Context) -> list[bool]:
         return [ctx.can("elicitation"), ctx.can("roots")]
@@ -99,7 +99,7 @@ async def test_a_thread_reaches_the_link() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), StopAsyncIteration("x"), KeyError("x")], ids=repr)
-async def test_exceptions_come_out_as_they_are(error: Exception) -> None:
+async def test_function_runner_passes_exceptions_through(error: Exception) -> None:
     @tool
     def fail() -> None:
         raise error
@@ -110,7 +110,7 @@ async def test_exceptions_come_out_as_they_are(error: Exception) -> None:
 
 
 @pytest.mark.parametrize("error", [StopIteration("x"), SystemExit(3), KeyboardInterrupt(), GeneratorExit()], ids=repr)
-async def test_a_thread_cannot_stop_the_loop(error: BaseException) -> None:
+async def test_function_runner_exit_in_thread_does_not_stop_loop(error: BaseException) -> None:
     @tool
     def fail() -> None:
         raise error
@@ -119,7 +119,7 @@ async def test_a_thread_cannot_stop_the_loop(error: BaseException) -> None:
         await run(entry)
 
 
-async def test_a_cancelled_call_leaves_its_thread_and_tells_it() -> None:
+async def test_function_runner_cancelled_call_marks_context() -> None:
     started, noticed = threading.Event(), threading.Event()
 
     @tool
@@ -139,7 +139,7 @@ async def test_a_cancelled_call_leaves_its_thread_and_tells_it() -> None:
         assert await asyncio.to_thread(noticed.wait, 10)
 
 
-async def test_a_late_event_of_a_cancelled_thread_is_dropped() -> None:
+async def test_function_runner_late_thread_event_is_dropped() -> None:
     started, release, said = threading.Event(), threading.Event(), threading.Event()
 
     @tool
@@ -162,7 +162,7 @@ async def test_a_late_event_of_a_cancelled_thread_is_dropped() -> None:
     assert link.events == []
 
 
-async def test_events_sent_just_before_the_end_still_arrive() -> None:
+async def test_function_runner_events_before_end_arrive() -> None:
     @tool
     def quick(ctx: Context) -> None:
         ctx.progress(1)
@@ -175,7 +175,7 @@ async def test_events_sent_just_before_the_end_still_arrive() -> None:
 
 @pytest.mark.threat("B3")
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_B3_what_a_caller_was_proven_by_is_nothing_to_a_tool(is_async: bool) -> None:  # noqa: N802
+async def test_B3_function_runner_caller_has_no_credential(is_async: bool) -> None:  # noqa: N802
     """A tool knows who calls; the credential stays outside, wherever the tool runs."""
 
     @tool

@@ -43,14 +43,14 @@ async def checkup(seconds: float = 30.0) -> AsyncGenerator[Callable[..., Any]]:
         (RuntimeError("down"), "unhealthy"),
     ],
 )
-async def test_a_tool_is_what_it_says(said: Any, state: str) -> None:
+async def test_health_checks_report_toolkit_status(said: Any, state: str) -> None:
     example = ExampleTool()
     example.health = said
     async with checkup() as states:
         assert await states(example, Kit) == {"example-tool": state, "Kit": "healthy"}
 
 
-async def test_one_that_hangs_is_unhealthy_and_not_asked_again() -> None:
+async def test_health_checks_hanging_check_is_unhealthy_and_not_repeated() -> None:
     example, asked = ExampleTool(), 0
     gate = asyncio.Event()
 
@@ -73,7 +73,7 @@ async def test_one_that_hangs_is_unhealthy_and_not_asked_again() -> None:
         assert await states(example) == {"example-tool": "healthy"}
 
 
-async def test_a_check_that_is_no_coroutine_holds_up_nobody() -> None:
+async def test_health_checks_sync_check_runs_in_thread() -> None:
     example, gate = ExampleTool(), threading.Event()
     vars(example)["health_check"] = lambda: gate.wait(30) and {"status": "degraded"}
     async with checkup(0.02) as states:
@@ -81,7 +81,7 @@ async def test_a_check_that_is_no_coroutine_holds_up_nobody() -> None:
         gate.set()
 
 
-async def test_many_who_ask_at_once_ask_the_tool_once() -> None:
+async def test_health_checks_concurrent_requests_share_one_check() -> None:
     example, asked = ExampleTool(), 0
 
     async def health_check() -> dict[str, Any]:
@@ -98,7 +98,7 @@ async def test_many_who_ask_at_once_ask_the_tool_once() -> None:
     assert asked == 1
 
 
-async def test_a_tool_that_says_nothing_of_its_health_is_healthy() -> None:
+async def test_health_checks_toolkit_without_check_is_healthy() -> None:
     class Mute(BaseTool):
         async def handle_request(self, request: Any) -> Any: ...
 

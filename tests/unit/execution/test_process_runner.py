@@ -43,28 +43,28 @@ async def run(
     return await runner.run(definition.tool, call, arguments, Deadline(60))
 
 
-async def test_a_worker_is_kept_for_the_tools_of_its_module(workers: WorkerPool) -> None:
+async def test_process_runner_reuses_worker_within_module(workers: WorkerPool) -> None:
     first = await run(workers, tools.where)
     assert first != os.getpid()
     assert await run(workers, tools.where_async) == first
     assert await run(workers, tools.move, point={"x": 1, "y": 2}, by=3) == {"x": 4, "y": 5}
 
 
-async def test_what_a_tool_requires_is_sent_to_its_process_for_this_call_only(workers: WorkerPool) -> None:
+async def test_process_runner_sends_credentials_for_one_call_only(workers: WorkerPool) -> None:
     equipment = ResolvedCredentials({"KEY": Secret("SK01")}, {"google": AccountToken("google", Secret("ya29"))}, "ada")
     assert await run(workers, tools.supplied, equipment=equipment) == ["S-K-0-1", "y-a-2-9", "a-d-a"]
     with pytest.raises(WorkerToolError, match="does not declare the secret"):
         await run(workers, tools.supplied)
 
 
-def test_what_is_sent_there_is_never_printed() -> None:
+def test_credential_payload_repr_hides_values() -> None:
     equipment = ResolvedCredentials({"KEY": Secret("SK01")}, {"google": AccountToken("google", Secret("ya29"))}, "ada")
     assert repr(credentials_to_payload(equipment)) == "CredentialPayload(...)"
     assert "ya29" not in repr(credentials_to_payload(equipment).accounts)  # type: ignore[union-attr]
     assert credentials_from_payload(credentials_to_payload(equipment)) == equipment
 
 
-async def test_values_of_every_kind_come_back_as_they_were(workers: WorkerPool) -> None:
+async def test_process_runner_returns_values_of_every_type(workers: WorkerPool) -> None:
     notes = Notes(audience=("user",), priority=0.5)
     same: dict[str, Any] = {
         "nothing": None,
@@ -83,7 +83,7 @@ async def test_values_of_every_kind_come_back_as_they_were(workers: WorkerPool) 
             await run(workers, tools.everything, kind=kind)
 
 
-async def test_what_the_tool_says_and_asks_reaches_the_caller(workers: WorkerPool) -> None:
+async def test_process_runner_relays_events_and_questions(workers: WorkerPool) -> None:
     def answered(key: str, question: Question) -> Answered:
         return Filled("accept", {"name": "Ada"})
 
@@ -93,7 +93,7 @@ async def test_what_the_tool_says_and_asks_reaches_the_caller(workers: WorkerPoo
     assert await run(workers, tools.greet, link) == "hello Ada"
 
 
-async def test_a_question_for_later_ends_the_call_with_the_question(workers: WorkerPool) -> None:
+async def test_process_runner_deferred_question_raises_input_required(workers: WorkerPool) -> None:
     class Later(Hearing):
         async def ask(self, questions: Any) -> Any:
             raise InputRequiredSignal(questions)
@@ -104,7 +104,7 @@ async def test_a_question_for_later_ends_the_call_with_the_question(workers: Wor
     assert workers.lost == 0
 
 
-async def test_errors_come_back_as_what_they_were(workers: WorkerPool) -> None:
+async def test_process_runner_errors_keep_their_class(workers: WorkerPool) -> None:
     with pytest.raises(ToolFailed, match="not today") as failed:
         await run(workers, tools.fail)
     assert (failed.value.retry_after, failed.value.can_retry, failed.value.prompt) == (3, True, "ask for less")
@@ -115,7 +115,7 @@ async def test_errors_come_back_as_what_they_were(workers: WorkerPool) -> None:
     assert workers.lost == 0
 
 
-async def test_a_toolkit_is_made_again_and_keeps_its_memory_in_its_worker(workers: WorkerPool) -> None:
+async def test_process_runner_toolkit_state_lives_in_worker(workers: WorkerPool) -> None:
     definitions = {each.tool.id.tool: each for each in definitions_of(tools.Counter)}
     runner = ProcessRunner(function_ref_for(definitions["count_up"].body), workers, 60)
     pids = [await runner.run(definitions["count_up"].tool, call_of(), {}, Deadline(60)) for _ in range(2)]
@@ -126,7 +126,7 @@ async def test_a_toolkit_is_made_again_and_keeps_its_memory_in_its_worker(worker
     assert said != f"anna {os.getpid()}"
 
 
-async def test_a_cancelled_call_ends_its_worker(workers: WorkerPool) -> None:
+async def test_process_runner_cancelled_call_kills_worker(workers: WorkerPool) -> None:
     task = asyncio.ensure_future(run(workers, tools.block))
     while not workers.running:  # noqa: ASYNC110 - it tells nobody
         await asyncio.sleep(0)
@@ -136,14 +136,14 @@ async def test_a_cancelled_call_ends_its_worker(workers: WorkerPool) -> None:
     assert workers.running == 0
 
 
-async def test_a_module_that_cannot_be_imported_there_is_unavailable(workers: WorkerPool, tmp_path: Path) -> None:
+async def test_process_runner_import_failure_is_unavailable(workers: WorkerPool, tmp_path: Path) -> None:
     (tmp_path / "unfit.py").write_text("raise RuntimeError('only here')")
     runner = ProcessRunner(FunctionRef("unfit", str(tmp_path / "unfit.py"), ("f",)), workers, 60)
     with pytest.raises(Unavailable, match="the server's log says why"):
         await runner.run(next(definitions_of(tools.where)).tool, call_of(), {}, Deadline(60))
 
 
-async def test_no_more_workers_stay_than_wanted() -> None:
+async def test_worker_pool_keeps_at_most_size_workers() -> None:
     workers = WorkerPool(WorkerLimits(), size=1)
     try:
         pids = await asyncio.gather(run(workers, tools.where), run(workers, tools.where_async))
@@ -153,7 +153,7 @@ async def test_no_more_workers_stay_than_wanted() -> None:
         workers.close()
 
 
-async def test_a_hall_in_a_tools_file_opens_nothing_in_the_worker(tmp_path: Path) -> None:
+async def test_process_runner_toolhall_in_module_opens_nothing_in_worker(tmp_path: Path) -> None:
     file = tmp_path / "with_hall.py"
     data = tmp_path / "data"
     file.write_text(

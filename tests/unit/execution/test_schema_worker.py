@@ -23,18 +23,18 @@ def checker() -> Iterator[ProcessValidator]:
         checker.close()
 
 
-async def test_it_says_what_the_validator_says(checker: ProcessValidator) -> None:
+async def test_process_validator_agrees_with_validator(checker: ProcessValidator) -> None:
     for value in ({"a": 1}, {"a": "x", "b": 2}, {}):
         assert await checker.problems(SCHEMA, value, 20) == Validator(SCHEMA).problems(value, 20)
 
 
-async def test_several_callers_take_turns(checker: ProcessValidator) -> None:
+async def test_process_validator_serves_concurrent_callers(checker: ProcessValidator) -> None:
     values = [{"a": 1}, {"a": "x"}] * 10
     found = await asyncio.gather(*(checker.problems(SCHEMA, value, 10) for value in values))
     assert [bool(problems) for problems in found] == [False, True] * 10
 
 
-async def test_what_takes_too_long_is_refused_and_the_next_is_served() -> None:
+async def test_process_validator_timeout_refuses_and_serves_next() -> None:
     # A list in an enum is compared one by one: 25 million comparisons.
     slow = {"items": {"enum": [[number] for number in range(5_000)]}}
     checker = ProcessValidator(budget=0.2)
@@ -61,7 +61,7 @@ async def _warm(checker: ProcessValidator) -> None:
         return
 
 
-async def test_the_loop_runs_while_the_worker_checks(checker: ProcessValidator) -> None:
+async def test_process_validator_does_not_block_loop(checker: ProcessValidator) -> None:
     ticks = 0
 
     async def tick() -> None:
@@ -78,7 +78,7 @@ async def test_the_loop_runs_while_the_worker_checks(checker: ProcessValidator) 
     assert ticks > 5
 
 
-async def test_a_deep_value_travels(checker: ProcessValidator) -> None:
+async def test_process_validator_accepts_deep_value(checker: ProcessValidator) -> None:
     schema = {
         "$ref": "#/$defs/N",
         "$defs": {"N": {"properties": {"a": {"$ref": "#/$defs/N"}}, "type": ["object", "integer"]}},
@@ -87,11 +87,11 @@ async def test_a_deep_value_travels(checker: ProcessValidator) -> None:
     assert await checker.problems(schema, nested(60, core="x"), 400) != []
 
 
-def test_closing_an_unused_checker_is_nothing() -> None:
+def test_process_validator_close_unused_is_harmless() -> None:
     ProcessValidator().close()
 
 
-async def test_a_closed_checker_starts_again_when_needed(checker: ProcessValidator) -> None:
+async def test_process_validator_restarts_after_close(checker: ProcessValidator) -> None:
     await checker.problems(SCHEMA, {}, 2)
     checker.close()
     assert await checker.problems(SCHEMA, {"a": "x"}, 8) != []

@@ -51,19 +51,19 @@ async def come_back(threads: ThreadPool) -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_result_and_an_error_come_back(threads: ThreadPool) -> None:
+async def test_thread_pool_run_returns_result_or_raises_error(threads: ThreadPool) -> None:
     assert await threads.run("a", lambda: 3, lambda: NOW) == 3
     with pytest.raises(ZeroDivisionError):
         await threads.run("a", lambda: 1 / 0, lambda: NOW)
 
 
-async def test_the_callers_context_is_there(threads: ThreadPool) -> None:
+async def test_thread_pool_run_keeps_context_variables(threads: ThreadPool) -> None:
     variable = contextvars.ContextVar("variable", default=0)
     variable.set(7)
     assert await threads.run("a", variable.get, lambda: NOW) == 7
 
 
-async def test_one_tool_leaves_threads_for_the_others(threads: ThreadPool, gate: threading.Event) -> None:
+async def test_thread_pool_busy_tool_leaves_threads_for_others(threads: ThreadPool, gate: threading.Event) -> None:
     hanging = [await hang(threads, gate, tool=name) for name in ("a", "a", "b", "b")]
     third = asyncio.ensure_future(threads.run("a", lambda: 3, lambda: NOW))
     assert [await threads.run("c", lambda: 4, lambda: NOW) for _ in range(20)] == [4] * 20
@@ -73,7 +73,9 @@ async def test_one_tool_leaves_threads_for_the_others(threads: ThreadPool, gate:
     await asyncio.gather(*hanging)
 
 
-async def test_a_thread_whose_time_is_up_is_lost_until_it_ends(threads: ThreadPool, gate: threading.Event) -> None:
+async def test_thread_pool_thread_past_deadline_is_abandoned_until_it_ends(
+    threads: ThreadPool, gate: threading.Event
+) -> None:
     for task in [await hang(threads, gate) for _ in range(2)]:
         await end(task)
     assert (threads.abandoned, threads.abandoned_by("a"), threads.abandoned_by("b")) == (2, 2, 0)
@@ -82,12 +84,14 @@ async def test_a_thread_whose_time_is_up_is_lost_until_it_ends(threads: ThreadPo
     await come_back(threads)
 
 
-async def test_a_thread_of_a_cancelled_call_has_its_time_first(threads: ThreadPool, gate: threading.Event) -> None:
+async def test_thread_pool_cancelled_call_abandons_thread_after_grace(
+    threads: ThreadPool, gate: threading.Event
+) -> None:
     await end(await hang(threads, gate, grace=LATER))
     assert threads.abandoned == 0
 
 
-async def test_a_hall_can_end_while_a_thread_hangs(threads: ThreadPool, gate: threading.Event) -> None:
+async def test_thread_pool_hanging_thread_does_not_block_exit(threads: ThreadPool, gate: threading.Event) -> None:
     await end(await hang(threads, gate))
     threads.close()
     (left,) = (each for each in threading.enumerate() if each.name.startswith("toolhall-tool"))

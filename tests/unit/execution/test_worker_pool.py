@@ -4,7 +4,7 @@ from tests.unit.parts import Clock
 from toolhall.execution.worker_pool import RestartBackoff
 
 
-def test_a_few_deaths_cost_nothing() -> None:
+def test_restart_backoff_few_exits_cause_no_delay() -> None:
     brake = RestartBackoff(Clock())
     for _ in range(3):
         brake.record_exit("a")
@@ -13,7 +13,7 @@ def test_a_few_deaths_cost_nothing() -> None:
     assert "b" not in brake
 
 
-def test_each_further_death_doubles_the_pause_up_to_an_end() -> None:
+def test_restart_backoff_further_exits_double_delay_up_to_limit() -> None:
     brake, pauses = RestartBackoff(Clock()), []
     for _ in range(30):
         brake.record_exit("a")
@@ -22,7 +22,7 @@ def test_each_further_death_doubles_the_pause_up_to_an_end() -> None:
     assert pauses[-1] == 5
 
 
-def test_deaths_are_forgotten_slowly() -> None:
+def test_restart_backoff_exits_decay_over_time() -> None:
     clock = Clock()
     brake = RestartBackoff(clock)
     for _ in range(8):

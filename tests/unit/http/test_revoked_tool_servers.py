@@ -65,4 +65,4 @@ async def test_stopping_hall_logs_no_lost_sockets(caplog: pytest.LogCaptureFixtu
             await server.answer("j")
             if stops:
                 hall.end_streams()
-        assert ["without a word" in each.getMessage() for each in caplog.records] == ([] if stops else [True])
+        assert ["without leaving" in each.getMessage() for each in caplog.records] == ([] if stops else [True])

@@ -22,13 +22,13 @@ SUPPLIED = {
 }
 
 
-async def test_a_call_is_bound_run_and_answered() -> None:
+async def test_handler_runs_call_and_responds() -> None:
     async with desk_of(Kit) as hall:
         assert await hall.result("add", {"a": 2}) == {"sum": 3}
         assert hall.said.empty()
 
 
-async def test_every_kind_of_value_is_told_apart() -> None:
+async def test_handler_encodes_every_kind_of_value() -> None:
     async with desk_of(Kit) as hall:
         word, nothing, picture = [await hall.call(name) for name in ("word", "nothing", "picture")]
     assert (word["result"], word["wrapped"]) == ({"result": "said"}, True)
@@ -37,7 +37,7 @@ async def test_every_kind_of_value_is_told_apart() -> None:
     assert [block["type"] for block in picture["content"]] == ["text", "image"]
 
 
-async def test_the_newest_version_is_meant_unless_one_is_named() -> None:
+async def test_handler_uses_newest_version_by_default() -> None:
     async with desk_of(Kit, Older) as hall:
         assert await hall.result("word") == {"result": "said"}
         assert await hall.result("word", metadata={"version": "1.1.0"}) == {"result": "said before"}
@@ -46,7 +46,7 @@ async def test_the_newest_version_is_meant_unless_one_is_named() -> None:
     assert "1.2.0, 1.1.0" in error["message"]
 
 
-async def test_what_is_not_there_is_told_apart_before_the_tool_could_wrap_it() -> None:
+async def test_handler_unknown_tool_or_method_is_refused() -> None:
     async with desk_of(ExampleTool) as hall:
         assert await hall.result("method1", tool="example-tool") == {"status": "success"}
         assert (await hall.error("method2", tool="example-tool"))["code"] == "METHOD_NOT_FOUND"
@@ -54,14 +54,14 @@ async def test_what_is_not_there_is_told_apart_before_the_tool_could_wrap_it() -
 
 
 @pytest.mark.parametrize("params", [{"a": "x"}, {}, {"a": 1, "c": 2}])
-async def test_wrong_arguments_are_refused_with_their_paths(params: Any) -> None:
+async def test_handler_wrong_arguments_are_refused_with_paths(params: Any) -> None:
     async with desk_of(Kit) as hall:
         error = await hall.error("add", params)
     assert error["code"] == "INVALID_PARAMS"
     assert error["details"]["problems"][0]["path"]
 
 
-async def test_progress_and_log_come_before_the_end_in_order() -> None:
+async def test_handler_events_precede_response_in_order() -> None:
     async with desk_of(Kit) as hall:
         await hall.result("tells")
         assert hall.heard() == [
@@ -72,13 +72,13 @@ async def test_progress_and_log_come_before_the_end_in_order() -> None:
         ]
 
 
-async def test_a_tool_in_a_thread_tells_too() -> None:
+async def test_handler_thread_tool_sends_events() -> None:
     async with desk_of(Kit) as hall:
         assert (await hall.result("threaded"))["result"].startswith("toolhall-tool_")
         assert kinds(hall.heard()) == ["tool_progress"]
 
 
-async def test_what_a_hall_could_not_read_is_not_sent() -> None:
+async def test_handler_unreadable_event_is_not_sent() -> None:
     async with desk_of(Kit) as hall:
         await hall.result("odd_news")
         progress, log = hall.heard()
@@ -86,7 +86,7 @@ async def test_what_a_hall_could_not_read_is_not_sent() -> None:
     assert log["level"] == "info"
 
 
-async def test_news_are_dropped_where_nobody_reads_them() -> None:
+async def test_handler_unread_events_are_dropped() -> None:
     async with desk_of(Kit) as hall:
         await hall.result("tells", {"steps": 500})
         said = hall.heard()
@@ -94,7 +94,7 @@ async def test_news_are_dropped_where_nobody_reads_them() -> None:
     assert said[0]["progress"] == 1
 
 
-async def test_a_question_waits_for_its_answer() -> None:
+async def test_handler_question_waits_for_answer() -> None:
     async with desk_of(Kit) as hall:
         calling = asyncio.create_task(hall.result("asks"))
         question = await hall.said.get()
@@ -110,7 +110,7 @@ async def test_a_question_waits_for_its_answer() -> None:
         assert await calling == {"result": "Ann"}
 
 
-async def test_two_questions_at_once_are_told_apart() -> None:
+async def test_handler_concurrent_questions_get_own_answers() -> None:
     async with desk_of(Kit) as hall:
         calling = asyncio.create_task(hall.result("asks_twice"))
         first, second = await hall.said.get(), await hall.said.get()
@@ -121,7 +121,7 @@ async def test_two_questions_at_once_are_told_apart() -> None:
         assert await calling == {"result": ["one", "two"]}
 
 
-async def test_a_question_that_nobody_can_answer_refuses_the_call() -> None:
+async def test_handler_unanswerable_question_fails_call() -> None:
     async with desk_of(Kit) as hall:
         calling = asyncio.create_task(hall.error("asks"))
         await hall.said.get()
@@ -131,7 +131,7 @@ async def test_a_question_that_nobody_can_answer_refuses_the_call() -> None:
     assert (error["code"], error["details"]["feature"]) == ("UNSUPPORTED", "elicitation")
 
 
-async def test_a_tool_whose_answer_comes_with_a_later_call_unwinds() -> None:
+async def test_handler_deferred_question_unwinds_tool() -> None:
     async with desk_of(Kit) as hall:
         calling = asyncio.create_task(hall.call("asks"))
         await hall.said.get()
@@ -140,7 +140,7 @@ async def test_a_tool_whose_answer_comes_with_a_later_call_unwinds() -> None:
         assert hall.desk.running == 0
 
 
-async def test_a_tool_may_let_its_caller_hang_up() -> None:
+async def test_handler_detach_is_sent() -> None:
     async with desk_of(Kit) as hall:
         calling = asyncio.create_task(hall.result("detaches"))
         question = await hall.said.get()
@@ -149,7 +149,7 @@ async def test_a_tool_may_let_its_caller_hang_up() -> None:
         assert await calling == {"result": "back"}
 
 
-async def test_a_call_is_cancelled_by_its_id() -> None:
+async def test_handler_cancel_by_id_ends_call() -> None:
     kit = Kit()
     async with desk_of(kit) as hall:
         calling = asyncio.create_task(hall.error("waits"))
@@ -165,13 +165,13 @@ async def test_a_call_is_cancelled_by_its_id() -> None:
     assert kit.ended == ["waits"]
 
 
-async def test_the_time_that_a_call_has_left_ends_it() -> None:
+async def test_handler_call_timeout_ends_call() -> None:
     async with desk_of(Kit) as hall:
         assert (await hall.error("slow", context={"timeout": 0.05}))["code"] == "TIMEOUT"
         assert (await hall.error("slow", context={"timeout": -1}))["code"] == "TIMEOUT"
 
 
-async def test_the_time_that_a_call_has_left_is_more_than_what_tools_have_here_usually() -> None:
+async def test_handler_call_timeout_overrides_default() -> None:
     """The hall knows how long its caller waits; a tool that states a time of its own has that."""
 
     @tool
@@ -184,7 +184,7 @@ async def test_the_time_that_a_call_has_left_is_more_than_what_tools_have_here_u
         assert await hall.result("naps", tool="test_handler", context={"timeout": 30}) == {"result": "awake"}
 
 
-async def test_a_crash_tells_nothing_of_the_inside(caplog: pytest.LogCaptureFixture) -> None:
+async def test_handler_crash_reveals_no_details(caplog: pytest.LogCaptureFixture) -> None:
     async with desk_of(Kit) as hall:
         error = await hall.error("crashes", context={"call": "abc-9"})
     assert error["code"] == "INTERNAL_ERROR"
@@ -193,20 +193,20 @@ async def test_a_crash_tells_nothing_of_the_inside(caplog: pytest.LogCaptureFixt
     assert "abc-9" in caplog.text
 
 
-async def test_an_error_of_the_author_keeps_its_code_and_details() -> None:
+async def test_handler_tool_error_keeps_code_and_details() -> None:
     async with desk_of(Kit) as hall:
         error = await hall.error("fails")
     assert (error["code"], error["message"], error["details"]["left"]) == ("FULL", "no room", 0)
 
 
-async def test_what_cannot_be_written_or_is_too_large_is_refused() -> None:
+async def test_handler_invalid_or_oversized_result_is_bad_output() -> None:
     async with desk_of(Kit) as hall:
         assert (await hall.error("unwritable"))["code"] == "BAD_OUTPUT"
         assert (await hall.error("large", {"size": MEANS.worker_limits.result_bytes}))["code"] == "BAD_OUTPUT"
         assert hall.desk.running == 0
 
 
-async def test_a_tool_gets_what_it_declares_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+async def test_handler_tool_gets_declared_credentials_only(caplog: pytest.LogCaptureFixture) -> None:
     kit = Kit()
     async with desk_of(kit) as hall:
         found = await hall.result("supplied", context=SUPPLIED)
@@ -219,20 +219,20 @@ async def test_a_tool_gets_what_it_declares_and_nothing_else(caplog: pytest.LogC
 
 
 @pytest.mark.parametrize("missing", ["secrets", "accounts", "user_id"])
-async def test_a_call_without_what_the_tool_declares_is_refused(missing: str) -> None:
+async def test_handler_missing_credentials_are_refused(missing: str) -> None:
     async with desk_of(Kit) as hall:
         context = {name: value for name, value in SUPPLIED.items() if name != missing}
         assert (await hall.error("supplied", context=context))["code"] == "FORBIDDEN"
 
 
-async def test_a_secret_too_short_to_be_hidden_is_refused() -> None:
+async def test_handler_short_secret_is_refused() -> None:
     async with desk_of(Kit) as hall:
         assert (await hall.error("supplied", context={**SUPPLIED, "secrets": {"API_KEY": "abc"}}))["code"] == (
             "INVALID_REQUEST"
         )
 
 
-async def test_the_caller_is_who_the_hall_says() -> None:
+async def test_handler_caller_comes_from_hall() -> None:
     caller = {"id": "ci", "person": "alice", "proof": "key", "scopes": ["tools:*"]}
     async with desk_of(Kit) as hall:
         found = await hall.result("who", context={"caller": caller, "can": ["sampling"]})
@@ -240,7 +240,7 @@ async def test_the_caller_is_who_the_hall_says() -> None:
         assert await hall.result("who") == {"id": "anonymous", "proof": "none", "scopes": [], "can": False}
 
 
-async def test_one_that_drains_begins_nothing_and_finishes_what_runs() -> None:
+async def test_handler_draining_refuses_new_calls_and_finishes_running() -> None:
     kit = Kit()
     async with desk_of(kit) as hall:
         calling = asyncio.create_task(hall.result("waits"))
@@ -252,7 +252,7 @@ async def test_one_that_drains_begins_nothing_and_finishes_what_runs() -> None:
         assert await calling == {"result": "waited"}
 
 
-async def test_one_that_is_full_says_that_it_has_not_begun() -> None:
+async def test_handler_full_refuses_call_as_not_started() -> None:
     kit = Kit()
     async with desk_of(kit, most=1) as hall:
         calling = asyncio.create_task(hall.result("waits"))
@@ -264,7 +264,7 @@ async def test_one_that_is_full_says_that_it_has_not_begun() -> None:
         assert await hall.result("add", {"a": 1}) == {"sum": 2}
 
 
-async def test_the_same_id_does_not_run_twice_at_once() -> None:
+async def test_handler_duplicate_id_is_refused() -> None:
     kit = Kit()
     async with desk_of(kit) as hall:
         calling = asyncio.create_task(hall.result("waits"))
@@ -276,7 +276,7 @@ async def test_the_same_id_does_not_run_twice_at_once() -> None:
 
 
 @pytest.mark.parametrize("method", ["register_tool", "x" * 300])
-async def test_other_requests_are_refused(method: str) -> None:
+async def test_handler_unknown_request_is_refused(method: str) -> None:
     async with desk_of(Kit) as hall:
         said = json.loads((await hall.desk.handle_request(HubRequest("1", method, {}))).body)
         wrong = json.loads((await hall.desk.handle_request(HubRequest("1", "cancel", {"id": 3}))).body)
@@ -284,7 +284,7 @@ async def test_other_requests_are_refused(method: str) -> None:
     assert wrong["error"]["code"] == "INVALID_PARAMS"
 
 
-async def test_each_version_of_a_toolkit_is_declared_by_itself() -> None:
+async def test_handler_declares_each_toolkit_version() -> None:
     async with desk_of(Kit, Older, ExampleTool) as hall:
         declared = hall.desk.declarations
     named = [(each["tool"]["name"], each["tool"]["version"]) for each in declared]
@@ -293,12 +293,12 @@ async def test_each_version_of_a_toolkit_is_declared_by_itself() -> None:
     assert (add["name"], add["params"]["required"]) == ("add", ["a"])
 
 
-def test_the_same_tool_twice_is_refused() -> None:
+def test_handler_duplicate_tool_is_refused() -> None:
     with pytest.raises(BadDeclaration, match="twice; give one"):
         CallHandler([*definitions_of(Kit), *definitions_of(Kit)], MEANS)
 
 
-async def test_a_fault_of_ours_is_an_answer_too(
+async def test_handler_internal_error_gets_response(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with desk_of(Kit) as hall:

@@ -48,7 +48,7 @@ async def served(*targets: object, most: int = 256) -> AsyncGenerator[Client]:
         await desk.close()
 
 
-async def test_a_tool_that_tells_nothing_is_answered_in_one_piece() -> None:
+async def test_tool_server_app_call_without_events_is_one_response() -> None:
     async with served(Kit) as hall:
         reply = await hall.post("/hub", json=request("add", {"a": 1}))
     assert (reply.status_code, reply.headers["content-type"]) == (200, "application/json")
@@ -56,7 +56,7 @@ async def test_a_tool_that_tells_nothing_is_answered_in_one_piece() -> None:
     assert reply.json() == {"type": "tool_response", "id": "17", "result": {"sum": 2}, "error": None}
 
 
-async def test_one_that_tells_is_answered_line_by_line() -> None:
+async def test_tool_server_app_call_with_events_is_ndjson() -> None:
     async with served(Kit) as hall, hall.stream("POST", "/hub", json=request("tells")) as reply:
         assert (reply.status_code, reply.headers["content-type"]) == (200, "application/x-ndjson")
         assert "content-length" not in reply.headers
@@ -65,7 +65,7 @@ async def test_one_that_tells_is_answered_line_by_line() -> None:
     assert lines[-1]["result"] == {"result": "told"}
 
 
-async def test_a_question_goes_out_at_once_and_its_answer_comes_by_another_request() -> None:
+async def test_tool_server_app_question_is_answered_by_another_request() -> None:
     async with served(Kit) as hall, hall.stream("POST", "/hub", json=request("asks")) as reply:
         lines = reply.aiter_lines()
         question = json.loads(await anext(lines))
@@ -77,7 +77,7 @@ async def test_a_question_goes_out_at_once_and_its_answer_comes_by_another_reque
         assert json.loads(await anext(lines))["result"] == {"result": "Ann"}
 
 
-async def test_a_call_ends_with_its_connection() -> None:
+async def test_tool_server_app_disconnect_cancels_call() -> None:
     kit = Kit()
     async with served(kit) as hall:
         calling = asyncio.create_task(hall.say(request("waits")))
@@ -88,7 +88,7 @@ async def test_a_call_ends_with_its_connection() -> None:
         assert (await hall.say(request("add", {"a": 1})))["result"] == {"sum": 2}
 
 
-async def test_a_call_that_told_something_ends_with_its_connection_too() -> None:
+async def test_tool_server_app_disconnect_cancels_streaming_call() -> None:
     kit = Kit()
     async with served(kit) as hall:
         async with hall.stream("POST", "/hub", json=request("asks")) as reply:
@@ -98,7 +98,7 @@ async def test_a_call_that_told_something_ends_with_its_connection_too() -> None
         assert hall.desk.running == 0
 
 
-async def test_a_cancel_is_a_request_of_its_own() -> None:
+async def test_tool_server_app_cancel_request_ends_call() -> None:
     kit = Kit()
     async with served(kit) as hall:
         calling = asyncio.create_task(hall.say(request("waits")))
@@ -109,7 +109,7 @@ async def test_a_cancel_is_a_request_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("credential", [None, "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer"])
-async def test_whoever_does_not_know_the_token_is_refused(credential: str | None) -> None:
+async def test_tool_server_app_without_token_is_refused(credential: str | None) -> None:
     kit = Kit()
     async with served(kit) as hall:
         del hall.headers["authorization"]
@@ -122,14 +122,14 @@ async def test_whoever_does_not_know_the_token_is_refused(credential: str | None
     assert not kit.begun.is_set()
 
 
-async def test_the_token_must_be_there_once() -> None:
+async def test_tool_server_app_repeated_token_is_refused() -> None:
     async with served(Kit) as hall:
         headers = [("authorization", f"Bearer {TOKEN}"), ("authorization", "Bearer other")]
         del hall.headers["authorization"]
         assert (await hall.post("/hub", json=request("word"), headers=headers)).status_code == 400
 
 
-async def test_anybody_may_ask_how_it_is() -> None:
+async def test_tool_server_app_health_needs_no_token() -> None:
     example = ExampleTool()
     async with served(Kit, example) as hall:
         asked = {"type": "request", "id": "h1", "method": "health_check", "params": {}}
@@ -140,7 +140,7 @@ async def test_anybody_may_ask_how_it_is() -> None:
         assert (await hall.get("/health/live")).json() == {"status": "alive"}
 
 
-async def test_one_that_is_unhealthy_says_503() -> None:
+async def test_tool_server_app_unhealthy_is_503() -> None:
     example = ExampleTool()
     example.health = {"status": "unhealthy"}
     async with served(Kit, example) as hall:
@@ -150,7 +150,7 @@ async def test_one_that_is_unhealthy_says_503() -> None:
 
 
 @pytest.mark.parametrize("method", ["add", "crashes", "fails"])
-async def test_the_status_follows_the_error(method: str) -> None:
+async def test_tool_server_app_status_follows_error(method: str) -> None:
     async with served(Kit) as hall:
         reply = await hall.post("/hub", json=request(method))
     assert reply.status_code == (500 if method == "crashes" else 400)
@@ -172,7 +172,7 @@ async def test_the_status_follows_the_error(method: str) -> None:
         ("POST", "/hub", b"[" * 5000, 400),
     ],
 )
-async def test_what_is_no_call_is_refused(method: str, path: str, body: bytes, status: int) -> None:
+async def test_tool_server_app_invalid_message_is_refused(method: str, path: str, body: bytes, status: int) -> None:
     async with served(Kit) as hall:
         reply = await hall.request(method, path, content=body, headers={"content-type": "application/json"})
         assert reply.status_code == status
@@ -180,14 +180,14 @@ async def test_what_is_no_call_is_refused(method: str, path: str, body: bytes, s
         assert (await hall.say(request("add", {"a": 1})))["error"] is None
 
 
-async def test_many_calls_at_once_are_all_answered() -> None:
+async def test_tool_server_app_many_concurrent_calls_get_responses() -> None:
     async with served(Kit) as hall:
         calls = [hall.say(request("add", {"a": number}, id=str(number))) for number in range(200)]
         answers = await asyncio.gather(*calls)
     assert [(each["id"], each["result"]["sum"]) for each in answers] == [(str(n), n + 1) for n in range(200)]
 
 
-async def test_a_websocket_is_not_opened() -> None:
+async def test_tool_server_app_refuses_websocket() -> None:
     upgrade = {"connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
     async with served(Kit) as hall:
         headers = {**upgrade, "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ=="}

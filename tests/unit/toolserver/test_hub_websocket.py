@@ -61,7 +61,7 @@ async def line_to(*targets: object, key: str = "the-key") -> AsyncGenerator[Line
     await desk.close()
 
 
-async def test_it_opens_the_socket_at_hub_with_its_key() -> None:
+async def test_hub_socket_connects_to_hub_with_key() -> None:
     async with line_to(Kit) as line:
         asked = line.connection.request
         assert asked is not None
@@ -69,7 +69,7 @@ async def test_it_opens_the_socket_at_hub_with_its_key() -> None:
         assert "permessage-deflate" not in asked.headers.get("sec-websocket-extensions", "")
 
 
-async def test_calls_are_answered_side_by_side() -> None:
+async def test_hub_socket_calls_run_concurrently() -> None:
     kit = Kit()
     async with line_to(kit) as line:
         await line.say(request("waits", id="1"))
@@ -85,7 +85,7 @@ async def test_calls_are_answered_side_by_side() -> None:
         }
 
 
-async def test_what_a_tool_tells_and_asks_goes_over_the_same_socket() -> None:
+async def test_hub_socket_carries_events_and_questions() -> None:
     async with line_to(Kit) as line:
         await line.say(request("tells"))
         said = [await line.hear() for _ in range(5)]
@@ -97,7 +97,7 @@ async def test_what_a_tool_tells_and_asks_goes_over_the_same_socket() -> None:
         assert (await line.hear())["result"] == {"result": "decline"}
 
 
-async def test_a_call_is_cancelled_by_a_message() -> None:
+async def test_hub_socket_cancel_message_ends_call() -> None:
     kit = Kit()
     async with line_to(kit) as line:
         await line.say(request("waits"))
@@ -108,7 +108,7 @@ async def test_a_call_is_cancelled_by_a_message() -> None:
         assert said["17"]["error"]["code"] == "CANCELLED"
 
 
-async def test_its_calls_end_with_the_socket() -> None:
+async def test_hub_socket_close_cancels_calls() -> None:
     kit = Kit()
     async with line_to(kit) as line:
         await line.say(request("waits"))
@@ -120,13 +120,13 @@ async def test_its_calls_end_with_the_socket() -> None:
             await line.server.request("heartbeat", {})
 
 
-async def test_health_is_asked_over_it() -> None:
+async def test_hub_socket_carries_health_check() -> None:
     async with line_to(ExampleTool) as line:
         await line.say({"type": "request", "id": "h1", "method": "health_check", "params": {}})
         assert (await line.hear())["result"]["components"] == {"tools": {"example-tool": "healthy"}}
 
 
-async def test_the_hall_is_asked_over_it_too() -> None:
+async def test_hub_socket_carries_requests_to_hall() -> None:
     async with line_to(Kit) as line:
         joining = asyncio.create_task(line.server.request("join", {"server": "s"}))
         asked = await line.hear()
@@ -141,7 +141,7 @@ async def test_the_hall_is_asked_over_it_too() -> None:
             await beating
 
 
-async def test_a_hall_that_does_not_answer_is_away() -> None:
+async def test_hub_socket_request_timeout_is_hub_unavailable() -> None:
     async with line_to(Kit) as line:
         with pytest.raises(HubUnavailable, match="did not answer 'join'"):
             await line.server.request("join", {}, 0.01)
@@ -155,14 +155,14 @@ async def test_a_hall_that_does_not_answer_is_away() -> None:
 @pytest.mark.parametrize(
     "nonsense", ["{", "[]", "7", '{"type":"join"}', '{"type":"tool_progress","id":"17","progress":1}']
 )
-async def test_nonsense_is_passed_over(nonsense: str) -> None:
+async def test_hub_socket_invalid_messages_are_ignored(nonsense: str) -> None:
     async with line_to(Kit) as line:
         await line.say(nonsense)
         await line.say(request("add", {"a": 1}))
         assert (await line.hear())["result"] == {"sum": 2}
 
 
-async def test_a_message_that_is_too_large_ends_the_socket() -> None:
+async def test_hub_socket_oversized_message_closes_socket() -> None:
     async with line_to(Kit) as line:
         await line.say("x" * 20_000)
         await line.connection.wait_closed()
@@ -184,7 +184,7 @@ async def test_a_message_that_is_too_large_ends_the_socket() -> None:
         (503, "", HubUnavailable, "status 503"),
     ],
 )
-async def test_a_socket_that_is_not_opened(status: int, body: str, kind: type[Exception], said: str) -> None:
+async def test_hub_socket_refused_connection_raises(status: int, body: str, kind: type[Exception], said: str) -> None:
     def refuse(connection: ServerConnection, _: Any) -> Any:
         refused = connection.respond(status, body)
         refused.headers["location"] = "ws://127.0.0.1:1/hub"
@@ -198,7 +198,7 @@ async def test_a_socket_that_is_not_opened(status: int, body: str, kind: type[Ex
     await desk.close()
 
 
-async def test_a_hall_that_is_not_there_is_away() -> None:
+async def test_hub_socket_unreachable_hall_is_hub_unavailable() -> None:
     desk = CallHandler([], MEANS)
     with pytest.raises(HubUnavailable, match="cannot be reached"):
         async with open_hub_socket("http://127.0.0.1:1", "", desk, 10_000):

@@ -47,7 +47,7 @@ async def status() -> str:
     return "degraded"
 
 
-async def test_it_joins_and_says_that_it_is_there_with_its_state() -> None:
+async def test_lease_client_joins_and_sends_heartbeats_with_status() -> None:
     hall, joining = Script("lease", {"status": "ok"}, HubUnavailable("gone")), LeaseClient(PARAMS, status)
     with pytest.raises(HubUnavailable, match="gone"):
         await joining.run(hall)
@@ -56,7 +56,7 @@ async def test_it_joins_and_says_that_it_is_there_with_its_state() -> None:
     assert joining.joined.is_set()
 
 
-async def test_one_that_is_not_known_any_more_joins_again() -> None:
+async def test_lease_client_unknown_lease_joins_again() -> None:
     hall, joining = Script("lease", LeaseUnknown("who?"), "lease", HubUnavailable("gone")), LeaseClient(PARAMS, status)
     await joining.run(hall)
     with pytest.raises(HubUnavailable):
@@ -66,7 +66,7 @@ async def test_one_that_is_not_known_any_more_joins_again() -> None:
     assert joining.granted.lease == "l3"
 
 
-async def test_the_first_no_is_final_and_a_later_one_is_not() -> None:
+async def test_lease_client_first_refusal_is_final() -> None:
     joining = LeaseClient(PARAMS, status)
     with pytest.raises(HubRefusal, match="not you"):
         await joining.run(Script(HubRefusal("not you")))
@@ -76,12 +76,12 @@ async def test_the_first_no_is_final_and_a_later_one_is_not() -> None:
 
 
 @pytest.mark.parametrize("answer", [RetryableRefusal("busy"), {"no": "lease"}, None, {"lease": 3}])
-async def test_an_answer_that_is_none_is_asked_for_again(answer: Any) -> None:
+async def test_lease_client_invalid_response_is_retried(answer: Any) -> None:
     with pytest.raises(HubUnavailable):
         await LeaseClient(PARAMS, status).run(Script(answer))
 
 
-async def test_it_says_once_that_the_hall_is_away(
+async def test_lease_client_logs_unavailable_hall_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("toolhall.toolserver.lease._MIN_BACKOFF_SECONDS", 0.001)
@@ -96,20 +96,20 @@ async def test_it_says_once_that_the_hall_is_away(
     assert caplog.text.count("no route") == 2
 
 
-def test_pauses_grow_and_differ() -> None:
+def test_backoff_delays_grow_with_jitter() -> None:
     longest, shortest = backoff_delays(lambda: 1.0), backoff_delays(lambda: 0.0)
     assert [next(longest) for _ in range(5)] == [1.0, 2.0, 4.0, 5.0, 5.0]
     assert [next(shortest) for _ in range(5)] == [0.75, 1.5, 3.0, 3.75, 3.75]
 
 
-async def test_a_change_of_a_tool_s_state_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_lease_client_logs_tool_state_change_once(caplog: pytest.LogCaptureFixture) -> None:
     active = {"status": "ok", "tools": {"A.b@1.0.0": "active"}}
     with pytest.raises(HubUnavailable):
         await LeaseClient(PARAMS, status).run(Script("lease", active, active, HubUnavailable("gone")))
     assert caplog.text.count("A.b@1.0.0 is active in the hall now") == 1
 
 
-async def test_whoever_leaves_neither_joins_nor_beats_again() -> None:
+async def test_lease_client_after_leave_sends_nothing() -> None:
     hall, joining = Script("lease", {"status": "left"}, "stop"), LeaseClient(PARAMS, status)
     staying = asyncio.create_task(joining.run(hall))
     await joining.joined.wait()
@@ -124,7 +124,7 @@ async def test_whoever_leaves_neither_joins_nor_beats_again() -> None:
 
 
 @pytest.mark.parametrize("answer", [HubUnavailable("gone"), LeaseUnknown("who?")])
-async def test_a_goodbye_that_nobody_hears_does_no_harm(answer: Exception) -> None:
+async def test_lease_client_failed_leave_is_harmless(answer: Exception) -> None:
     hall, joining = Script("lease", HubUnavailable("gone"), answer), LeaseClient(PARAMS, status)
     with pytest.raises(HubUnavailable):
         await joining.run(hall)
@@ -132,7 +132,7 @@ async def test_a_goodbye_that_nobody_hears_does_no_harm(answer: Exception) -> No
     assert hall.methods[-1] == "leave"
 
 
-async def test_a_goodbye_is_said_again_while_the_hall_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lease_client_leave_is_repeated_while_hall_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolhall.toolserver.lease._MIN_BACKOFF_SECONDS", 0.001)
     answers = [HubUnavailable("gone"), RetryableRefusal("busy"), RetryableRefusal("busy"), {"status": "left"}]
     hall, joining = Script("lease", *answers), LeaseClient(PARAMS, status)
@@ -142,7 +142,7 @@ async def test_a_goodbye_is_said_again_while_the_hall_is_full(monkeypatch: pytes
     assert hall.asked[-3:] == [("leave", {"lease": "l1"})] * 3
 
 
-async def test_a_goodbye_is_said_for_so_long_only(
+async def test_lease_client_leave_gives_up_after_timeout(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("toolhall.toolserver.lease.LEAVE_SECONDS", 0.01)
@@ -151,10 +151,10 @@ async def test_a_goodbye_is_said_for_so_long_only(
         await joining.run(hall)
     await joining.leave(hall)
     assert hall.methods[-1] == "leave"
-    assert "could not say goodbye" in caplog.text
+    assert "could not leave the hall" in caplog.text
 
 
-async def test_whoever_never_joined_need_not_leave() -> None:
+async def test_lease_client_leave_without_join_does_nothing() -> None:
     hall = Script()
     await LeaseClient(PARAMS, status).leave(hall)
     assert hall.asked == []
@@ -177,7 +177,7 @@ def response(message: JsonObject, result: Any = None, error: Any = None) -> Json
     return {"type": "response", "id": message["id"], "result": result, "error": error}
 
 
-async def test_a_hall_is_asked_over_http_with_the_key() -> None:
+async def test_http_hub_client_sends_request_with_key() -> None:
     seen: list[Asked] = []
 
     def answer(asked: Asked) -> Answer:
@@ -211,7 +211,9 @@ async def test_a_hall_is_asked_over_http_with_the_key() -> None:
     ],
     ids=lambda each: "" if isinstance(each, bytes | dict) else None,
 )
-async def test_what_a_hall_may_answer(status: int, said: Any, kind: type[Exception], words: str) -> None:
+async def test_http_hub_client_responses_map_to_errors(
+    status: int, said: Any, kind: type[Exception], words: str
+) -> None:
     with serving(replying(status, said)) as url:
         hall = HttpHubClient(url, "")
         with pytest.raises(kind, match=words) as raised:
@@ -220,14 +222,14 @@ async def test_what_a_hall_may_answer(status: int, said: Any, kind: type[Excepti
     assert type(raised.value) is kind
 
 
-async def test_one_that_is_not_there_is_away() -> None:
+async def test_http_hub_client_unreachable_is_hub_unavailable() -> None:
     hall = HttpHubClient("http://127.0.0.1:1", "")
     with pytest.raises(HubUnavailable, match="cannot be reached"):
         await hall.request("join", {})
     await hall.close()
 
 
-def test_what_is_wrong_is_told_once() -> None:
+def test_hub_refusal_repeated_problems_are_merged() -> None:
     refused = BrokenPromise([Finding("/tool/version", "contract/changed", "raise it"), Finding("/b", "r", "mend it")])
     error = {"code": "INVALID_PARAMS", "message": refused.message, "details": {"problems": problems_of(refused)}}
     with pytest.raises(HubRefusal) as raised:
@@ -236,7 +238,7 @@ def test_what_is_wrong_is_told_once() -> None:
     assert raised.value.message.count("raise it") == 1
 
 
-def test_everything_that_is_wrong_is_told() -> None:
+def test_hub_refusal_lists_every_problem() -> None:
     problems = [{"path": f"/{number}", "fix": "mend it"} for number in range(7)]
     error = {"code": "INVALID_PARAMS", "message": "no", "details": {"problems": problems}}
     with pytest.raises(HubRefusal) as raised:

@@ -95,7 +95,7 @@ class LeaseManager:
     ) -> Lease:
         """Add a replica, which takes calls from now on; one that joins again gets a new lease, and its calls go on."""
         if is_credential_valid() is False:  # it was valid when the message came
-            raise Unauthenticated("the credential is good no longer")
+            raise Unauthenticated("the credential is no longer valid")
         previous = self._by_replica.get((info.caller_id, info.replica_id))
         if previous is None:
             self._check_limits(info.caller_id)
@@ -139,14 +139,14 @@ class LeaseManager:
         """End the lease of a replica whose WebSocket has closed, unless it has ended already."""
         if (found := self._leases.get(lease)) is not None:
             if not self._shutting_down:
-                _log.warning("tool server %r closed its socket without a word", found.replica.server)
+                _log.warning("tool server %r closed its socket without leaving", found.replica.server)
             self._remove(found, unannounced=not found.replica.draining)
 
     def recheck_credentials(self) -> None:
         """Remove replicas whose credential is no longer valid at once: the next call may carry secrets."""
         for lease in tuple(self._leases.values()):
             if lease.is_credential_valid() is False:
-                _log.warning("the key of tool server %r is good no longer: it is gone", lease.replica.server)
+                _log.warning("the key of tool server %r is no longer valid: removed it", lease.replica.server)
                 self._remove(lease)
 
     @property
@@ -165,7 +165,7 @@ class LeaseManager:
             elif silence >= _LATE_SECONDS and self._is_excused(lease):
                 replica.last_seen, replica.heartbeat_late = now, False
             elif silence >= EXPIRY_SECONDS:
-                _log.warning("tool server %r was not heard of for %.0f seconds: it is gone", replica.server, silence)
+                _log.warning("tool server %r sent no heartbeat for %.0f seconds: removed it", replica.server, silence)
                 self._remove(lease, unannounced=True)
             elif silence >= _LATE_SECONDS:
                 replica.heartbeat_late = True

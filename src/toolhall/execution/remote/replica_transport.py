@@ -75,14 +75,14 @@ def decode_report(body: bytes, call_id: str) -> CallEvent | ToolResponseMessage:
     # A bare tool_error may lack the id: over HTTP it can only be about this call.
     if report.id == call_id or (not report.id and isinstance(report, ToolResponseMessage) and report.error is not None):
         return report
-    raise CallLost("the tool server answered another call than it was sent", delivered=True)
+    raise CallLost("the tool server responded to another call than it was sent", delivered=True)
 
 
 def decode_response(body: bytes, request_id: str | None) -> JsonObject:
     """Decode the response to a request of the hall itself; raises CallLost for anything else."""
     report = _decode(body)
     if not isinstance(report, ResponseMessage) or report.id != request_id:
-        raise CallLost("the tool server answered something else than it was asked", delivered=True)
+        raise CallLost("the tool server sent something else than the response to this request", delivered=True)
     response: JsonObject = msgspec.to_builtins(report)
     return response
 

@@ -1,4 +1,4 @@
-"""Lines that lead to no process: a test says what comes back, and when."""
+"""Fake transports without a process behind them: a test decides which responses come, and when."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -19,8 +19,8 @@ HEALTHY: JsonObject = {"type": "response", "result": {"status": "healthy"}, "err
 NOT_STARTED = ErrorPayload("UNAVAILABLE", "it is full", {"started": False})
 
 
-class Answering:
-    """Every call is answered at once; `ends` are taken first, an exception among them is raised."""
+class FakeTransport:
+    """Responds to every call at once, with the next of `ends` while there are any; raises an exception among them."""
 
     def __init__(self, *ends: Json | Exception) -> None:
         self.ends = list(ends)
@@ -59,8 +59,8 @@ class Answering:
         self.closed += 1
 
 
-class Holding(Answering):
-    """Every call runs until the test ends it, or the line is closed."""
+class HoldingTransport(FakeTransport):
+    """Keeps every call running until the test finishes it, or the transport is closed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class Holding(Answering):
         return await waiter
 
     def finish(self) -> None:
-        """The call that began first."""
+        """End the call that began first."""
         call_id = next(iter(self.running))
         self.running.pop(call_id).set_result(ToolResponseMessage(call_id, {}))
 
@@ -89,7 +89,7 @@ def lost(*, delivered: bool) -> CallLost:
     return CallLost("its connection broke", delivered=delivered)
 
 
-def joined(
+def replica_info(
     replica: str = "one", *kits: str, server: str = "servers", by: str = "ci", listens: bool = True
 ) -> ReplicaInfo:
     """`kits` as `Kit@1.0.0`."""

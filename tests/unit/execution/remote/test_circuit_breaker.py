@@ -25,7 +25,7 @@ def fail(circuit: CircuitBreaker, times: int = FAILURE_THRESHOLD) -> None:
         circuit.record_failure()
 
 
-def test_five_failures_in_a_row_open_it_for_thirty_seconds(circuit: CircuitBreaker, clock: Clock) -> None:
+def test_circuit_breaker_five_failures_open_for_thirty_seconds(circuit: CircuitBreaker, clock: Clock) -> None:
     fail(circuit, 4)
     assert (state(circuit), circuit.allows_call(), circuit.retry_after) == ("closed", True, 0)
     circuit.record_failure()
@@ -36,14 +36,14 @@ def test_five_failures_in_a_row_open_it_for_thirty_seconds(circuit: CircuitBreak
     assert (state(circuit), circuit.allows_call(), circuit.retry_after) == ("half-open", True, 0)
 
 
-def test_a_call_that_comes_back_begins_the_row_anew(circuit: CircuitBreaker) -> None:
+def test_circuit_breaker_success_resets_failures(circuit: CircuitBreaker) -> None:
     for _ in range(3):
         fail(circuit, 4)
         circuit.record_success()
     assert state(circuit) == "closed"
 
 
-def test_probes_that_fail_count_like_calls(circuit: CircuitBreaker) -> None:
+def test_circuit_breaker_failed_probes_count_as_failures(circuit: CircuitBreaker) -> None:
     fail(circuit, 3)
     circuit.record_probe_failure()
     assert state(circuit) == "closed"
@@ -51,7 +51,7 @@ def test_probes_that_fail_count_like_calls(circuit: CircuitBreaker) -> None:
     assert state(circuit) == "open"
 
 
-def test_a_good_probe_forgives_bad_probes_and_no_call(circuit: CircuitBreaker) -> None:
+def test_circuit_breaker_good_probe_resets_probes_not_calls(circuit: CircuitBreaker) -> None:
     """A server that answers probes and loses every call must not go on losing them."""
     for _ in range(4):
         circuit.record_probe_failure()
@@ -63,7 +63,7 @@ def test_a_good_probe_forgives_bad_probes_and_no_call(circuit: CircuitBreaker) -
     assert state(circuit) == "half-open"
 
 
-def test_one_call_at_a_time_tries_it(circuit: CircuitBreaker, clock: Clock) -> None:
+def test_circuit_breaker_half_open_allows_one_trial_at_a_time(circuit: CircuitBreaker, clock: Clock) -> None:
     fail(circuit)
     clock.now += OPEN_SECONDS
     assert circuit.allows_call()
@@ -77,7 +77,7 @@ def test_one_call_at_a_time_tries_it(circuit: CircuitBreaker, clock: Clock) -> N
     assert (state(circuit), circuit.allows_call(), circuit.begin_call()) == ("closed", True, False)
 
 
-def test_a_trial_that_fails_opens_it_again(circuit: CircuitBreaker, clock: Clock) -> None:
+def test_circuit_breaker_failed_trial_reopens(circuit: CircuitBreaker, clock: Clock) -> None:
     fail(circuit)
     clock.now += OPEN_SECONDS
     circuit.begin_call()
@@ -86,9 +86,7 @@ def test_a_trial_that_fails_opens_it_again(circuit: CircuitBreaker, clock: Clock
     assert (state(circuit), circuit.retry_after) == ("open", OPEN_SECONDS)
 
 
-def test_a_good_probe_lets_it_be_tried_at_once_and_after_a_failed_trial_within_ten_seconds(
-    circuit: CircuitBreaker, clock: Clock
-) -> None:
+def test_circuit_breaker_good_probe_allows_early_trial(circuit: CircuitBreaker, clock: Clock) -> None:
     fail(circuit)
     circuit.record_probe_success()
     assert circuit.allows_call()
@@ -103,7 +101,7 @@ def test_a_good_probe_lets_it_be_tried_at_once_and_after_a_failed_trial_within_t
     assert 5 <= waited <= 10
 
 
-def test_what_began_before_it_opened_neither_prolongs_nor_closes_it(circuit: CircuitBreaker, clock: Clock) -> None:
+def test_circuit_breaker_earlier_call_neither_extends_nor_closes(circuit: CircuitBreaker, clock: Clock) -> None:
     fail(circuit)
     clock.now += 20
     circuit.record_failure()
@@ -113,7 +111,7 @@ def test_what_began_before_it_opened_neither_prolongs_nor_closes_it(circuit: Cir
     assert circuit.begin_call()
 
 
-def test_the_end_of_an_older_call_does_not_let_a_second_trial_in(circuit: CircuitBreaker, clock: Clock) -> None:
+def test_circuit_breaker_earlier_call_does_not_admit_second_trial(circuit: CircuitBreaker, clock: Clock) -> None:
     assert not circuit.begin_call()
     fail(circuit)
     clock.now += OPEN_SECONDS

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.unit.execution.remote.fake_transports import HEALTHY, Answering, eventually, joined, lost, pools_of
+from tests.unit.execution.remote.fake_transports import HEALTHY, FakeTransport, eventually, lost, pools_of, replica_info
 from tests.unit.parts import Clock
 from tests.unit.toolserver.calling import desk_of
 from tests.unit.toolserver.tools import ExampleTool
@@ -25,9 +25,9 @@ from toolhall.toolserver.handler import CallHandler
 KIT = "Kit", "1.0.0"
 
 
-def house(*lines: Answering, listens: bool = True) -> tuple[ReplicaPools, list[Replica]]:
+def house(*lines: FakeTransport, listens: bool = True) -> tuple[ReplicaPools, list[Replica]]:
     clock = Clock()
-    replicas = [Replica(joined(str(number), listens=listens), line, clock) for number, line in enumerate(lines)]
+    replicas = [Replica(replica_info(str(number), listens=listens), line, clock) for number, line in enumerate(lines)]
     return pools_of(clock, *replicas), replicas
 
 
@@ -35,8 +35,8 @@ def probing(pools: ReplicaPools) -> HealthProber:
     return HealthProber(pools, interval=0, timeout=0.01)
 
 
-async def test_everybody_is_asked_in_the_hubs_words() -> None:
-    lines = [Answering() for _ in range(200)]
+async def test_health_prober_sends_health_check_to_every_replica() -> None:
+    lines = [FakeTransport() for _ in range(200)]
     pools, _ = house(*lines)
     await probing(pools).probe_all()
     assert all(len(line.asked) == 1 for line in lines)
@@ -45,8 +45,8 @@ async def test_everybody_is_asked_in_the_hubs_words() -> None:
     assert len({each["id"] for each in asked}) == 200
 
 
-async def test_who_does_not_answer_is_suspect_until_it_does(caplog: pytest.LogCaptureFixture) -> None:
-    silent, broken, well = Answering(), Answering(), Answering()
+async def test_health_prober_silent_replica_is_suspected_until_it_answers(caplog: pytest.LogCaptureFixture) -> None:
+    silent, broken, well = FakeTransport(), FakeTransport(), FakeTransport()
     silent.health, broken.health = None, lost(delivered=False)
     pools, replicas = house(silent, broken, well)
     await probing(pools).probe_all()
@@ -63,8 +63,8 @@ async def test_who_does_not_answer_is_suspect_until_it_does(caplog: pytest.LogCa
     "answer",
     [{}, {"result": None}, {"result": []}, {"result": {"status": "splendid"}}, {"result": {"status": {}}}],
 )
-async def test_what_is_no_answer_counts_as_none(answer: JsonObject) -> None:
-    line = Answering()
+async def test_health_prober_invalid_response_counts_as_failure(answer: JsonObject) -> None:
+    line = FakeTransport()
     line.health = answer
     pools, (replica,) = house(line)
     await probing(pools).probe_all()
@@ -72,8 +72,8 @@ async def test_what_is_no_answer_counts_as_none(answer: JsonObject) -> None:
 
 
 @pytest.mark.parametrize("components", [None, [], {"tools": []}, {"tools": {"Else": "unhealthy"}}])
-async def test_it_may_say_that_it_is_unwell_without_saying_which_toolkit(components: object) -> None:
-    line = Answering()
+async def test_health_prober_unhealthy_without_toolkits_affects_all(components: object) -> None:
+    line = FakeTransport()
     line.health = {"result": {"status": "unhealthy", "components": components}}
     pools, (replica,) = house(line)
     await probing(pools).probe_all()
@@ -81,8 +81,8 @@ async def test_it_may_say_that_it_is_unwell_without_saying_which_toolkit(compone
     assert not replica.is_suspected
 
 
-async def test_probes_that_fail_open_the_circuit_and_a_good_one_lets_it_be_tried() -> None:
-    line = Answering()
+async def test_health_prober_failures_open_circuit_and_success_allows_trial() -> None:
+    line = FakeTransport()
     line.health = None
     pools, (replica,) = house(line)
     for _ in range(FAILURE_THRESHOLD):
@@ -116,12 +116,14 @@ def socket_to(desk: CallHandler) -> PeerSocket:
     return socket
 
 
-async def test_over_a_socket_one_sick_toolkit_switches_off_no_other() -> None:
+async def test_health_prober_socket_unhealthy_toolkit_affects_no_other() -> None:
     async with desk_of(Kit, example := ExampleTool()) as counter:
         example.health = {"status": "unhealthy"}
         clock = Clock()
         kits = "Kit@1.0.0", "example-tool@1.0.0"
-        replica = Replica(joined("one", *kits, listens=False), socket_to(counter.desk).transport_for("one"), clock)
+        replica = Replica(
+            replica_info("one", *kits, listens=False), socket_to(counter.desk).transport_for("one"), clock
+        )
         pools = pools_of(clock, replica)
         await HealthProber(pools).probe_all()
         replica.record_heartbeat("unhealthy", clock.now)  # which is all that a heartbeat says
@@ -130,8 +132,8 @@ async def test_over_a_socket_one_sick_toolkit_switches_off_no_other() -> None:
             pools.pick("example-tool", "1.0.0")
 
 
-async def test_over_a_socket_one_that_lost_a_call_is_suspect_until_it_answers() -> None:
-    line = Answering()
+async def test_health_prober_socket_lost_call_is_suspected_until_answer() -> None:
+    line = FakeTransport()
     pools, (replica,) = house(line, listens=False)
     turn = replica.begin_call()
     turn.record_loss()
@@ -142,13 +144,13 @@ async def test_over_a_socket_one_that_lost_a_call_is_suspect_until_it_answers() 
     assert not replica.is_suspected
 
 
-async def test_a_socket_that_is_full_of_calls_has_room_for_the_question() -> None:
+async def test_health_prober_full_socket_still_carries_probe() -> None:
     async def deaf(report: CallEvent) -> None: ...
 
     async with desk_of(Kit) as counter:
         socket = socket_to(counter.desk)
         line = socket.transport_for("one")
-        replica = Replica(joined(listens=False), line, Clock())
+        replica = Replica(replica_info(listens=False), line, Clock())
         calls = [asyncio.ensure_future(line.call(b"{}", str(number), deaf)) for number in range(MAX_RUNNING_CALLS)]
         await eventually(lambda: socket.running == MAX_RUNNING_CALLS)
         replica.unresponsive = True
@@ -162,11 +164,11 @@ async def test_a_socket_that_is_full_of_calls_has_room_for_the_question() -> Non
 # --- again and again -------------------------------------------------------------------------------------------------
 
 
-def test_a_tool_server_says_which_of_its_tools_hangs_before_the_hall_gives_it_up() -> None:
+def test_health_prober_hanging_check_is_reported_before_timeout() -> None:
     assert CHECK_SECONDS + 0.5 <= PROBE_TIMEOUT_SECONDS
 
 
-def test_it_is_closed_after_its_loop_too() -> None:
+def test_health_prober_close_after_loop_is_harmless() -> None:
     watch, loop = HealthProber(house()[0], interval=60), asyncio.new_event_loop()
 
     async def begin() -> None:
@@ -181,8 +183,8 @@ def test_it_is_closed_after_its_loop_too() -> None:
         task._log_destroy_pending = False  # type: ignore[attr-defined]  # its loop is gone
 
 
-async def test_it_goes_on_until_it_is_closed_whatever_happens() -> None:
-    line = Answering()
+async def test_health_prober_runs_until_closed_despite_errors() -> None:
+    line = FakeTransport()
     line.health = ValueError("a fault of ours")
     pools, (replica,) = house(line)
     watch = probing(pools)

@@ -76,7 +76,7 @@ async def until_gone(server: Peer) -> None:
             await wire.gone.wait()
 
 
-async def test_calls_one_after_the_other_share_a_connection() -> None:
+async def test_http_transport_sequential_calls_share_connection() -> None:
     async with peer(saying(whole(ended("1", {"a": 1})))) as server:
         line: Transport = server.line()
         for _ in range(5):
@@ -87,7 +87,7 @@ async def test_calls_one_after_the_other_share_a_connection() -> None:
         assert server.bodies == [REQUEST] * 5
 
 
-async def test_a_request_is_one_post_with_the_token_of_its_server() -> None:
+async def test_http_transport_request_is_post_with_token() -> None:
     async with peer(saying(whole(ended("1")))) as server:
         line = HttpTransport(f"{server.url}/below/", Secret(TOKEN), LOCAL)
         await line.call(REQUEST, "1", deaf)
@@ -101,7 +101,7 @@ async def test_a_request_is_one_post_with_the_token_of_its_server() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
-async def test_reports_come_in_order_however_the_bytes_are_cut(size: int) -> None:
+async def test_http_transport_reports_arrive_in_order_for_any_chunking(size: int) -> None:
     reply = stream(progress("1", 1), b"", progress("1", 2), ended("1", {"a": 1}))
     parts = [reply[at : at + size] for at in range(0, len(reply), size)]
     heard: list[CallEvent] = []
@@ -117,7 +117,7 @@ async def test_reports_come_in_order_however_the_bytes_are_cut(size: int) -> Non
     assert heard == [ProgressMessage("1", 1), ProgressMessage("1", 2)] * 2
 
 
-async def test_a_reply_whose_last_chunk_comes_late_keeps_its_connection() -> None:
+async def test_http_transport_late_last_chunk_keeps_connection() -> None:
     last = asyncio.Event()
 
     async def answer(_: bytes, wire: Wire) -> None:
@@ -148,7 +148,7 @@ async def test_a_reply_whose_last_chunk_comes_late_keeps_its_connection() -> Non
     ],
     ids=["1xx", "a status of its own", "close", "a bare error", "no last line break", "no length"],
 )
-async def test_a_reply_may_be_told_in_many_ways(reply: bytes) -> None:
+async def test_http_transport_accepts_response_framings(reply: bytes) -> None:
     async with peer(saying(reply)) as server:
         line = server.line()
         for _ in range(2):
@@ -180,7 +180,7 @@ async def test_a_reply_may_be_told_in_many_ways(reply: bytes) -> None:
         (whole(HEALTHY), "not with a tool_response"),
     ],
 )
-async def test_what_is_no_reply_is_a_loss(reply: bytes, why: str) -> None:
+async def test_http_transport_invalid_response_is_call_lost(reply: bytes, why: str) -> None:
     """The call may have run, and its connection is used for nothing else."""
     async with peer(saying(reply)) as server:
         found = await lost(server)
@@ -192,7 +192,7 @@ async def test_what_is_no_reply_is_a_loss(reply: bytes, why: str) -> None:
 
 @pytest.mark.threat("E3")
 @pytest.mark.parametrize("status", ["301 Moved", "302 Found", "307 Temporary", "308 Permanent", "304 Not Modified"])
-async def test_redirects_are_not_followed(status: str) -> None:
+async def test_http_transport_redirect_is_refused(status: str) -> None:
     async with peer(silent) as trap, peer(saying(whole(b"", f"location: {trap.url}/hub", status=status))) as server:
         found = await lost(server)
         assert found.delivered
@@ -202,7 +202,7 @@ async def test_redirects_are_not_followed(status: str) -> None:
 
 @pytest.mark.parametrize("cut", [0, 1, 30, -1])
 @pytest.mark.parametrize("how", ["close", "reset"])
-async def test_a_connection_that_ends_too_early_is_a_loss(cut: int, how: str) -> None:
+async def test_http_transport_early_close_is_call_lost(cut: int, how: str) -> None:
     reply = whole(ended("1"))
 
     async def answer(_: bytes, wire: Wire) -> None:
@@ -215,7 +215,7 @@ async def test_a_connection_that_ends_too_early_is_a_loss(cut: int, how: str) ->
         assert "before its answer was whole" in found.reason
 
 
-async def test_an_end_counts_though_its_connection_breaks_behind_it() -> None:
+async def test_http_transport_complete_response_survives_broken_connection() -> None:
     async def answer(_: bytes, wire: Wire) -> None:
         wire.write(STREAM, chunk(progress("1", 1) + b"\n" + ended("1", {"a": 1}) + b"\n"))
         wire.close()
@@ -227,7 +227,7 @@ async def test_an_end_counts_though_its_connection_breaks_behind_it() -> None:
 
 
 @pytest.mark.parametrize("parts", [(whole(ended("1")) * 2,), (whole(ended("1")), whole(ended("1")))])
-async def test_a_second_reply_is_nobodys(parts: tuple[bytes, ...]) -> None:
+async def test_http_transport_second_response_is_ignored(parts: tuple[bytes, ...]) -> None:
     """It ends the connection; nobody gets what was meant for another, or for nobody."""
     async with peer(saying(*parts)) as server:
         line = server.line()
@@ -240,7 +240,7 @@ async def test_a_second_reply_is_nobodys(parts: tuple[bytes, ...]) -> None:
 
 
 @pytest.mark.parametrize("how", ["close", "reset", "talk"])
-async def test_an_idle_connection_that_was_ended_is_not_used(how: str) -> None:
+async def test_http_transport_closed_idle_connection_is_not_reused(how: str) -> None:
     """Not even if the loop has not seen that yet: the call goes over a new one, and is delivered once."""
     async with peer(saying(whole(ended("1")))) as server:
         line = server.line()
@@ -256,7 +256,7 @@ async def test_an_idle_connection_that_was_ended_is_not_used(how: str) -> None:
         line.close()
 
 
-async def test_a_connection_that_ended_leaves_at_once() -> None:
+async def test_http_transport_closed_connection_is_removed() -> None:
     async with peer(saying(whole(ended("1")))) as server:
         line = server.line()
         await line.call(REQUEST, "1", deaf)
@@ -267,7 +267,7 @@ async def test_a_connection_that_ended_leaves_at_once() -> None:
         line.close()
 
 
-async def test_a_connection_that_was_idle_for_long_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_http_transport_stale_connection_is_not_reused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its server is about to close it, and a call that meets that would be lost."""
     async with peer(saying(whole(ended("1")))) as server:
         line = server.line()
@@ -278,7 +278,7 @@ async def test_a_connection_that_was_idle_for_long_is_not_used(monkeypatch: pyte
         line.close()
 
 
-async def test_nobody_there_is_not_delivered() -> None:
+async def test_http_transport_refused_connection_is_not_delivered() -> None:
     async with peer(silent) as server:
         pass
     found = await lost(server)
@@ -286,7 +286,7 @@ async def test_nobody_there_is_not_delivered() -> None:
     assert "cannot be reached" in found.reason
 
 
-async def test_who_cannot_connect_takes_nobodys_place() -> None:
+async def test_http_transport_failed_connect_frees_its_slot() -> None:
     async with peer(silent) as server:
         pass
     line = server.line()
@@ -296,7 +296,7 @@ async def test_who_cannot_connect_takes_nobodys_place() -> None:
                 await line.call(REQUEST, "1", deaf)
 
 
-async def test_a_refused_address_is_not_delivered_and_not_connected_to() -> None:
+async def test_http_transport_forbidden_address_is_not_connected() -> None:
     async with peer(silent) as server:
         rebinding = Dialer(EgressAllowlist(), answering(["127.0.0.1"]))
         line = HttpTransport(f"https://evil.example:{server.port}", Secret(TOKEN), rebinding)
@@ -310,19 +310,19 @@ async def test_a_refused_address_is_not_delivered_and_not_connected_to() -> None
     "url",
     ["http://127.0.0.2:9", "http://10.0.0.1:9", "https://127.0.0.1:9/?a=b", "ftp://127.0.0.1", "http://[::1%25lo]:9"],
 )
-def test_where_the_hall_does_not_go_there_is_no_line(url: str) -> None:
+def test_http_transport_forbidden_url_is_refused(url: str) -> None:
     dial = Dialer(EgressAllowlist()).with_address(ip_address("192.168.0.7")) if "127.0.0.2" in url else LOCAL
     with pytest.raises(EgressRefused):
         HttpTransport(url, Secret(TOKEN), dial)
 
 
 @pytest.mark.threat("E8")
-def test_a_token_begins_no_other_header() -> None:
+def test_http_transport_token_cannot_inject_header() -> None:
     with pytest.raises(EgressRefused, match="line break"):
         HttpTransport("http://127.0.0.1:9", Secret("token\r\nX-Admin: yes"), LOCAL)
 
 
-async def test_who_cancels_a_call_hangs_up() -> None:
+async def test_http_transport_cancelled_call_closes_connection() -> None:
     async with peer(silent) as server:
         line = server.line()
         call = asyncio.ensure_future(line.call(REQUEST, "1", deaf))
@@ -335,7 +335,7 @@ async def test_who_cancels_a_call_hangs_up() -> None:
     assert call.cancelled()
 
 
-async def test_an_answer_goes_back_by_a_request_of_its_own() -> None:
+async def test_http_transport_answer_is_separate_request() -> None:
     answered = asyncio.Event()
 
     async def answer(body: bytes, wire: Wire) -> None:
@@ -358,7 +358,7 @@ async def test_an_answer_goes_back_by_a_request_of_its_own() -> None:
         assert len(server.bodies) == 2
 
 
-async def test_nobody_is_asked_for_a_call_that_is_lost() -> None:
+async def test_http_transport_lost_call_cancels_question() -> None:
     """A person may think for long: when the server is gone, the call ends at once."""
     asked = asyncio.Event()
 
@@ -380,7 +380,7 @@ async def test_nobody_is_asked_for_a_call_that_is_lost() -> None:
         line.close()
 
 
-async def test_what_hear_raises_ends_the_call() -> None:
+async def test_http_transport_handler_error_ends_call() -> None:
     async def on_report(_: CallEvent) -> None:
         raise TimeoutError("its own")
 
@@ -392,7 +392,7 @@ async def test_what_hear_raises_ends_the_call() -> None:
         line.close()
 
 
-async def test_connections_are_bounded_and_some_are_kept_for_what_lets_calls_go_on() -> None:
+async def test_http_transport_limits_connections_and_reserves_some() -> None:
     """When calls hold all that they may, the next ones wait; the hall's own questions still get through."""
     go = asyncio.Event()
 
@@ -418,7 +418,7 @@ async def test_connections_are_bounded_and_some_are_kept_for_what_lets_calls_go_
 
 
 @pytest.mark.parametrize("waiting", [0, 20])
-async def test_calls_never_get_what_is_kept_for_what_lets_them_go_on(waiting: int) -> None:
+async def test_http_transport_calls_never_use_reserved_connections(waiting: int) -> None:
     """Neither one that becomes free while calls wait, nor one that is idle when the next call comes."""
     go, calling = asyncio.Event(), REQUEST
 
@@ -449,7 +449,7 @@ async def test_calls_never_get_what_is_kept_for_what_lets_them_go_on(waiting: in
         line.close()
 
 
-async def test_a_call_that_ends_with_its_connection_lets_the_next_one_in() -> None:
+async def test_http_transport_closed_connection_admits_next_call() -> None:
     """Also where there is an idle one already, which calls could not have until then."""
     at = asyncio.Event()
 
@@ -473,7 +473,7 @@ async def test_a_call_that_ends_with_its_connection_lets_the_next_one_in() -> No
         line.close()
 
 
-async def test_who_waits_is_bounded_and_lost_with_the_line() -> None:
+async def test_http_transport_waiters_are_limited_and_fail_on_close() -> None:
     async with peer(silent) as server:
         line = server.line()
         calls = [
@@ -493,7 +493,7 @@ async def test_who_waits_is_bounded_and_lost_with_the_line() -> None:
         await until_gone(server)
 
 
-async def test_an_answer_to_another_question_is_none() -> None:
+async def test_http_transport_response_with_wrong_id_is_call_lost() -> None:
     async with peer(saying(whole(HEALTHY))) as server:
         line = server.line()
         with pytest.raises(CallLost, match="something else"):

@@ -49,7 +49,7 @@ async def one(line: HttpTransport) -> object:
 
 
 @unsettled
-def test_each_loop_has_connections_of_its_own() -> None:
+def test_http_transport_each_loop_has_own_connections() -> None:
     with peer_apart(answer) as server:
         line = server.line()
         for number in (1, 2):
@@ -60,7 +60,7 @@ def test_each_loop_has_connections_of_its_own() -> None:
 
 
 @unsettled
-def test_a_loop_that_only_stands_still_is_another_one_too() -> None:
+def test_http_transport_stopped_loop_is_replaced() -> None:
     with peer_apart(answer) as server, asyncio.Runner() as first, asyncio.Runner() as second:
         line = server.line()
         for runner in (first, second, first):
@@ -70,7 +70,7 @@ def test_a_loop_that_only_stands_still_is_another_one_too() -> None:
 
 
 @unsettled
-def test_a_line_closes_though_its_loop_ended_in_the_middle_of_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_http_transport_closes_after_loop_ended_during_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody in such a loop waits any more, and nothing can be said to it; one call ran, and one waited for that."""
     monkeypatch.setattr("toolhall.execution.remote.http_transport.MAX_CALL_CONNECTIONS", 1)
     with peer_apart(silent) as server:
@@ -85,7 +85,7 @@ def test_a_line_closes_though_its_loop_ended_in_the_middle_of_calls(monkeypatch:
         assert not any(call.done() for call in calls)
 
 
-async def test_what_rests_keeps_no_connection_and_goes_on_when_it_is_called() -> None:
+async def test_http_transport_close_idle_then_call_reconnects() -> None:
     async with peer(answer) as server:
         line = server.line()
         await asyncio.gather(*(one(line) for _ in range(3)))
@@ -97,7 +97,7 @@ async def test_what_rests_keeps_no_connection_and_goes_on_when_it_is_called() ->
         line.close()
 
 
-async def test_resting_ends_no_call() -> None:
+async def test_http_transport_close_idle_keeps_running_calls() -> None:
     go = asyncio.Event()
 
     async def late(body: bytes, wire: Wire) -> None:
@@ -121,7 +121,7 @@ async def called(hall: Toolhall) -> object:
     return json.loads(reply.result.encoded or b"")
 
 
-async def joined(hall: Toolhall, url: str) -> object:
+async def replica_info(hall: Toolhall, url: str) -> object:
     """Open the hall, join, and call."""
     await hall.open()
     params = {"server": "calendars", "replica": "replica-0123456789", "url": url, "token": "token-0123456789"}
@@ -138,15 +138,15 @@ async def opened(hall: Toolhall) -> object:
 
 
 @unsettled
-def test_a_tool_server_that_joined_in_one_loop_is_called_in_the_next() -> None:
+def test_http_transport_replica_is_callable_in_next_loop() -> None:
     with peer_apart(answer) as server, Toolhall() as hall:
-        assert asyncio.run(joined(hall, server.url)) == {"a": 1}
+        assert asyncio.run(replica_info(hall, server.url)) == {"a": 1}
         assert asyncio.run(opened(hall)) == {"a": 1}
 
 
-def test_a_hall_that_settles_leaves_no_connection_to_its_loop() -> None:
+def test_http_transport_settled_hall_leaves_no_connection() -> None:
     async def settled(hall: Toolhall, url: str) -> None:
-        assert await joined(hall, url) == {"a": 1}
+        assert await replica_info(hall, url) == {"a": 1}
         await hall.settle()
 
     with peer_apart(answer) as server, Toolhall() as hall:

@@ -6,7 +6,13 @@ from functools import partial
 
 import pytest
 
-from tests.unit.execution.remote.fake_transports import Answering, Holding, eventually, joined, pools_of
+from tests.unit.execution.remote.fake_transports import (
+    FakeTransport,
+    HoldingTransport,
+    eventually,
+    pools_of,
+    replica_info,
+)
 from tests.unit.parts import Clock
 from toolhall.dialects.hub.call_messages import CallEvent
 from toolhall.execution.remote.leases import Lease, LeaseManager, UnknownLease
@@ -66,9 +72,9 @@ def house() -> House:
     return House()
 
 
-def test_it_takes_calls_from_joining_until_it_is_not_heard_of_for_fifteen_seconds(house: House) -> None:
-    line = Answering()
-    lease = house.leases.join(joined(), line)
+def test_lease_replica_serves_until_fifteen_seconds_without_heartbeat(house: House) -> None:
+    line = FakeTransport()
+    lease = house.leases.join(replica_info(), line)
     assert len(lease.id) == 32
     assert house.pools.pick(*KIT) is lease.replica
     house.wait(60, lease)
@@ -84,8 +90,8 @@ def test_it_takes_calls_from_joining_until_it_is_not_heard_of_for_fifteen_second
     assert house.pools.server_states() == {"servers": "unhealthy"}
 
 
-def test_one_that_is_late_gets_calls_only_where_there_is_no_other_until_it_is_heard_again(house: House) -> None:
-    late, well = (house.leases.join(joined(name), Answering()) for name in ("late", "well"))
+def test_lease_late_replica_is_suspected_until_next_heartbeat(house: House) -> None:
+    late, well = (house.leases.join(replica_info(name), FakeTransport()) for name in ("late", "well"))
     well.replica.begin_call()
     house.wait(7.4, well)
     assert house.pools.pick(*KIT) is late.replica
@@ -95,7 +101,7 @@ def test_one_that_is_late_gets_calls_only_where_there_is_no_other_until_it_is_he
     assert house.pools.pick(*KIT) is late.replica
 
 
-def test_its_alarm_rings_in_the_loop_that_runs_now(house: House) -> None:
+def test_lease_timer_runs_in_current_loop(house: House) -> None:
     """Not in one that has ended since."""
 
     async def watch() -> None:
@@ -106,20 +112,20 @@ def test_its_alarm_rings_in_the_loop_that_runs_now(house: House) -> None:
         house.leases.start()
         await eventually(lambda: lease.replica.heartbeat_late)
 
-    lease = house.leases.join(joined(), Answering())
+    lease = house.leases.join(replica_info(), FakeTransport())
     asyncio.run(watch())
     asyncio.run(watch_again())
     house.leases.close()
 
 
-def test_nobody_touches_the_lease_of_another_caller(house: House) -> None:
-    lease = house.leases.join(joined(by="ada"), Answering())
+def test_lease_of_another_caller_is_unknown(house: House) -> None:
+    lease = house.leases.join(replica_info(by="ada"), FakeTransport())
     for touch in (house.leases.heartbeat, run_leave(house.leases)):
         with pytest.raises(UnknownLease):
             touch(lease.id, "eve")
         with pytest.raises(UnknownLease):
             touch("0" * 32, "ada")
-    theirs = house.leases.join(joined(by="eve"), Answering())  # with the same word for itself
+    theirs = house.leases.join(replica_info(by="eve"), FakeTransport())  # with the same word for itself
     assert theirs.replica is not lease.replica
     assert len(house.pools) == 2
     assert not lease.replica.draining
@@ -129,12 +135,12 @@ def run_leave(leases: LeaseManager) -> Callable[[str, str], object]:
     return lambda lease, by: asyncio.run(leases.leave(lease, by))
 
 
-async def test_who_joins_again_has_a_new_lease_and_its_calls_go_on(house: House) -> None:
-    before, after = Holding(), Holding()
-    old = house.leases.join(joined(), before)
+async def test_lease_rejoin_gets_new_lease_and_keeps_calls(house: House) -> None:
+    before, after = HoldingTransport(), HoldingTransport()
+    old = house.leases.join(replica_info(), before)
     calls = [house.run(), house.run()]
     await asyncio.sleep(0)
-    new = house.leases.join(joined("one", "Kit@1.0.0", "More@2.0.0"), after)
+    new = house.leases.join(replica_info("one", "Kit@1.0.0", "More@2.0.0"), after)
     assert new.id != old.id
     assert new.replica is old.replica
     assert (len(house.pools), before.closed, new.replica.running) == (1, 0, 2)
@@ -147,12 +153,12 @@ async def test_who_joins_again_has_a_new_lease_and_its_calls_go_on(house: House)
         assert (new.replica.running, before.closed, after.closed) == (left, closed, 0)
 
 
-async def test_who_joins_again_over_another_socket_has_lost_what_ran_over_the_first(house: House) -> None:
-    before = Holding()
-    old = house.leases.join(joined(listens=False), before)
+async def test_lease_rejoin_over_another_socket_loses_running_calls(house: House) -> None:
+    before = HoldingTransport()
+    old = house.leases.join(replica_info(listens=False), before)
     call = house.run()
     await asyncio.sleep(0)
-    new = house.leases.join(joined(listens=False), Answering())
+    new = house.leases.join(replica_info(listens=False), FakeTransport())
     with pytest.raises(CallLost):
         await call
     house.leases.on_socket_closed(old.id)  # the first socket is found closed only now
@@ -160,9 +166,9 @@ async def test_who_joins_again_over_another_socket_has_lost_what_ran_over_the_fi
     assert new.replica.running == 0
 
 
-async def test_who_leaves_gets_no_new_call_and_goes_when_none_runs(house: House) -> None:
-    line = Holding()
-    lease = house.leases.join(joined(), line)
+async def test_lease_leave_drains_running_calls(house: House) -> None:
+    line = HoldingTransport()
+    lease = house.leases.join(replica_info(), line)
     calls = [house.run(), house.run()]
     leaving = asyncio.ensure_future(house.leases.leave(lease.id, "ci"))
     await asyncio.sleep(0)
@@ -179,9 +185,9 @@ async def test_who_leaves_gets_no_new_call_and_goes_when_none_runs(house: House)
     assert house.pools.server_states() == {}
 
 
-async def test_who_leaves_waits_thirty_seconds_at_most(house: House) -> None:
-    line = Holding()
-    lease = house.leases.join(joined(), line)
+async def test_lease_leave_ends_after_thirty_seconds(house: House) -> None:
+    line = HoldingTransport()
+    lease = house.leases.join(replica_info(), line)
     call = house.run()
     await asyncio.sleep(0)
     leaving = asyncio.ensure_future(house.leases.leave(lease.id, "ci"))
@@ -198,16 +204,16 @@ async def test_who_leaves_waits_thirty_seconds_at_most(house: House) -> None:
         await call
 
 
-async def test_who_leaves_with_nothing_to_do_has_left_at_once(house: House) -> None:
-    lease = house.leases.join(joined(), Answering())
+async def test_lease_leave_of_idle_replica_returns_at_once(house: House) -> None:
+    lease = house.leases.join(replica_info(), FakeTransport())
     assert await house.leases.leave(lease.id, "ci") == 0
     with pytest.raises(UnknownLease):
         await house.leases.leave(lease.id, "ci")
 
 
-async def test_who_hangs_up_while_it_leaves_goes_all_the_same(house: House) -> None:
-    line = Holding()
-    lease = house.leases.join(joined(), line)
+async def test_lease_leave_goes_on_if_its_request_is_cancelled(house: House) -> None:
+    line = HoldingTransport()
+    lease = house.leases.join(replica_info(), line)
     call = house.run()
     leaving = asyncio.ensure_future(house.leases.leave(lease.id, "ci"))
     await asyncio.sleep(0)
@@ -218,13 +224,13 @@ async def test_who_hangs_up_while_it_leaves_goes_all_the_same(house: House) -> N
     assert len(house.pools) == 0
 
 
-async def test_who_joins_again_while_it_leaves_stays(house: House) -> None:
-    line = Holding()
-    lease = house.leases.join(joined(), line)
+async def test_lease_rejoin_while_draining_keeps_replica(house: House) -> None:
+    line = HoldingTransport()
+    lease = house.leases.join(replica_info(), line)
     call = house.run()
     leaving = asyncio.ensure_future(house.leases.leave(lease.id, "ci"))
     await asyncio.sleep(0)
-    again = house.leases.join(joined(), line)
+    again = house.leases.join(replica_info(), line)
     assert await leaving == 1
     line.finish()
     await call
@@ -232,40 +238,40 @@ async def test_who_joins_again_while_it_leaves_stays(house: House) -> None:
     assert line.closed == 0
 
 
-async def test_what_runs_when_a_lease_ends_is_lost(house: House) -> None:
-    house.leases.join(joined(), Holding())
+async def test_lease_end_loses_running_calls(house: House) -> None:
+    house.leases.join(replica_info(), HoldingTransport())
     calls = [house.run(), house.run()]
     await asyncio.sleep(0)
     house.wait(16)
     assert [type(each) for each in await asyncio.gather(*calls, return_exceptions=True)] == [CallLost, CallLost]
 
 
-def test_a_caller_has_two_hundred_replicas_at_most(house: House) -> None:
+def test_lease_join_beyond_caller_limit_is_denied(house: House) -> None:
     for number in range(200):
-        house.leases.join(joined(str(number)), Answering())
+        house.leases.join(replica_info(str(number)), FakeTransport())
     with pytest.raises(Denied, match="200 replicas"):
-        house.leases.join(joined("one more"), Answering())
-    house.leases.join(joined("7"), Answering())  # not one more
-    house.leases.join(joined("another", by="ada"), Answering())
+        house.leases.join(replica_info("one more"), FakeTransport())
+    house.leases.join(replica_info("7"), FakeTransport())  # not one more
+    house.leases.join(replica_info("another", by="ada"), FakeTransport())
     house.wait(15)
-    house.leases.join(joined("one more"), Answering())
+    house.leases.join(replica_info("one more"), FakeTransport())
 
 
-def test_a_hall_has_a_thousand_at_most(house: House) -> None:
+def test_lease_join_beyond_total_limit_is_unavailable(house: House) -> None:
     for number in range(1_000):
-        house.leases.join(joined(str(number), by=str(number // 200)), Answering())
+        house.leases.join(replica_info(str(number), by=str(number // 200)), FakeTransport())
     with pytest.raises(Unavailable, match="1000 replicas"):
-        house.leases.join(joined(by="ada"), Answering())
+        house.leases.join(replica_info(by="ada"), FakeTransport())
 
 
-async def test_there_is_one_alarm_and_none_while_nobody_is_there(house: House) -> None:
+async def test_lease_manager_has_one_timer_and_none_when_empty(house: House) -> None:
     leases = house.leases
-    leases.join(joined("before"), Answering())
+    leases.join(replica_info("before"), FakeTransport())
     assert leases.alarm() is None
     leases.start()
     alarm = leases.alarm()
     assert alarm is not None
-    lease = leases.join(joined("after"), Answering())
+    lease = leases.join(replica_info("after"), FakeTransport())
     assert leases.alarm() is alarm
     house.wait(15, lease)
     assert leases.alarm() is not None
@@ -274,21 +280,21 @@ async def test_there_is_one_alarm_and_none_while_nobody_is_there(house: House) -
     assert leases.next_deadline is None
 
 
-async def test_the_alarm_rings_by_itself(house: House) -> None:
-    line = Answering()
-    house.leases.join(joined(), line)
+async def test_lease_timer_expires_replica(house: House) -> None:
+    line = FakeTransport()
+    house.leases.join(replica_info(), line)
     house.clock.now += 15  # the hall notices when it watches; it did not sleep, so it forgives nothing
     house.leases.expire()
     assert line.closed == 1
-    lease = house.leases.join(joined(), Answering())
+    lease = house.leases.join(replica_info(), FakeTransport())
     house.clock.now += 7.6
     house.leases.start()
     await eventually(lambda: lease.replica.heartbeat_late)
     house.leases.close()
 
 
-async def test_a_hall_that_stood_still_hears_first_what_was_said_meanwhile(house: House) -> None:
-    lease = house.leases.join(joined(), Answering())
+async def test_lease_stalled_process_extends_leases(house: House) -> None:
+    lease = house.leases.join(replica_info(), FakeTransport())
     house.leases.start()
     house.clock.now += 60  # the alarm was due long ago
     house.leases.ring()
@@ -297,9 +303,9 @@ async def test_a_hall_that_stood_still_hears_first_what_was_said_meanwhile(house
     house.leases.close()
 
 
-async def test_at_the_end_everybody_is_gone(house: House) -> None:
-    lines = [Holding(), Holding()]
-    leases = [house.leases.join(joined(str(number)), line) for number, line in enumerate(lines)]
+async def test_lease_manager_close_removes_all_replicas(house: House) -> None:
+    lines = [HoldingTransport(), HoldingTransport()]
+    leases = [house.leases.join(replica_info(str(number)), line) for number, line in enumerate(lines)]
     house.leases.start()
     calls = [house.run(), house.run()]
     await asyncio.sleep(0)
@@ -312,15 +318,15 @@ async def test_at_the_end_everybody_is_gone(house: House) -> None:
     assert len(house.pools) == 0
 
 
-def test_a_word_that_is_no_health_keeps_no_calls_away(house: House) -> None:
-    lease = house.leases.join(joined(), Answering())
+def test_lease_heartbeat_with_unknown_status_is_degraded(house: House) -> None:
+    lease = house.leases.join(replica_info(), FakeTransport())
     house.leases.heartbeat(lease.id, "ci", "splendid")
     assert house.pools.pick(*KIT) is lease.replica
     assert house.pools.server_states() == {"servers": "degraded"}
 
 
-def test_who_answers_is_not_gone_while_the_hall_turns_messages_away(house: House) -> None:
-    lease = house.leases.join(joined(), Answering())
+def test_lease_overloaded_hall_excuses_responding_replica(house: House) -> None:
+    lease = house.leases.join(replica_info(), FakeTransport())
     lease.replica.record_probe("healthy", {})
     house.leases.is_overloaded = lambda: True
     house.wait(60)
@@ -333,9 +339,9 @@ def test_who_answers_is_not_gone_while_the_hall_turns_messages_away(house: House
 
 
 @pytest.mark.parametrize("case", ["revoked", "not known", "mute", "never asked", "a socket"])
-def test_who_has_no_excuse_is_gone_though_the_hall_turns_messages_away(house: House, case: str) -> None:
+def test_lease_overloaded_hall_expires_other_replicas(house: House, case: str) -> None:
     proofs = {"revoked": False, "not known": None}
-    lease = house.leases.join(joined(listens=case != "a socket"), Answering())
+    lease = house.leases.join(replica_info(listens=case != "a socket"), FakeTransport())
     lease.is_credential_valid = lambda: proofs.get(case, True)
     if case != "never asked":
         lease.replica.record_probe("healthy", {})
@@ -346,29 +352,29 @@ def test_who_has_no_excuse_is_gone_though_the_hall_turns_messages_away(house: Ho
     assert len(house.pools) == 0
 
 
-def test_when_keys_change_only_who_is_known_to_have_none_is_gone(house: House) -> None:
+def test_lease_recheck_removes_only_invalid_credentials(house: House) -> None:
     for name, proof in {"revoked": False, "not-known": None, "good": True}.items():
-        house.leases.join(joined(name), Answering()).is_credential_valid = lambda proof=proof: proof  # type: ignore[misc]
+        house.leases.join(replica_info(name), FakeTransport()).is_credential_valid = lambda proof=proof: proof  # type: ignore[misc]
     house.leases.recheck_credentials()
     assert sorted(replica.id for replica in house.pools) == ["good", "not-known"]
 
 
-def test_who_lost_its_credential_while_it_joined_has_no_lease(house: House) -> None:
+def test_lease_join_with_revoked_credential_is_refused(house: House) -> None:
     with pytest.raises(Unauthenticated):
-        house.leases.join(joined(), Answering(), lambda: False)
+        house.leases.join(replica_info(), FakeTransport(), lambda: False)
     assert len(house.pools) == 0
 
 
-async def test_an_end_is_told_once(house: House) -> None:
+async def test_lease_on_end_is_called_once(house: House) -> None:
     heard: list[str] = []
     for number, end in enumerate(("leave", "cut", "join")):
-        lease = house.leases.join(joined(str(number)), Answering())
+        lease = house.leases.join(replica_info(str(number)), FakeTransport())
         lease.on_end = partial(heard.append, end)
         if end == "leave":
             await house.leases.leave(lease.id, "ci")
         elif end == "cut":
             house.leases.on_socket_closed(lease.id)
         else:
-            house.leases.join(joined(str(number)), Answering())
+            house.leases.join(replica_info(str(number)), FakeTransport())
     house.leases.close()
     assert heard == ["leave", "cut", "join"]

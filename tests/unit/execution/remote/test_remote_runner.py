@@ -7,7 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.execution.remote.fake_transports import NOT_STARTED, Answering, Holding, joined, lost, pools_of
+from tests.unit.execution.remote.fake_transports import (
+    NOT_STARTED,
+    FakeTransport,
+    HoldingTransport,
+    lost,
+    pools_of,
+    replica_info,
+)
 from tests.unit.parts import Clock, Hearing, call_of, tool_named
 from toolhall.authoring.context import PausableDeadline
 from toolhall.dialects.hub.call_messages import CallEvent, LogMessage, ProgressMessage, QuestionMessage
@@ -33,10 +40,10 @@ ADA = Caller("ci", person="ada", proof="key", scopes=frozenset({"b", "a"}), cred
 class House:
     """A runner and a replica at the end of each line."""
 
-    def __init__(self, *lines: Answering, idempotent: tuple[str, ...] = ()) -> None:
+    def __init__(self, *lines: FakeTransport, idempotent: tuple[str, ...] = ()) -> None:
         self.clock = Clock()
         self.lines = lines
-        self.replicas = [Replica(joined(str(number)), line, self.clock) for number, line in enumerate(lines)]
+        self.replicas = [Replica(replica_info(str(number)), line, self.clock) for number, line in enumerate(lines)]
         self.pools = pools_of(self.clock, *self.replicas)
         self.runner = RemoteRunner(self.pools, idempotent, self.clock)
 
@@ -52,9 +59,11 @@ class House:
         return await self.runner.run(tool, call, {"colour": "red"}, patience or Deadline(60))
 
 
-def one_and_other(*ends: Json | Exception, idempotent: tuple[str, ...] = ()) -> tuple[House, Answering, Answering]:
+def one_and_other(
+    *ends: Json | Exception, idempotent: tuple[str, ...] = ()
+) -> tuple[House, FakeTransport, FakeTransport]:
     """Two lines; the first is tried first, and ends so."""
-    one, other = Answering(*ends), Answering({"by": "other"})
+    one, other = FakeTransport(*ends), FakeTransport({"by": "other"})
     house = House(one, other, idempotent=idempotent)
     house.first(0)
     return house, one, other
@@ -63,8 +72,8 @@ def one_and_other(*ends: Json | Exception, idempotent: tuple[str, ...] = ()) -> 
 # --- what is sent ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_call_is_sent_in_the_hubs_words() -> None:
-    line = Answering({"n": 1})
+async def test_remote_runner_sends_tool_request() -> None:
+    line = FakeTransport({"n": 1})
     house = House(line)
     assert await house.run() == {"n": 1}
     (sent,) = line.calls
@@ -84,11 +93,11 @@ async def test_a_call_is_sent_in_the_hubs_words() -> None:
     }
 
 
-async def test_what_the_tool_declared_goes_with_it_and_nothing_else() -> None:
+async def test_remote_runner_sends_declared_credentials_only() -> None:
     equipment = ResolvedCredentials(
         {"KEY": Secret("SK01")}, {"google": AccountToken("google", Secret("ya29"), ("calendar",), 5.0)}, "ada"
     )
-    line = Answering()
+    line = FakeTransport()
     house = House(line)
     await house.run(tool_named("pick", requirements={"secrets": [{"id": "KEY"}]}), credentials=equipment)
     await house.run(tool_named("pick", requirements={"user_id": True}), credentials=equipment)
@@ -100,8 +109,8 @@ async def test_what_the_tool_declared_goes_with_it_and_nothing_else() -> None:
     assert b"key-of-ada" not in msgspec.json.encode(line.calls)
 
 
-async def test_each_call_is_sent_as_its_own_callers() -> None:
-    house = House(line := Answering())
+async def test_remote_runner_sends_each_calls_own_caller() -> None:
+    house = House(line := FakeTransport())
     eve = Caller("eve", proof="token", scopes=frozenset({"c"}), acting_for="bob")
     for caller in (ADA, ADA, eve, ADA):
         await house.run(caller=caller)
@@ -110,21 +119,21 @@ async def test_each_call_is_sent_as_its_own_callers() -> None:
 
 
 @pytest.mark.parametrize("link", [NULL_LINK, ThrottledLink(Hearing())], ids=["nobody", "cleaned"])
-async def test_what_the_callers_program_can_do_is_said_where_somebody_listens(link: ClientLink) -> None:
-    house = House(line := Answering())
+async def test_remote_runner_sends_client_features(link: ClientLink) -> None:
+    house = House(line := FakeTransport())
     await house.run(link=link)
     assert line.calls[0]["context"].get("can") == (None if link is NULL_LINK else ["elicitation"])
 
 
-async def test_no_two_calls_have_the_same_id_not_even_in_two_halls() -> None:
-    line = Answering()
+async def test_remote_runner_call_ids_are_unique_across_halls() -> None:
+    line = FakeTransport()
     for house in (House(line), House(line)):
         for _ in range(3):
             await house.run()
     assert len({each["id"] for each in line.calls}) == 6
 
 
-async def test_a_second_try_has_the_time_that_is_left() -> None:
+async def test_remote_runner_retry_has_remaining_time() -> None:
     house, one, other = one_and_other(lost(delivered=False))
 
     async def slowly(call_id: str, on_report: ReportHandler) -> None:
@@ -144,7 +153,7 @@ async def test_a_second_try_has_the_time_that_is_left() -> None:
 
 
 @pytest.mark.parametrize("error", [ToolFailed("no"), BadArguments([Problem("/a", "is missing")]), Unavailable("away")])
-async def test_an_error_that_the_tool_tells_is_the_callers_and_no_failure_of_the_replica(error: Exception) -> None:
+async def test_remote_runner_tool_error_is_no_replica_failure(error: Exception) -> None:
     house, one, other = one_and_other(*[error] * 6)
     for _ in range(6):
         house.first(0)
@@ -155,8 +164,8 @@ async def test_an_error_that_the_tool_tells_is_the_callers_and_no_failure_of_the
     assert not house.replicas[0].is_suspected
 
 
-async def test_what_it_tells_reaches_the_caller_in_order() -> None:
-    house = House(line := Answering())
+async def test_remote_runner_relays_events_in_order() -> None:
+    house = House(line := FakeTransport())
     line.says = says(
         ProgressMessage("", 1, 2, "half"), LogMessage("", "warning", {"a": 1}, "it"), ProgressMessage("", 2)
     )
@@ -165,13 +174,13 @@ async def test_what_it_tells_reaches_the_caller_in_order() -> None:
     assert link.events == [ProgressEvent(1, 2, "half"), LogEvent("warning", {"a": 1}, "it"), ProgressEvent(2)]
 
 
-async def test_what_it_asks_is_answered_while_its_time_stands_still() -> None:
+async def test_remote_runner_question_holds_deadline() -> None:
     def answered(key: str, question: Question) -> Answered:
         assert holding.holds == 1
         return Filled("accept", {"name": question.message if isinstance(question, Form) else ""})
 
     holding = Counting()
-    house = House(line := Answering())
+    house = House(line := FakeTransport())
     answers: list[JsonObject] = []
     line.says = says(question(), answers=answers)
     await house.run(link=Hearing(answered), patience=holding)
@@ -180,12 +189,12 @@ async def test_what_it_asks_is_answered_while_its_time_stands_still() -> None:
     assert holding.holds == 0
 
 
-async def test_a_question_that_cannot_be_put_is_an_error_over_there() -> None:
+async def test_remote_runner_unanswerable_question_is_sent_as_error() -> None:
     class Unable(Hearing):
         async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
             raise Unsupported("sampling")
 
-    house = House(line := Answering())
+    house = House(line := FakeTransport())
     answers: list[JsonObject] = []
     line.says = says(question(), answers=answers)
     await house.run(link=Unable())
@@ -208,7 +217,7 @@ class Later(Hearing):
 @pytest.mark.parametrize(
     "end", [{"done": True}, ToolFailed("unwound"), NOT_STARTED, lost(delivered=True), ResponseTooLarge("much")], ids=str
 )
-async def test_a_question_for_later_ends_the_call_with_the_question_whatever_is_said_then(end: Any) -> None:
+async def test_remote_runner_deferred_question_raises_input_required(end: Any) -> None:
     house, one, other = one_and_other(end, idempotent=("*",))
     answers: list[JsonObject] = []
     one.says = says(question(), question(), answers=answers)
@@ -223,8 +232,8 @@ async def test_a_question_for_later_ends_the_call_with_the_question_whatever_is_
 
 
 @pytest.mark.parametrize(("stated", "taken"), [(500, 500), (-1, 0), (10**30, 60_000)])
-async def test_it_may_let_the_caller_hang_up(stated: int, taken: int) -> None:
-    house = House(line := Answering())
+async def test_remote_runner_relays_detach(stated: int, taken: int) -> None:
+    house = House(line := FakeTransport())
     answers: list[JsonObject] = []
     line.says = says(QuestionMessage("", 1, {}, stated), answers=answers)
     await house.run(link=(link := Hearing()))
@@ -236,7 +245,7 @@ async def test_it_may_let_the_caller_hang_up(stated: int, taken: int) -> None:
 
 
 @pytest.mark.parametrize("failure", [lost(delivered=False), NOT_STARTED, NoSuchMethod(), NotFound()], ids=str)
-async def test_what_was_not_begun_is_tried_at_another_replica(failure: Any) -> None:
+async def test_remote_runner_not_started_call_is_retried(failure: Any) -> None:
     house, one, other = one_and_other(failure)
     assert await house.run() == {"by": "other"}
     assert (len(one.calls), len(other.calls)) == (1, 1)
@@ -247,7 +256,7 @@ async def test_what_was_not_begun_is_tried_at_another_replica(failure: Any) -> N
     assert len(one.calls) == 1
 
 
-async def test_what_may_have_begun_is_not_tried_again() -> None:
+async def test_remote_runner_delivered_call_is_not_retried() -> None:
     house, one, other = one_and_other(lost(delivered=True))
     with pytest.raises(Unavailable, match="whether it had an effect is not known") as raised:
         await house.run()
@@ -257,7 +266,7 @@ async def test_what_may_have_begun_is_not_tried_again() -> None:
 
 
 @pytest.mark.parametrize(("globs", "again"), [(("Kit.pick",), True), (("Kit.*", "x"), True), (("Kit.other",), False)])
-async def test_what_the_operator_calls_idempotent_is_tried_again(globs: tuple[str, ...], *, again: bool) -> None:
+async def test_remote_runner_idempotent_tool_is_retried(globs: tuple[str, ...], *, again: bool) -> None:
     house, _, other = one_and_other(lost(delivered=True), idempotent=globs)
     if again:
         assert await house.run() == {"by": "other"}
@@ -270,7 +279,7 @@ async def test_what_the_operator_calls_idempotent_is_tried_again(globs: tuple[st
 @pytest.mark.parametrize(
     "report", [ProgressMessage("", 1), LogMessage("", "info", "x"), QuestionMessage("", 1)], ids=str
 )
-async def test_what_the_caller_has_heard_of_is_not_tried_again(report: CallEvent) -> None:
+async def test_remote_runner_call_with_events_is_not_retried(report: CallEvent) -> None:
     for failure in (lost(delivered=True), NOT_STARTED):
         house, one, other = one_and_other(failure, idempotent=("*",))
         one.says = says(report)
@@ -279,29 +288,29 @@ async def test_what_the_caller_has_heard_of_is_not_tried_again(report: CallEvent
         assert other.calls == []
 
 
-async def test_as_long_as_it_did_not_begin_everybody_is_tried_once() -> None:
-    dead = [Answering(lost(delivered=False)), Answering(NOT_STARTED), Answering(lost(delivered=False))]
-    house = House(*dead, Answering({"by": "the last"}))
+async def test_remote_runner_not_started_call_tries_every_replica_once() -> None:
+    dead = [FakeTransport(lost(delivered=False)), FakeTransport(NOT_STARTED), FakeTransport(lost(delivered=False))]
+    house = House(*dead, FakeTransport({"by": "the last"}))
     house.replicas[3].running = 1
     assert await house.run() == {"by": "the last"}
     assert [len(line.calls) for line in house.lines] == [1] * 4
     assert (house.pools.lost_calls, house.pools.retried_calls) == (0, 3)
 
-    house = House(*(Answering(lost(delivered=False)) for _ in range(3)))
+    house = House(*(FakeTransport(lost(delivered=False)) for _ in range(3)))
     with pytest.raises(Unavailable, match="did not run"):
         await house.run()
     assert [len(line.calls) for line in house.lines] == [1] * 3
 
 
-async def test_when_its_time_is_over_nobody_else_is_tried() -> None:
+async def test_remote_runner_expired_call_is_not_retried() -> None:
     house, _, other = one_and_other(lost(delivered=False))
     with pytest.raises(Unavailable, match="did not run"):
         await house.run(patience=Deadline(0))
     assert other.calls == []
 
 
-async def test_what_may_have_run_twice_is_not_run_again() -> None:
-    house = House(*(Answering(lost(delivered=True)) for _ in range(3)), idempotent=("*",))
+async def test_remote_runner_twice_delivered_call_is_not_retried() -> None:
+    house = House(*(FakeTransport(lost(delivered=True)) for _ in range(3)), idempotent=("*",))
     with pytest.raises(Unavailable, match="whether it had an effect is not known"):
         await house.run()
     assert sum(len(line.calls) for line in house.lines) == 2
@@ -309,7 +318,7 @@ async def test_what_may_have_run_twice_is_not_run_again() -> None:
 
 
 @pytest.mark.parametrize("failure", [lost(delivered=False), NOT_STARTED], ids=str)
-async def test_what_may_have_run_is_in_doubt_whatever_comes_of_the_next_try(failure: Any) -> None:
+async def test_remote_runner_delivered_loss_decides_error(failure: Any) -> None:
     house, one, other = one_and_other(lost(delivered=True), idempotent=("*",))
     other.ends = [failure]
     with pytest.raises(Unavailable, match="whether it had an effect is not known"):
@@ -317,7 +326,7 @@ async def test_what_may_have_run_is_in_doubt_whatever_comes_of_the_next_try(fail
     assert (len(one.calls), len(other.calls)) == (1, 1)
 
 
-async def test_a_second_run_is_never_silent(caplog: pytest.LogCaptureFixture) -> None:
+async def test_remote_runner_second_run_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     house, *_ = one_and_other(lost(delivered=True), idempotent=("Kit.*",))
     await house.run()
     (record,) = caplog.records
@@ -329,7 +338,7 @@ async def test_a_second_run_is_never_silent(caplog: pytest.LogCaptureFixture) ->
     assert not caplog.records
 
 
-async def test_an_answer_that_is_too_large_is_the_tools_fault_and_its_replica_is_well() -> None:
+async def test_remote_runner_oversized_response_is_bad_output() -> None:
     house, one, other = one_and_other(*[ResponseTooLarge("more than 10 bytes")] * 6, idempotent=("*",))
     house.replicas[0].circuit.record_failure()
     for _ in range(6):
@@ -343,8 +352,8 @@ async def test_an_answer_that_is_too_large_is_the_tools_fault_and_its_replica_is
     assert (house.pools.lost_calls, house.pools.retried_calls) == (0, 0)
 
 
-async def test_where_there_is_no_other_the_first_failure_is_told() -> None:
-    house = House(Answering(lost(delivered=False), NOT_STARTED))
+async def test_remote_runner_without_other_replica_raises_first_failure() -> None:
+    house = House(FakeTransport(lost(delivered=False), NOT_STARTED))
     with pytest.raises(Unavailable, match="cannot be reached now; the call did not run"):
         await house.run()
     with pytest.raises(Unavailable, match="it is full"):
@@ -352,8 +361,8 @@ async def test_where_there_is_no_other_the_first_failure_is_told() -> None:
     assert house.pools.retried_calls == 0
 
 
-async def test_only_a_tenth_of_all_calls_is_tried_again() -> None:
-    class Full(Answering):
+async def test_remote_runner_retries_are_limited_by_budget() -> None:
+    class Full(FakeTransport):
         async def call(self, request: bytes, id: str, on_report: ReportHandler) -> Any:  # noqa: A002
             self.ends = [NOT_STARTED]
             return await super().call(request, id, on_report)
@@ -365,8 +374,8 @@ async def test_only_a_tenth_of_all_calls_is_tried_again() -> None:
     assert house.pools.retried_calls == 30
 
 
-async def test_who_loses_five_calls_in_a_row_gets_no_more_and_the_answer_comes_at_once() -> None:
-    line = Answering(*[lost(delivered=True)] * 5)
+async def test_remote_runner_open_circuit_refuses_at_once() -> None:
+    line = FakeTransport(*[lost(delivered=True)] * 5)
     house = House(line)
     for _ in range(5):
         with pytest.raises(Unavailable, match="was lost"):
@@ -379,8 +388,8 @@ async def test_who_loses_five_calls_in_a_row_gets_no_more_and_the_answer_comes_a
     assert house.replicas[0].circuit.state == "closed"
 
 
-async def test_a_suspect_one_that_runs_a_call_is_suspect_no_more() -> None:
-    house = House(Answering(NOT_STARTED))
+async def test_remote_runner_success_clears_suspicion() -> None:
+    house = House(FakeTransport(NOT_STARTED))
     with pytest.raises(Unavailable):
         await house.run()
     assert house.replicas[0].is_suspected
@@ -388,19 +397,19 @@ async def test_a_suspect_one_that_runs_a_call_is_suspect_no_more() -> None:
     assert not house.replicas[0].is_suspected
 
 
-async def test_what_nothing_ever_ran_says_so() -> None:
+async def test_remote_runner_tool_never_served_is_reported() -> None:
     house = House()
     with pytest.raises(Unavailable, match=r"^Kit\.pick@1\.0\.0 is defined, but nothing runs it$"):
         await house.run()
-    replica = Replica(joined(), Answering(), house.clock)
+    replica = Replica(replica_info(), FakeTransport(), house.clock)
     house.pools.add(replica)
     house.pools.remove(replica)
     with pytest.raises(Unavailable, match="no tool server runs Kit now"):
         await house.run()
 
 
-async def test_a_call_that_is_cancelled_counts_no_more_and_says_nothing_of_the_replica() -> None:
-    house = House(Holding())
+async def test_remote_runner_cancelled_call_does_not_affect_health() -> None:
+    house = House(HoldingTransport())
     (replica,) = house.replicas
     for _ in range(5):
         replica.circuit.record_failure()

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from tests.unit.execution.remote.fake_transports import Answering, joined, pools_of
+from tests.unit.execution.remote.fake_transports import FakeTransport, pools_of, replica_info
 from tests.unit.parts import Clock
 from toolhall.dialects.error_details import retry_after_of
 from toolhall.execution.remote.circuit_breaker import FAILURE_THRESHOLD
@@ -22,7 +22,7 @@ def clock() -> Clock:
 
 
 def replica_of(clock: Clock, name: str, *kits: str, server: str = "servers", running: int = 0) -> Replica:
-    replica = Replica(joined(name, *kits, server=server), Answering(), clock)
+    replica = Replica(replica_info(name, *kits, server=server), FakeTransport(), clock)
     for _ in range(running):
         replica.begin_call()
     return replica
@@ -34,7 +34,7 @@ def broken(replica: Replica) -> Replica:
     return replica
 
 
-def test_the_one_with_the_least_to_do_gets_the_call(clock: Clock) -> None:
+def test_replica_pools_pick_least_loaded(clock: Clock) -> None:
     busy, idle, busier = (replica_of(clock, str(running), running=running) for running in (2, 1, 3))
     pools = pools_of(clock, busy, idle, busier)
     assert [pools.pick(*KIT) for _ in range(9)] == [idle] * 9
@@ -44,14 +44,14 @@ def test_the_one_with_the_least_to_do_gets_the_call(clock: Clock) -> None:
     assert pools.pick(*KIT) is idle
 
 
-def test_ties_are_broken_evenly(clock: Clock) -> None:
+def test_replica_pools_ties_are_random(clock: Clock) -> None:
     pools = pools_of(clock, *(replica_of(clock, str(number)) for number in range(4)))
     picked = Counter(pools.pick(*KIT).id for _ in range(4_000))
     assert len(picked) == 4
     assert all(850 < times < 1_150 for times in picked.values())
 
 
-def test_versions_stand_side_by_side(clock: Clock) -> None:
+def test_replica_pools_versions_are_separate(clock: Clock) -> None:
     old = replica_of(clock, "old", "Kit@1.0.0", running=5)
     new = replica_of(clock, "new", "Kit@2.0.0")
     both = replica_of(clock, "both", "Kit@1.0.0", "Kit@2.0.0", running=9)
@@ -67,7 +67,7 @@ def test_versions_stand_side_by_side(clock: Clock) -> None:
     assert not pools.is_known("Kit", "3.0.0")
 
 
-def test_a_suspect_one_gets_a_call_only_where_there_is_no_other(clock: Clock) -> None:
+def test_replica_pools_suspected_replica_is_last_resort(clock: Clock) -> None:
     mute, late, well = (
         replica_of(clock, "mute"),
         replica_of(clock, "late", running=1),
@@ -80,7 +80,7 @@ def test_a_suspect_one_gets_a_call_only_where_there_is_no_other(clock: Clock) ->
     assert pools.pick(*KIT, exclude=(well, mute)) is late
 
 
-def test_one_that_drains_is_unwell_or_open_gets_none(clock: Clock) -> None:
+def test_replica_pools_excluded_replica_gets_no_call(clock: Clock) -> None:
     drains, unwell, opened = replica_of(clock, "drains"), replica_of(clock, "unwell"), replica_of(clock, "open")
     drains.draining = True
     unwell.record_heartbeat("unhealthy", clock.now)
@@ -93,7 +93,7 @@ def test_one_that_drains_is_unwell_or_open_gets_none(clock: Clock) -> None:
     assert pools.pick(*KIT) is well
 
 
-def test_while_all_circuits_are_open_the_message_says_for_how_long(clock: Clock) -> None:
+def test_replica_pools_open_circuits_report_retry_after(clock: Clock) -> None:
     first, second = broken(replica_of(clock, "first")), replica_of(clock, "second")
     clock.now += 10
     broken(second)
@@ -105,7 +105,7 @@ def test_while_all_circuits_are_open_the_message_says_for_how_long(clock: Clock)
     assert pools.pick(*KIT) is first
 
 
-def test_one_toolkit_that_is_unwell_costs_the_others_of_its_server_nothing(clock: Clock) -> None:
+def test_replica_pools_unhealthy_toolkit_affects_no_other(clock: Clock) -> None:
     replica = replica_of(clock, "one", "Kit@1.0.0", "Other@1.0.0")
     pools = pools_of(clock, replica)
     replica.record_probe("unhealthy", {"Other": "unhealthy", "Kit": "healthy"})
@@ -119,7 +119,7 @@ def test_one_toolkit_that_is_unwell_costs_the_others_of_its_server_nothing(clock
     assert pools.pick("Other", "1.0.0") is replica
 
 
-def test_servers_are_as_their_replicas_are(clock: Clock) -> None:
+def test_replica_pools_server_state_follows_replicas(clock: Clock) -> None:
     one, two, three = (replica_of(clock, name, f"{name}@1", server=name[0]) for name in ("a1", "a2", "b"))
     pools = pools_of(clock, one, two, three)
     assert pools.server_states() == {"a": "healthy", "b": "healthy"}
@@ -140,7 +140,7 @@ def test_servers_are_as_their_replicas_are(clock: Clock) -> None:
     assert pools.server_states()["a"] == "unhealthy"
 
 
-def test_who_asks_often_how_all_are_costs_a_look_a_second(clock: Clock) -> None:
+def test_replica_pools_states_are_cached_for_a_second(clock: Clock) -> None:
     class Watched(Replica):
         looks = 0
 
@@ -148,7 +148,7 @@ def test_who_asks_often_how_all_are_costs_a_look_a_second(clock: Clock) -> None:
             self.looks += 1
             return super().is_degraded(toolkit)
 
-    watched = Watched(joined("one"), Answering(), clock)
+    watched = Watched(replica_info("one"), FakeTransport(), clock)
     pools = pools_of(clock, watched)
     pools.server_states()
     before = watched.looks
@@ -160,7 +160,7 @@ def test_who_asks_often_how_all_are_costs_a_look_a_second(clock: Clock) -> None:
     assert (pools.server_states(), pools.toolkit_states()) == ({"servers": "degraded"}, {"Kit": "degraded"})
 
 
-def test_what_a_replica_says_of_itself_shows_at_once_and_so_do_those_that_come_and_go(clock: Clock) -> None:
+def test_replica_pools_changes_invalidate_cached_states(clock: Clock) -> None:
     one, two = replica_of(clock, "one", server="a"), replica_of(clock, "two", server="b")
     pools = pools_of(clock, one)
     assert pools.server_states() == {"a": "healthy"}
@@ -175,7 +175,7 @@ def test_what_a_replica_says_of_itself_shows_at_once_and_so_do_those_that_come_a
     assert pools.server_states() == {"b": "healthy"}
 
 
-def test_a_server_that_went_without_a_word_is_missed_for_a_while(clock: Clock) -> None:
+def test_replica_pools_vanished_server_is_unhealthy_for_a_while(clock: Clock) -> None:
     gone, left = replica_of(clock, "gone", "Gone@1", server="gone"), replica_of(clock, "left", "Left@1", server="left")
     pools = pools_of(clock, gone, left)
     pools.remove(gone, unannounced=True)
@@ -191,7 +191,7 @@ def test_a_server_that_went_without_a_word_is_missed_for_a_while(clock: Clock) -
     assert pools.server_states() == pools.toolkit_states() == {}
 
 
-def test_while_another_runs_its_tools_they_are_degraded(clock: Clock) -> None:
+def test_replica_pools_vanished_replica_degrades_toolkit(clock: Clock) -> None:
     first, gone = replica_of(clock, "first", server="a"), replica_of(clock, "gone", server="b")
     beside = replica_of(clock, "beside", "Other@1", server="b")
     pools = pools_of(clock, first, beside, gone)
@@ -207,7 +207,7 @@ def test_while_another_runs_its_tools_they_are_degraded(clock: Clock) -> None:
     assert pools.server_states() == {"a": "degraded", "b": "healthy"}  # its circuit is half-open
 
 
-def test_one_that_was_quickly_started_again_is_not_missed(clock: Clock) -> None:
+def test_replica_pools_quick_restart_is_not_reported(clock: Clock) -> None:
     """The new process joins at once; only later the lease of the old one, which was killed, runs out."""
     killed = replica_of(clock, "killed")
     pools = pools_of(clock, killed)
@@ -220,7 +220,7 @@ def test_one_that_was_quickly_started_again_is_not_missed(clock: Clock) -> None:
     assert pools.toolkit_states() == {"Kit": "healthy", "Other": "healthy"}
 
 
-def test_what_is_gone_leaves_nothing_behind(clock: Clock) -> None:
+def test_replica_pools_removed_replica_leaves_nothing(clock: Clock) -> None:
     class Shown(ReplicaPools):
         @property
         def size(self) -> int:
@@ -234,7 +234,7 @@ def test_what_is_gone_leaves_nothing_behind(clock: Clock) -> None:
     assert pools.size == 0
 
 
-def test_figures_say_what_is_there(clock: Clock) -> None:
+def test_replica_pools_metrics_count_replicas_and_calls(clock: Clock) -> None:
     pools = pools_of(clock, replica_of(clock, "a", running=2), replica_of(clock, "b", running=1))
     pools.lost_calls, pools.retried_calls = 5, 6
     assert figures(pools) == [2, 3, 5, 6]

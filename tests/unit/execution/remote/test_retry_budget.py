@@ -12,7 +12,7 @@ def spent(budget: RetryBudget) -> int:
     return count
 
 
-def test_a_few_are_always_allowed_and_a_tenth_of_many() -> None:
+def test_retry_budget_allows_minimum_and_tenth_of_calls() -> None:
     clock = Clock()
     budget = RetryBudget(clock)
     assert spent(budget) == 10
@@ -21,7 +21,7 @@ def test_a_few_are_always_allowed_and_a_tenth_of_many() -> None:
     assert spent(budget) == 90
 
 
-def test_what_was_spent_comes_back_as_time_passes() -> None:
+def test_retry_budget_recovers_over_time() -> None:
     clock = Clock()
     budget = RetryBudget(clock)
     assert spent(budget) == 10
@@ -33,7 +33,7 @@ def test_what_was_spent_comes_back_as_time_passes() -> None:
     assert spent(budget) == 10
 
 
-def test_calls_of_long_ago_count_no_more() -> None:
+def test_retry_budget_forgets_old_calls() -> None:
     clock = Clock()
     budget = RetryBudget(clock)
     for _ in range(1_000):

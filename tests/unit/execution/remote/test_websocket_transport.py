@@ -63,7 +63,7 @@ def cancels(socket: Socket) -> list[JsonObject]:
     return [each for each in map(json.loads, socket.sent) if each.get("method") == "cancel"]
 
 
-async def test_calls_at_once_get_each_its_own() -> None:
+async def test_websocket_transport_concurrent_calls_get_own_messages() -> None:
     socket = Socket()
     line: Transport = socket.line
     heard: list[CallEvent] = []
@@ -80,7 +80,7 @@ async def test_calls_at_once_get_each_its_own() -> None:
     line.close()
 
 
-async def test_the_halls_own_questions_are_answered_whole() -> None:
+async def test_websocket_transport_request_returns_whole_response() -> None:
     socket = Socket()
     asked = asyncio.ensure_future(socket.line.request(write_request("h1", "health_check", {}), "h1"))
     await until(lambda: bool(socket.sent))
@@ -98,7 +98,7 @@ async def test_the_halls_own_questions_are_answered_whole() -> None:
         *(b"{}", b"[]", b"", b"\xff", b"nonsense", b'{"type":1}', b"[" * 100_000, b'{"id":"1"}'),
     ],
 )
-async def test_what_is_not_ours_is_left_to_others(body: bytes) -> None:
+async def test_websocket_transport_other_frames_are_not_handled(body: bytes) -> None:
     socket = Socket()
     call = await socket.calling("1")
     assert not socket.called.handle_frame(body)
@@ -118,7 +118,7 @@ async def test_what_is_not_ours_is_left_to_others(body: bytes) -> None:
         *(b'{"type":"tool_error","id":{"a":1}}', b'{"type":"tool_log","id":["1"]}'),
     ],
 )
-async def test_what_nobody_waits_for_is_forgotten(body: bytes) -> None:
+async def test_websocket_transport_unknown_ids_are_dropped(body: bytes) -> None:
     socket = Socket()
     call = await socket.calling("1")
     assert socket.called.handle_frame(body)
@@ -136,7 +136,7 @@ async def test_what_nobody_waits_for_is_forgotten(body: bytes) -> None:
         (ended("1", {"a": "x" * 1_000}), "more than 1000 bytes"),
     ],
 )
-async def test_what_cannot_be_read_is_a_loss_and_cancelled(body: bytes, why: str) -> None:
+async def test_websocket_transport_invalid_frame_loses_and_cancels_call(body: bytes, why: str) -> None:
     socket = Socket()
     call = await socket.calling("1")
     assert socket.called.handle_frame(body)
@@ -147,7 +147,7 @@ async def test_what_cannot_be_read_is_a_loss_and_cancelled(body: bytes, why: str
     await until(lambda: cancels(socket) == [CANCELLED])
 
 
-async def test_a_call_that_says_more_than_is_read_is_a_loss() -> None:
+async def test_websocket_transport_oversized_call_is_lost() -> None:
     socket = Socket()
     call = await socket.calling("1")
     for number in range(30):  # nobody gets to read meanwhile
@@ -155,7 +155,7 @@ async def test_a_call_that_says_more_than_is_read_is_a_loss() -> None:
     assert "more than 1000 bytes" in (await lost(call)).reason
 
 
-async def test_a_call_may_go_on_talking_as_long_as_it_is_read() -> None:
+async def test_websocket_transport_read_messages_do_not_count() -> None:
     socket = Socket()
     call = await socket.calling("1")
     for number in range(100):
@@ -165,7 +165,7 @@ async def test_a_call_may_go_on_talking_as_long_as_it_is_read() -> None:
     assert (await call).id == "1"
 
 
-async def test_what_waits_to_be_read_is_bounded_for_all_calls_together() -> None:
+async def test_websocket_transport_limits_unread_bytes_of_all_calls() -> None:
     socket = Socket()
 
     async def on_report(_: CallEvent) -> None:
@@ -189,7 +189,7 @@ async def test_what_waits_to_be_read_is_bounded_for_all_calls_together() -> None
     assert socket.called.unread_bytes == 0
 
 
-async def test_who_cancels_a_call_cancels_it_there_and_a_late_answer_is_nobodys() -> None:
+async def test_websocket_transport_cancel_is_sent_and_late_answer_dropped() -> None:
     socket = Socket()
     call = await socket.calling("1")
     call.cancel()
@@ -199,7 +199,7 @@ async def test_who_cancels_a_call_cancels_it_there_and_a_late_answer_is_nobodys(
     assert call.cancelled()
 
 
-async def test_an_answer_goes_back_over_the_same_socket() -> None:
+async def test_websocket_transport_answer_uses_same_socket() -> None:
     async def on_report(_: CallEvent) -> bytes:
         return b'{"type":"tool_answer"}'
 
@@ -222,7 +222,7 @@ async def test_an_answer_goes_back_over_the_same_socket() -> None:
         (RuntimeError("who knows"), True),
     ],
 )
-async def test_only_what_was_surely_not_written_is_not_delivered(error: Exception, delivered: bool) -> None:
+async def test_websocket_transport_write_error_is_delivered_unless_certain(error: Exception, delivered: bool) -> None:
     socket = Socket()
     socket.fails = error
     assert (await lost(await socket.calling("1"))).delivered is delivered
@@ -230,7 +230,7 @@ async def test_only_what_was_surely_not_written_is_not_delivered(error: Exceptio
 
 
 @pytest.mark.parametrize("way", ["close", "closed"])
-async def test_a_line_that_ends_loses_what_runs_on_it(way: str) -> None:
+async def test_websocket_transport_close_loses_running_calls(way: str) -> None:
     """Also a call for which a person is being asked. Over a socket that is still there, it is cancelled."""
     asked = asyncio.Event()
 
@@ -253,7 +253,7 @@ async def test_a_line_that_ends_loses_what_runs_on_it(way: str) -> None:
     assert len(cancels(socket)) == (2 if way == "close" else 0)
 
 
-async def test_calls_on_a_socket_are_bounded() -> None:
+async def test_websocket_transport_limits_running_calls() -> None:
     """Those that were cancelled and still wait to say so are counted."""
     socket = Socket()
     socket.full.clear()
@@ -269,7 +269,7 @@ async def test_calls_on_a_socket_are_bounded() -> None:
     await until(lambda: socket.called.running == 0)
 
 
-async def test_an_id_is_used_by_one_call_at_a_time() -> None:
+async def test_websocket_transport_duplicate_id_is_refused() -> None:
     socket = Socket()
     first = await socket.calling("1")
     assert not (await lost(await socket.calling("1"))).delivered
@@ -277,7 +277,7 @@ async def test_an_id_is_used_by_one_call_at_a_time() -> None:
     assert (await first).id == "1"
 
 
-async def test_replicas_that_share_a_socket_end_each_for_itself() -> None:
+async def test_websocket_transport_replicas_on_one_socket_close_separately() -> None:
     """What runs on the other goes on, and so does the other; the bounds are the socket's."""
     socket = Socket()
     other = socket.called.transport_for("two")
@@ -296,7 +296,7 @@ async def test_replicas_that_share_a_socket_end_each_for_itself() -> None:
     assert not other.is_open
 
 
-async def test_a_line_that_nobody_holds_is_not_kept() -> None:
+async def test_websocket_transport_unreferenced_transport_is_dropped() -> None:
     """A join that is refused holds none; a socket may send as many of those as it likes."""
     called = Socket().called
     kept = ref(called.transport_for("two"))

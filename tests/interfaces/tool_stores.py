@@ -21,11 +21,11 @@ class OpenTools:
     async def history(self, tool: str | None = None, limit: int = 100) -> tuple[ToolEvent, ...]:
         return await self._tools.history(tool, limit)
 
-    async def save(self, kept: Sequence[ToolRecord], events: Sequence[ToolEvent]) -> tuple[ToolRecord, ...]:
-        return await self._tools.save(kept, events)
+    async def save(self, records: Sequence[ToolRecord], events: Sequence[ToolEvent]) -> tuple[ToolRecord, ...]:
+        return await self._tools.save(records, events)
 
-    async def remove(self, kept: Sequence[ToolRecord], events: Sequence[ToolEvent]) -> None:
-        await self._tools.remove(kept, events)
+    async def remove(self, records: Sequence[ToolRecord], events: Sequence[ToolEvent]) -> None:
+        await self._tools.remove(records, events)
 
 
 def open_store(folder: Path) -> OpenTools:

@@ -194,14 +194,14 @@ class MemoryAccountStore:
 
     async def save(self, account: Account, serial: int) -> Account | None:
         """Replace the account with this serial and return it with the next serial; None if the serial is stale."""
-        kept = msgspec.structs.replace(account, serial=serial + 1)
-        check_storable(kept)
+        saved = msgspec.structs.replace(account, serial=serial + 1)
+        check_storable(saved)
         before = self._accounts.get(account.id)
         same = await self.find(account.user, account.provider)
         if (before.serial if before else NEW) != serial or (same is not None and same.id != account.id):
             return None
-        self._accounts[account.id] = kept
-        return kept
+        self._accounts[account.id] = saved
+        return saved
 
     async def remove(self, account_id: str) -> bool:
         """Remove it; False if there is none."""
@@ -256,9 +256,9 @@ class MemoryAccountStore:
 
     def _prune_links(self, now: float) -> None:
         """Delete links past their retention, and above the limit those that ended first."""
-        kept = {each.id: each for each in self._links.values() if is_retained(each, now)}
-        surplus = max(len(kept) + 1 - MAX_STORED_LINKS, 0)
-        over = sorted((each.expires, each.id) for each in kept.values() if each.state in ("completed", "failed"))
+        retained = {each.id: each for each in self._links.values() if is_retained(each, now)}
+        surplus = max(len(retained) + 1 - MAX_STORED_LINKS, 0)
+        over = sorted((each.expires, each.id) for each in retained.values() if each.state in ("completed", "failed"))
         for _, link_id in over[:surplus]:
-            del kept[link_id]
-        self._links = kept
+            del retained[link_id]
+        self._links = retained

@@ -229,12 +229,12 @@ class MemoryApprovalStore:
 
     def _prune(self, now: float) -> None:
         """Delete rows past their retention, and above the limit those that expired first."""
-        kept = {each.id: each for each in self._approvals.values() if each.expires > now - RETENTION_SECONDS}
-        surplus = max(len(kept) + 1 - MAX_STORED, 0)
-        for each in sorted(kept.values(), key=lambda each: (each.expires, each.id))[:surplus]:
+        retained = {each.id: each for each in self._approvals.values() if each.expires > now - RETENTION_SECONDS}
+        surplus = max(len(retained) + 1 - MAX_STORED, 0)
+        for each in sorted(retained.values(), key=lambda each: (each.expires, each.id))[:surplus]:
             if each.expires <= now:
-                del kept[each.id]
-        self._approvals = kept
+                del retained[each.id]
+        self._approvals = retained
 
 
 def _is_live(approval: Approval, now: float) -> bool:

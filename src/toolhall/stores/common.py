@@ -45,7 +45,7 @@ def check_storable(row: msgspec.Struct) -> None:
     except (msgspec.MsgspecError, UnicodeEncodeError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise Unstorable(f"this cannot be stored: {error}") from None
     if again != row:
-        raise Unstorable("this cannot be stored: it holds more than plain values")
+        raise Unstorable(f"this cannot be stored: {type(row).__name__} does not survive a round trip through JSON")
 
 
 class MonotonicClock:

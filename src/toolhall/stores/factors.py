@@ -91,8 +91,8 @@ class MemoryFactorStore:
 
     async def find(self, factor_id: str) -> Factor | None:
         """Return the factor with this id; None for an expired invitation."""
-        kept = self._factors.get(factor_id)
-        return next(iter(unexpired_factors([] if kept is None else [kept], self._clock())), None)
+        found = self._factors.get(factor_id)
+        return next(iter(unexpired_factors([] if found is None else [found], self._clock())), None)
 
     async def add(self, factor: Factor, invitation_id: str | None = None) -> bool:
         """Insert a factor, consuming the invitation if one is named; False if that is gone, or if the id is taken."""

@@ -157,7 +157,7 @@ class MemoryToolStore:
 
     def __init__(self) -> None:
         self._records: dict[str, ToolRecord] = {}
-        self._events: list[bytes] = []  # encoded, so that nobody can change one
+        self._events: list[bytes] = []  # encoded, so that a caller cannot change them
         self._serial = 0
 
     async def all(self) -> tuple[ToolRecord, ...]:

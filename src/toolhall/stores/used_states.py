@@ -14,7 +14,7 @@ class TooManyStates(Exception):
 
 
 class UsedStateStore(Protocol):
-    """Remembers consumed states until they expire; whoever decrypts a state refuses an expired one."""
+    """Remembers consumed states until they expire; expired ones are refused when they are decrypted."""
 
     async def consume(self, state_id: str, caller: str, expires: float, now: float) -> bool:
         """Consume the state; False if it was consumed before. Raises TooManyStates."""

@@ -45,7 +45,7 @@ class Doing:
     def __init__(self, work: Callable[[], Awaitable[object]]) -> None:
         self._work = work
 
-    def run(self, tool: Tool, call: Call, arguments: JsonObject, patience: PausableDeadline) -> Awaitable[object]:
+    def run(self, tool: Tool, call: Call, arguments: JsonObject, deadline: PausableDeadline) -> Awaitable[object]:
         return self._work()
 
 

@@ -227,9 +227,9 @@ class SqlAccountStore:
 
     async def save(self, account: Account, serial: int) -> Account | None:
         """Replace the account with this serial and return it with the next serial; None if the serial is stale."""
-        kept = msgspec.structs.replace(account, serial=serial + 1)
-        check_storable(kept)
-        return await self._database.run(self._accounts.save, kept)
+        saved = msgspec.structs.replace(account, serial=serial + 1)
+        check_storable(saved)
+        return await self._database.run(self._accounts.save, saved)
 
     async def remove(self, account_id: str) -> bool:
         """Remove it; False if there is none."""

@@ -234,8 +234,11 @@ _CREATED_FACTOR: JsonObject = {
 
 def approval_paths() -> JsonObject:
     """Operations on approvals and on the factors that people verify themselves with."""
-    approval, factor = reference("Approval"), reference("Factor")
-    item_id = path_parameter("id", _ID_SCHEMA)
+    return {**_decision_paths(), **_factor_paths()}
+
+
+def _decision_paths() -> JsonObject:
+    approval, item_id = reference("Approval"), path_parameter("id", _ID_SCHEMA)
     return {
         "/api/approvals": {
             "get": management_operation(
@@ -264,6 +267,12 @@ def approval_paths() -> JsonObject:
                 rate_limited=True,
             )
         },
+    }
+
+
+def _factor_paths() -> JsonObject:
+    factor, item_id = reference("Factor"), path_parameter("id", _ID_SCHEMA)
+    return {
         "/api/factors": {
             "get": management_operation(
                 "factors",

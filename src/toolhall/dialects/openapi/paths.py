@@ -321,8 +321,7 @@ def _status_schema(*states: str) -> JsonObject:
 
 def management_paths(readable: Sequence[str]) -> JsonObject:
     """All management operations; definitions are read in these dialects."""
-    summary, limit = ok("The updated record.", _SUMMARY), query_parameter("limit", _LIMIT)
-    no_body = request_body(EMPTY_BODY, required=False)
+    limit = query_parameter("limit", _LIMIT)
     return {
         "/api/tools": {"get": _list_operation(), "post": _register_operation(readable)},
         "/api/tools/{id}": {
@@ -336,6 +335,36 @@ def management_paths(readable: Sequence[str]) -> JsonObject:
                 "remove", "Remove a tool; its history is kept.", ok("The id of the removed tool.", REMOVED), _ID
             ),
         },
+        **_state_paths(),
+        "/api/tools/{id}/history": {
+            "get": management_operation(
+                "history", "List the events of a tool, newest first.", ok("The list of events.", _EVENTS), _ID, limit
+            )
+        },
+        "/api/tools/{id}/callers": {
+            "get": management_operation(
+                "callers",
+                "List the callers of a tool; without a version, of all its versions.",
+                ok("The list of callers.", _CALLERS),
+                _ID,
+            )
+        },
+        "/api/history": {
+            "get": management_operation(
+                "events", "List the events of all tools, newest first.", ok("The list of events.", _EVENTS), limit
+            )
+        },
+        **access_paths.key_and_grant_paths(),
+        **_audit_paths(),
+        **access_paths.approval_paths(),
+        **access_paths.credential_paths(),
+    }
+
+
+def _state_paths() -> JsonObject:
+    """Operations that change the state of a tool."""
+    summary, no_body = ok("The updated record.", _SUMMARY), request_body(EMPTY_BODY, required=False)
+    return {
         "/api/tools/{id}/activate": {
             "post": management_operation(
                 "activate",
@@ -366,28 +395,6 @@ def management_paths(readable: Sequence[str]) -> JsonObject:
                 body=no_body,
             )
         },
-        "/api/tools/{id}/history": {
-            "get": management_operation(
-                "history", "List the events of a tool, newest first.", ok("The list of events.", _EVENTS), _ID, limit
-            )
-        },
-        "/api/tools/{id}/callers": {
-            "get": management_operation(
-                "callers",
-                "List the callers of a tool; without a version, of all its versions.",
-                ok("The list of callers.", _CALLERS),
-                _ID,
-            )
-        },
-        "/api/history": {
-            "get": management_operation(
-                "events", "List the events of all tools, newest first.", ok("The list of events.", _EVENTS), limit
-            )
-        },
-        **access_paths.key_and_grant_paths(),
-        **_audit_paths(),
-        **access_paths.approval_paths(),
-        **access_paths.credential_paths(),
     }
 
 

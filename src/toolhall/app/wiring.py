@@ -26,12 +26,11 @@ from toolhall.oauth.providers import build_provider
 from toolhall.pipeline.access_rules import AccessRules, GrantRules
 from toolhall.pipeline.approvals import ApprovalService
 from toolhall.pipeline.audit import Audit
-from toolhall.pipeline.authorize import Authorize
 from toolhall.pipeline.call_recorder import CallRecorder
 from toolhall.pipeline.check import Check
 from toolhall.pipeline.dispatcher import Dispatcher
 from toolhall.pipeline.equip import Equip
-from toolhall.pipeline.find import Find
+from toolhall.pipeline.find import Authorize, Find
 from toolhall.pipeline.limit import Limit, Rate, RateLimits
 from toolhall.pipeline.pipeline import Pipeline, Stages
 from toolhall.pipeline.policy import LevelPolicy

@@ -1,4 +1,4 @@
-"""The find stage: finds the tool by published name or id.
+"""The stages find and authorize: Find finds the tool by published name or id, Authorize asks the policy.
 
 A tool that the caller may not see is answered like a name that no tool has.
 """
@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import msgspec
 
-from toolhall.model.caller import Verdict
-from toolhall.model.errors import NotActive, NotFound, Retired, Unauthenticated
+from toolhall.model.caller import Deny, Verdict
+from toolhall.model.errors import Denied, NotActive, NotFound, Retired, Unauthenticated
 from toolhall.model.messages import Call
 from toolhall.model.text import clean_text
 from toolhall.model.tool import Tool
 from toolhall.pipeline.policy import LevelPolicy
-from toolhall.pipeline.states import Found
+from toolhall.pipeline.states import Allowed, Found
 from toolhall.registry.registry import RETIRED, Registry
 from toolhall.registry.snapshot import Entry
 
@@ -75,6 +75,27 @@ class Find:
             then = _NEXT_STEPS.get(reason.state, _NOT_SERVED).format(reason.tool.id)
             return NotActive(clean_text(f"{reason.tool.id} is {reason.state}: {then}"), state=reason.state)
         return NotFound(f"unknown tool: {clean_text(name[:128])}", hidden=hidden)
+
+
+class Authorize:
+    """Turns the policy's verdict into an Allowed state or an error."""
+
+    def __init__(self, policy: LevelPolicy) -> None:
+        self._policy = policy
+
+    def __call__(self, found: Found) -> Allowed:
+        """Return Allowed; raises Denied with the reason, or Unauthenticated for an anonymous caller."""
+        verdict = self._policy.authorize(found.call.caller, found.entry.tool)
+        if isinstance(verdict, Deny):
+            raise denial_error(verdict)
+        return Allowed(found.call, found.entry, verdict)
+
+
+def denial_error(verdict: Deny) -> Denied | Unauthenticated:
+    """Return the error for a denial; an anonymous caller learns only that a credential is needed."""
+    if verdict.anonymous:
+        return Unauthenticated()
+    return Denied(verdict.reason, scopes=verdict.scopes, by=verdict.by, level=verdict.level)
 
 
 def _retired(tool: Tool) -> Retired:

@@ -22,11 +22,10 @@ from toolhall.model.content import Result
 from toolhall.model.errors import Limited, Refused, Retired, ToolhallError
 from toolhall.model.messages import Call, CompletedCall, InputRequiredSignal
 from toolhall.pipeline.audit import Audit, StageReached
-from toolhall.pipeline.authorize import Authorize
 from toolhall.pipeline.call_recorder import CallRecorder, PendingRecording
 from toolhall.pipeline.check import Check
 from toolhall.pipeline.equip import Equip
-from toolhall.pipeline.find import Find
+from toolhall.pipeline.find import Authorize, Find
 from toolhall.pipeline.limit import Limit
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize

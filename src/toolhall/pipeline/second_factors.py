@@ -114,9 +114,7 @@ class SecondFactors:
 
     async def add_passkey(self, invitation: Factor, passkey: bytes, counter: int) -> Factor | None:
         """Replace an invitation by a passkey; returns None if the invitation was used meanwhile."""
-        new_id = secrets.token_hex(
-            8
-        )  # people type it as an argument: no dash can begin it
+        new_id = secrets.token_hex(8)  # people type it as an argument: no dash can begin it
         sealed = self.seal_secret(new_id, invitation.person, passkey)
         factor = self._factor(new_id, invitation.person, sealed, invitation.by)
         factor = msgspec.structs.replace(factor, kind="passkey", counter=counter)

@@ -12,7 +12,7 @@ from toolhall.model.json import JsonObject
 from toolhall.model.messages import Call, CallConsent
 from toolhall.model.tool import Tool
 from toolhall.pipeline.approvals import ApprovalService, call_sha256
-from toolhall.pipeline.authorize import denial_error
+from toolhall.pipeline.find import denial_error
 from toolhall.pipeline.policy import LevelPolicy
 from toolhall.pipeline.states import Valid, Verified
 from toolhall.schema.defaults import argument_readings

@@ -22,7 +22,7 @@ from toolhall.model.caller import (
 from toolhall.model.errors import Denied, Unauthenticated
 from toolhall.model.tool import Annotations, Tool
 from toolhall.pipeline.access_rules import AccessRules, Forbidden, Permitted, RuleDecision, Unmatched
-from toolhall.pipeline.authorize import Authorize
+from toolhall.pipeline.find import Authorize
 from toolhall.pipeline.policy import LevelPolicy, LevelRequirements
 from toolhall.pipeline.states import Found
 

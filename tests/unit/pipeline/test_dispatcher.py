@@ -27,11 +27,10 @@ from toolhall.model.questions import Roots
 from toolhall.model.secret import Secret
 from toolhall.pipeline.access_rules import NoRules
 from toolhall.pipeline.audit import Audit
-from toolhall.pipeline.authorize import Authorize
 from toolhall.pipeline.check import Check
 from toolhall.pipeline.dispatcher import Dispatcher
 from toolhall.pipeline.equip import Equip
-from toolhall.pipeline.find import Find
+from toolhall.pipeline.find import Authorize, Find
 from toolhall.pipeline.limit import Limit, Rate, RateLimits
 from toolhall.pipeline.pipeline import Pipeline, Stages
 from toolhall.pipeline.policy import LevelPolicy

@@ -8,12 +8,12 @@ from toolhall.dialects.lint.linter import ALL_RULES
 PAGE = Path(__file__).parents[2] / "docs/reference/lint.md"
 HEAD = """# Lint rules
 
-Findings of [`toolhall lint`](command-line.md#toolhall-lint) in addition to the errors of a dialect itself. Those are named
+Findings of [`toolhall lint`](command-line.md#toolhall-lint) beside the errors of a dialect itself. Those are named
 after the dialect (`mcp/missing`, `oxp/description`), syntax errors `json/malformed`; each finding names the fix.
 See [How to check definitions](../how-to/convert.md#checking).
 
-An error refuses a definition, a warning does not. The rules `text/...` and `poison/...` check every string of a document,
-because a model may read any of them.
+An error refuses a definition, a warning does not. The rules `text/...` and `poison/...` check every string of a
+document, because a model may read any of them.
 
 | rule | severity | what is wrong | fix |
 |---|---|---|---|

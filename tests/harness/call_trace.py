@@ -9,7 +9,7 @@ import json
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import FrameType
@@ -57,7 +57,7 @@ class _Tracer:
 
 
 @asynccontextmanager
-async def serving(*targets: object) -> AsyncIterator[tuple[Toolhall, int]]:
+async def serving(*targets: object) -> AsyncGenerator[tuple[Toolhall, int]]:
     """A hall served over HTTP by this loop; yields it and its port."""
     with socket.create_server(("127.0.0.1", 0)) as listening, Toolhall(*targets) as hall:
         started = asyncio.Event()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from toolhall.app.data_dir import DataDir
 from toolhall.app.tool_servers import ToolServers
-from toolhall.app.wiring import ApprovalComponents, CredentialSources, SecurityComponents, call_id_generator
+from toolhall.app.wiring import ApprovalComponents, CredentialSources, SecurityComponents
 from toolhall.config import Config
 from toolhall.dialects.mcp.responses import ServerInfo
 from toolhall.dialects.openapi.catalog import OpenApiInfo
@@ -36,7 +36,7 @@ from toolhall.mcp.http import McpHttp, StatefulHttp
 from toolhall.mcp.request_state import RequestState
 from toolhall.mcp.stateless import StatelessMcp
 from toolhall.mcp.stdio import McpStdio
-from toolhall.pipeline.dispatcher import Dispatcher
+from toolhall.pipeline.dispatcher import Dispatcher, call_id_generator
 from toolhall.registration.service import RegistrationService
 from toolhall.stores.crypto import SealedBox
 from toolhall.stores.used_states import UsedStateStore

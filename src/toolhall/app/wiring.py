@@ -6,7 +6,6 @@ stages. What only a served hall needs (authentication, pages, the OAuth broker) 
 settings that cannot work are refused by the constructors all the same.
 """
 
-import secrets
 import time
 from collections.abc import Callable
 from functools import cached_property
@@ -28,7 +27,7 @@ from toolhall.pipeline.approvals import ApprovalService
 from toolhall.pipeline.audit import Audit
 from toolhall.pipeline.call_recorder import CallRecorder
 from toolhall.pipeline.check import Check
-from toolhall.pipeline.dispatcher import Dispatcher
+from toolhall.pipeline.dispatcher import Dispatcher, call_id_generator
 from toolhall.pipeline.equip import Equip
 from toolhall.pipeline.find import Authorize, Find
 from toolhall.pipeline.limit import Limit, Rate, RateLimits
@@ -289,9 +288,3 @@ def rate_limits_from(config: Config) -> RateLimits:
         costs=config.costs,
         running=running,
     )
-
-
-def call_id_generator() -> Callable[[], str]:
-    """Return a generator of ids that never repeat: a random prefix of this process, then a counter."""
-    prefix, count = secrets.token_hex(6), iter(range(1, 2**63))
-    return lambda: f"{prefix}-{next(count)}"

@@ -1,6 +1,7 @@
 """Dispatcher: the one entry for requests of every dialect; answers each, with an error instead of an exception."""
 
 import logging
+import secrets
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
@@ -143,3 +144,9 @@ class _CallerCache(msgspec.Struct, frozen=True):
 
     snapshot: Snapshot
     values: dict[Hashable, Any] = {}
+
+
+def call_id_generator() -> Callable[[], str]:
+    """Return a generator of ids that never repeat: a random prefix of this process, then a counter."""
+    prefix, count = secrets.token_hex(6), iter(range(1, 2**63))
+    return lambda: f"{prefix}-{next(count)}"

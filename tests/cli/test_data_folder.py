@@ -18,8 +18,8 @@ from tests.harness.cli import KIT, CliRunner
 from tests.harness.patience import patience
 from toolhall.cli.settings import default_data_folder, project_root
 from toolhall.config import Config, overridden, overriding
+from toolhall.stores.access import Grant
 from toolhall.stores.common import StoreFailed
-from toolhall.stores.grants import Grant
 from toolhall.stores.open import open_stores
 from toolhall.stores.sql import base
 

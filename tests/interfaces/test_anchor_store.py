@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from toolhall.stores import used_states
+from toolhall.stores import approvals
 from toolhall.stores.audit.anchors import MAX_ACCEPTANCES, Acceptance, Anchor
 from toolhall.stores.audit.format import Checkpoint
 from toolhall.stores.bundle import Stores
@@ -64,11 +64,11 @@ async def test_a_state_is_used_once(stores: Stores) -> None:
 
 
 async def test_used_states_of_a_caller_are_bounded(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (used_states, sql_anchors):
+    for module in (approvals, sql_anchors):
         monkeypatch.setattr(module, "MAX_USED_STATES", 3)
     for number in range(3):
         assert await stores.states.consume(f"s{number}", "ada", NOW + 10 + number, NOW)
-    with pytest.raises(used_states.TooManyStates) as refused:
+    with pytest.raises(approvals.TooManyStates) as refused:
         await stores.states.consume("s3", "ada", NOW + 20, NOW)
     assert refused.value.seconds == 10
     assert not await stores.states.consume("s2", "ada", NOW + 20, NOW)

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolhall.stores.api_keys import ApiKey, ApiKeyStore
+from toolhall.stores.access import ApiKey, ApiKeyStore
 from toolhall.stores.bundle import Stores
 from toolhall.stores.common import Stale, Unstorable
 

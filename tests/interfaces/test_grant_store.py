@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from toolhall.stores.access import Condition, Grant, GrantStore
 from toolhall.stores.bundle import Stores
 from toolhall.stores.common import Stale, Unstorable
-from toolhall.stores.grants import Condition, Grant, GrantStore
 
 VALUES = (None, True, 0, -1.5, 2**60, "", "a\x00\u202e", [1, ["x"]], {"k": {"n": [False]}})
 

@@ -13,11 +13,10 @@ import pytest
 from tests.interfaces.approval_rows import factor, wanted
 from tests.interfaces.child_processes import child, line
 from toolhall.stores import sqlite
-from toolhall.stores.api_keys import ApiKey
+from toolhall.stores.access import ApiKey, Grant
 from toolhall.stores.approvals import Decision
 from toolhall.stores.bundle import Stores
 from toolhall.stores.common import DATABASE_FILE, InUse, StoreFailed
-from toolhall.stores.grants import Grant
 from toolhall.stores.open import open_stores
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there, processes cannot share a socket")

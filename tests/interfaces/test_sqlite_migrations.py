@@ -24,8 +24,8 @@ from toolhall.stores.approvals import Approval
 from toolhall.stores.audit.anchors import Anchor
 from toolhall.stores.common import DATABASE_FILE, StoreFailed
 from toolhall.stores.crypto import ROOT_KEY_FILE, RowMac, load_or_create_key
+from toolhall.stores.sql.access import grants
 from toolhall.stores.sql.base import METADATA, REVISIONS, put_signed, seals, table_mac
-from toolhall.stores.sql.grants import grants
 from toolhall.stores.sql.tools import documents, tools
 from toolhall.stores.sqlite import open_sqlite, open_to_write
 from toolhall.stores.tools import ToolRecord

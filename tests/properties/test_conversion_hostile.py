@@ -16,8 +16,7 @@ from toolhall.dialects.convert.converter import Converter
 from toolhall.dialects.convert.translate import LOSS_RECORD_VERSION
 from toolhall.dialects.findings import BadDocument
 from toolhall.model.errors import Malformed
-from toolhall.model.json import encode
-from toolhall.model.json_diff import short_digest
+from toolhall.model.json import encode, short_digest
 
 # Members that catalogs look at, each with a value of any kind: mostly wrong in one place only.
 _MEMBERS = (

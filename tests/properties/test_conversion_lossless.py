@@ -12,8 +12,7 @@ from tests.harness.seeds import examples
 from tests.properties.definitions import DOCUMENTS, HUB, MACHINE, MCP
 from toolhall.dialects.catalogs import CATALOGS
 from toolhall.dialects.convert import lossless
-from toolhall.model.json import encode
-from toolhall.model.json_diff import apply_changes, diff_json
+from toolhall.model.json import apply_changes, diff_json, encode
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from([1.0, "", "a"]),

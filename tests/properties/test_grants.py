@@ -10,7 +10,7 @@ from tests.unit.parts import tool_named
 from toolhall.model.caller import Caller
 from toolhall.model.names import matches_any
 from toolhall.pipeline.access_rules import Conditional, Forbidden, GrantRules, Permitted, RuleDecision, Unmatched
-from toolhall.stores.grants import Condition, Grant
+from toolhall.stores.access import Condition, Grant
 
 CALLERS = ["ci", "ci-two", "corp:ada"]
 TOOLS = [tool_named("get"), tool_named("put")]

@@ -12,7 +12,7 @@ from tests.properties.schema_pairs import changed, document, fitting, is_declare
 from toolhall.contracts.release import diff
 from toolhall.contracts.semver import DefinitionChange, required_bump
 from toolhall.contracts.subschema.comparison import find_narrowings
-from toolhall.contracts.subschema.incompatibility import breaks_promise
+from toolhall.contracts.subschema.value_facts import breaks_promise
 from toolhall.model.names import ToolId
 from toolhall.model.tool import Output, Tool
 from toolhall.schema.cost import BadSchema

@@ -21,8 +21,7 @@ from tests.servers.linking import (
     settings,
     visited,
 )
-from toolhall.oauth.errors import LinkFailed
-from toolhall.oauth.providers import ProviderSettings
+from toolhall.oauth.providers import LinkFailed, ProviderSettings
 from toolhall.stores.accounts import MemoryAccountStore
 from toolhall.stores.vault.store import MemoryVaultStore
 

@@ -25,7 +25,7 @@ from tests.servers.linking import (
 from tests.servers.serving import Answer
 from toolhall.model.requirements import AccountRequirement
 from toolhall.oauth.authorization_code import CALLBACK_PATH
-from toolhall.oauth.errors import LinkFailed
+from toolhall.oauth.providers import LinkFailed
 from toolhall.stores.accounts import MemoryAccountStore
 from toolhall.stores.open import open_stores
 from toolhall.stores.vault.store import MemoryVaultStore

@@ -11,9 +11,9 @@ from tests.threats.served import Served
 from tests.threats.wire import HOST, fetch, http
 from tests.unit.parts import entry_named
 from toolhall.model.content import Reply, Result, Text
-from toolhall.pipeline.check import Check
 from toolhall.pipeline.sanitize import LINKS, SOURCE, Sanitize
 from toolhall.pipeline.states import Raw
+from toolhall.pipeline.validate import Check
 from toolhall.registry.snapshot import Entry
 
 # Tags, joiners and spaces of no width, marks of direction, variation selectors, fillers, blanks.

@@ -17,18 +17,18 @@ import pytest
 import toolhall
 from tests.unit.http.api.management_client import manage
 from toolhall import Config, Toolhall
-from toolhall.stores.api_keys import ApiKey, ApiKeyToken, KeyRing, format_token, generate_token, token_digest
+from toolhall.stores.access import ApiKey, ApiKeyToken, KeyRing, format_token, generate_token, token_digest
 from toolhall.stores.common import DATABASE_FILE
 
 SOURCE = Path(toolhall.__file__).parent
 # Where values are handled that nobody may learn by trying, and what they are called there.
 GUARDED = (
-    "stores/api_keys.py",
+    "stores/access.py",
     "stores/crypto.py",
     "stores/sqlite.py",
     "stores/sql/base.py",
-    "stores/sql/grants.py",
-    "stores/sql/api_keys.py",
+    "stores/sql/access.py",
+    "stores/sql/access.py",
     "auth",
 )
 SECRETS = {"secret", "pepper", "mac", "digest", "_pepper", "_key"}
@@ -114,7 +114,7 @@ def test_B13_ten_thousand_guesses_look_nothing_up(monkeypatch: pytest.MonkeyPatc
         looked_up.append(key.id)
         return token_digest(pepper, key)
 
-    monkeypatch.setattr("toolhall.stores.api_keys.token_digest", counting)
+    monkeypatch.setattr("toolhall.stores.access.token_digest", counting)
     for _ in range(10_000):
         guess = format_token(generate_token())
         assert ring.find(guess[:-1] + ("A" if guess[-1] != "A" else "B"), 1.0) is None

@@ -38,8 +38,8 @@ from toolhall.mcp.stateless import StatelessMcp
 from toolhall.mcp.stdio import McpStdio
 from toolhall.pipeline.dispatcher import Dispatcher, call_id_generator
 from toolhall.registration.service import RegistrationService
+from toolhall.stores.approvals import UsedStateStore
 from toolhall.stores.crypto import SealedBox
-from toolhall.stores.used_states import UsedStateStore
 from toolhall.telemetry.metrics import Telemetry
 from toolhall.web.auth import PageAuth
 from toolhall.web.page_routes import account_link_routes

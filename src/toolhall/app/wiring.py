@@ -20,13 +20,11 @@ from toolhall.execution.executor import FunctionExecutor
 from toolhall.execution.schema_worker import ProcessValidator
 from toolhall.model.caller import Caller
 from toolhall.model.requirements import AccountRequirement, AccountToken, MissingRequirement
-from toolhall.oauth.errors import BadProvider
-from toolhall.oauth.providers import build_provider
+from toolhall.oauth.providers import BadProvider, build_provider
 from toolhall.pipeline.access_rules import AccessRules, GrantRules
 from toolhall.pipeline.approvals import ApprovalService
 from toolhall.pipeline.audit import Audit
 from toolhall.pipeline.call_recorder import CallRecorder
-from toolhall.pipeline.check import Check
 from toolhall.pipeline.dispatcher import Dispatcher, call_id_generator
 from toolhall.pipeline.equip import Equip
 from toolhall.pipeline.find import Authorize, Find
@@ -36,19 +34,19 @@ from toolhall.pipeline.policy import LevelPolicy
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
 from toolhall.pipeline.second_factors import SecondFactors
-from toolhall.pipeline.validate import Validate
+from toolhall.pipeline.validate import Check, Validate
 from toolhall.pipeline.verify import Verify
 from toolhall.registration.access import AccessControl
 from toolhall.registration.store_sync import WriteLock
 from toolhall.registry.listing import Shortlist
 from toolhall.registry.registry import Registry
+from toolhall.stores.access import Grant
 from toolhall.stores.accounts import AccountStore
 from toolhall.stores.approvals import MemoryApprovalStore
 from toolhall.stores.bundle import Stores
 from toolhall.stores.common import StoreFailed
 from toolhall.stores.crypto import SealedBox, derive_key
 from toolhall.stores.factors import MemoryFactorStore
-from toolhall.stores.grants import Grant
 from toolhall.stores.vault.key_sources import KeyEncryptionKeys, NoKey, find_key_encryption_keys
 from toolhall.stores.vault.vault import Vault
 from toolhall.telemetry.metrics import Telemetry

@@ -24,7 +24,7 @@ from toolhall.auth.authenticator import (
 )
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Limited, Malformed
-from toolhall.stores.api_keys import KeyRing
+from toolhall.stores.access import KeyRing
 
 AUTHORIZATION_HEADER = b"authorization"
 OXP_KEY_HEADER = b"oxp-api-key"

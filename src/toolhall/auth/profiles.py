@@ -30,7 +30,7 @@ from toolhall.auth.credentials import (
 )
 from toolhall.auth.settings import AuthSettings, IssuerSettings, TokenIssuer, protected_resource
 from toolhall.model.caller import LOCAL, Caller
-from toolhall.stores.api_keys import KeyRing
+from toolhall.stores.access import KeyRing
 
 PUBLIC_PATHS = frozenset({"/health", "/health/live", "/health/ready", "/oauth/callback", "/oxp/health"})
 # Metadata that a client needs before it has a credential, and pages, which have a sign-in of their own.

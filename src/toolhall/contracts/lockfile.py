@@ -12,8 +12,7 @@ from toolhall.dialects.findings import BadDocument, DocumentReader, Finding, che
 from toolhall.dialects.mcp.catalog import id_from_name, read_tool, write_tool
 from toolhall.dialects.mcp.protocol import REVISION_2026_07_28
 from toolhall.dialects.strict_json import duplicate_key
-from toolhall.model.json import Json, JsonObject, escape_pointer
-from toolhall.model.json_diff import diff_json
+from toolhall.model.json import Json, JsonObject, diff_json, escape_pointer
 from toolhall.model.tool import Remainder, Tool
 
 LOCK_FORMAT = 1

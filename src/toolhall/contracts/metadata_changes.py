@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from toolhall.contracts.semver import ChangeKind, DefinitionChange
-from toolhall.contracts.subschema.incompatibility import quote_value
+from toolhall.contracts.subschema.value_facts import quote_value
 from toolhall.model.json import Json, JsonObject, escape_pointer
 from toolhall.model.tool import Annotations, Effect, Remainder, Tool
 

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import msgspec
 
-from toolhall.contracts.canonical_json import canonical_json
+from toolhall.contracts.digest import canonical_json
 from toolhall.contracts.semver import ChangeKind, DefinitionChange, prefix_paths
 from toolhall.contracts.subschema.comparison import SchemaPair
 from toolhall.contracts.subschema.document import VALIDATION_KEYWORDS
-from toolhall.contracts.subschema.incompatibility import Incompatibility, quote_value
 from toolhall.contracts.subschema.value_checker import hashable
+from toolhall.contracts.subschema.value_facts import Incompatibility, quote_value
 from toolhall.model.json import Json, JsonObject, encode, escape_pointer
 from toolhall.model.tool import Output
 from toolhall.schema.adapt import SchemaLocation

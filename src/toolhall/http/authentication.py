@@ -22,7 +22,7 @@ from toolhall.model.errors import ToolhallError, Unauthenticated
 from toolhall.model.json import JsonObject, encode
 from toolhall.model.messages import CallTool, WireResponse
 from toolhall.pipeline.dispatcher import Dispatcher
-from toolhall.stores.api_keys import KeyRing
+from toolhall.stores.access import KeyRing
 
 MAX_RECORDS = 20  # per address and minute: anonymous requests must not fill the disk
 _DIALECTS = ("mcp", "oxp", "hub", "machine")

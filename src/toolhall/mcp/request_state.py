@@ -14,9 +14,9 @@ from toolhall.model.caller import Caller
 from toolhall.model.errors import Limited, Unavailable
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.messages import CallConsent, CallTool
+from toolhall.stores.approvals import MemoryUsedStateStore, TooManyStates, UsedStateStore
 from toolhall.stores.common import StoreFailed
 from toolhall.stores.crypto import SealedBox
-from toolhall.stores.used_states import MemoryUsedStateStore, TooManyStates, UsedStateStore
 
 MAX_ROUNDS = 5
 STATE_SECONDS = 600.0

@@ -5,8 +5,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from toolhall.model.json import JsonObject
-from toolhall.model.json_diff import JsonChange
+from toolhall.model.json import JsonChange, JsonObject
 from toolhall.model.names import ToolId
 
 Effect: TypeAlias = Literal["reads", "writes", "destroys"]

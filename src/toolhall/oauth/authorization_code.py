@@ -13,8 +13,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import msgspec
 
 from toolhall.model.secret import MIN_SECRET_LENGTH, Secret
-from toolhall.oauth.errors import LinkFailed
-from toolhall.oauth.providers import Endpoints, Provider
+from toolhall.oauth.providers import Endpoints, LinkFailed, Provider
 
 CALLBACK_PATH = "/oauth/callback"
 _MAX_CODE_LENGTH = 8_192

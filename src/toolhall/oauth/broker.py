@@ -17,9 +17,15 @@ from toolhall.model.requirements import AccountRequirement, AccountToken, Missin
 from toolhall.oauth import authorization_code
 from toolhall.oauth.client import DeviceCode, HttpFetcher, OAuthClient
 from toolhall.oauth.discovery import ProviderDiscovery
-from toolhall.oauth.errors import LinkFailed, ProviderRefused, ProviderUnreachable, UnknownProvider
 from toolhall.oauth.link import AccountLinker, DeviceFlow, LinkRequest, LinkRequests, nonce_digest
-from toolhall.oauth.providers import Endpoints, Provider
+from toolhall.oauth.providers import (
+    Endpoints,
+    LinkFailed,
+    Provider,
+    ProviderRefused,
+    ProviderUnreachable,
+    UnknownProvider,
+)
 from toolhall.oauth.refresh import AccountTokenCache, TokenRefresher
 from toolhall.oauth.token_encryption import TokenEncryption
 from toolhall.stores.accounts import Account, AccountLink, AccountStore, LinkMethod, MemoryAccountStore

@@ -19,8 +19,7 @@ from toolhall.model.errors import Malformed
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.secret import MIN_SECRET_LENGTH, Secret
 from toolhall.oauth.authorization_code import PendingAuthorization
-from toolhall.oauth.errors import ProviderRefused, ProviderUnreachable
-from toolhall.oauth.providers import Endpoints, Provider, TokenAuth, is_safe_url
+from toolhall.oauth.providers import Endpoints, Provider, ProviderRefused, ProviderUnreachable, TokenAuth, is_safe_url
 
 if TYPE_CHECKING:
     from toolhall.egress.client import EgressResponse

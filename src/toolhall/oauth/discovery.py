@@ -5,8 +5,7 @@ from urllib.parse import urlsplit
 
 from toolhall.model.json import Json, JsonObject
 from toolhall.oauth.client import OAuthClient
-from toolhall.oauth.errors import ProviderUnreachable
-from toolhall.oauth.providers import Endpoints, Provider, TokenAuth, is_allowed_endpoint
+from toolhall.oauth.providers import Endpoints, Provider, ProviderUnreachable, TokenAuth, is_allowed_endpoint
 
 CACHE_SECONDS = 3_600.0
 STALE_SECONDS = 60.0  # cached endpoints stay valid for so long while the issuer is asked again, or does not answer

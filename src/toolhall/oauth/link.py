@@ -36,8 +36,16 @@ from toolhall.oauth.client import (
     parse_token_response,
 )
 from toolhall.oauth.discovery import ProviderDiscovery
-from toolhall.oauth.errors import LinkFailed, ProviderRefused, ProviderUnreachable, TooManyLinks
-from toolhall.oauth.providers import Endpoints, Provider, is_safe_url, is_scope
+from toolhall.oauth.providers import (
+    Endpoints,
+    LinkFailed,
+    Provider,
+    ProviderRefused,
+    ProviderUnreachable,
+    TooManyLinks,
+    is_safe_url,
+    is_scope,
+)
 from toolhall.oauth.refresh import AccountTokenCache
 from toolhall.oauth.token_encryption import StoredTokens, TokenEncryption
 from toolhall.stores.accounts import NEW, Account, AccountLink, AccountStore, LinkMethod

@@ -12,12 +12,12 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-from toolhall.contracts.canonical_json import canonical_json
+from toolhall.contracts.digest import canonical_json
 from toolhall.model.caller import GRANT_FROM, Caller
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.tool import Tool
 from toolhall.schema.defaults import UNKNOWN
-from toolhall.stores.grants import Condition, Grant
+from toolhall.stores.access import Condition, Grant
 
 MAX_CACHED_CALLERS = 1_000
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from toolhall.contracts.canonical_json import canonical_json
+from toolhall.contracts.digest import canonical_json
 from toolhall.model.caller import APPROVE, Caller, RequireVerification
 from toolhall.model.errors import (
     BadArguments,

@@ -23,14 +23,13 @@ from toolhall.model.errors import Limited, Refused, Retired, ToolhallError
 from toolhall.model.messages import Call, CompletedCall, InputRequiredSignal
 from toolhall.pipeline.audit import Audit, StageReached
 from toolhall.pipeline.call_recorder import CallRecorder, PendingRecording
-from toolhall.pipeline.check import Check
 from toolhall.pipeline.equip import Equip
 from toolhall.pipeline.find import Authorize, Find
 from toolhall.pipeline.limit import Limit
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
 from toolhall.pipeline.states import Allowed, Equipped, Valid, Verified
-from toolhall.pipeline.validate import Validate
+from toolhall.pipeline.validate import Check, Validate
 from toolhall.pipeline.verify import Verify
 from toolhall.redaction.redactor import Redactor
 from toolhall.registry.snapshot import Entry

@@ -1,14 +1,36 @@
-"""The validate stage: checks arguments against the compiled input schema, outside the event loop if costly."""
+"""The stages Validate and Check: arguments before the tool runs and its result after, against compiled schemas.
 
+Costly arguments are validated outside the event loop. A result is measured, validated and encoded as JSON once.
+"""
+
+import logging
 from collections.abc import Awaitable
+from typing import TypeGuard
+
+import msgspec
 
 from toolhall.execution.schema_worker import ProcessValidator
 from toolhall.model.caller import GRANT_FROM
-from toolhall.model.errors import BadArguments, Problem
-from toolhall.model.json import Json, escape_pointer, walk_levels
+from toolhall.model.content import (
+    CONTENT_TYPES,
+    Audio,
+    Content,
+    Image,
+    Notes,
+    Reply,
+    Resource,
+    ResourceLink,
+    Result,
+    Text,
+)
+from toolhall.model.errors import BadArguments, BadOutput, Problem
+from toolhall.model.json import Json, escape_pointer, type_name, walk_levels
 from toolhall.model.messages import Call
-from toolhall.pipeline.states import Admitted, Valid
+from toolhall.pipeline.states import Admitted, Checked, Raw, Valid
+from toolhall.redaction.log_redaction import start_redaction, stop_redaction
+from toolhall.registry.snapshot import Entry
 from toolhall.schema.signature import with_binding_problems
+from toolhall.schema.types import to_json_within
 from toolhall.schema.validator import MAX_PROBLEMS, MAX_REASON_LENGTH, Validator, printable
 
 # Subschemas visited times bytes checked: below this, a validation blocks the loop for less than 20 ms.
@@ -74,3 +96,168 @@ def validation_cost(validator: Validator, value: Json, size: int) -> int:
 
 def _depth(value: Json) -> int:
     return sum(1 for _ in walk_levels(value)) + 1
+
+
+_log = logging.getLogger("toolhall.check")
+_decode = msgspec.json.decode
+_TEXT, _OPTIONAL_TEXT = (str,), (str, type(None))
+_COMMON_FIELDS = {"notes": (Notes, type(None)), "meta": (dict, type(None))}
+_FIELD_TYPES: dict[type, dict[str, tuple[type, ...]]] = {
+    Text: {"text": _TEXT, **_COMMON_FIELDS},
+    Image: {"data": (bytes,), "mime_type": _TEXT, **_COMMON_FIELDS},
+    Audio: {"data": (bytes,), "mime_type": _TEXT, **_COMMON_FIELDS},
+    ResourceLink: {
+        "uri": _TEXT,
+        "name": _TEXT,
+        "title": _OPTIONAL_TEXT,
+        "description": _OPTIONAL_TEXT,
+        **_COMMON_FIELDS,
+    },
+    Resource: {"uri": _TEXT, "content": (str, bytes), "mime_type": _OPTIONAL_TEXT, **_COMMON_FIELDS},
+    Result: {"content": (list, tuple), "meta": (dict, type(None))},
+}
+
+
+class Check:
+    """Checks size, encoding and output schema of what a tool returned."""
+
+    def __init__(self, max_bytes: int, *, explain: bool = False) -> None:
+        """With `explain`, the caller may be the author and learns what did not match; never the values."""
+        self._max_bytes = max_bytes
+        self._explain = explain
+
+    def __call__(self, raw: Raw) -> Checked:
+        """Return the result; raises BadOutput if it does not match the output schema or is too large."""
+        redactor = raw.redactor
+        if redactor is None:
+            return Checked(raw.entry, self._result(raw.value, raw.entry))
+        log_redaction = start_redaction(redactor)  # problems with a value go to the log
+        try:
+            return Checked(raw.entry, self._result(raw.value, raw.entry), redactor)
+        finally:
+            stop_redaction(log_redaction)
+
+    def _result(self, value: object, entry: Entry) -> Result:
+        if type(value) is dict:  # the most common case
+            return self._value(value, entry)
+        if isinstance(value, Reply):
+            return self._reply(value, entry)
+        blocks = _blocks(value)
+        if blocks:
+            return self._without_value(Result(None, blocks), entry)
+        if entry.output_validator is None and (value is None or type(value) is str):
+            return Result(None, () if value is None else (Text(self._check_size(value, entry)),))
+        return self._value(value, entry)
+
+    def _reply(self, reply: Reply, entry: Entry) -> Result:
+        if reply.value is msgspec.UNSET:
+            return self._without_value(Result(None, reply.content, meta=reply.meta, is_error=reply.is_error), entry)
+        checked = self._value(reply.value, entry)
+        return self._check_blocks(
+            Result(checked.encoded, reply.content, checked.text, reply.meta, reply.is_error), entry
+        )
+
+    def _without_value(self, result: Result, entry: Entry) -> Result:
+        if entry.output_validator is not None and not result.is_error:
+            _log.error("tool %s declares an output schema and returned no value", entry.id)
+            raise BadOutput("the tool returned no value, and its output schema promises one")
+        return self._check_blocks(result, entry)
+
+    def _check_blocks(self, result: Result, entry: Entry) -> Result:
+        if not _has_valid_fields(result) or not all(map(_has_valid_fields, result.content)):
+            _log.error("tool %s returned a block of content with a part of the wrong type", entry.id)
+            raise BadOutput("the tool returned content that cannot be written")
+        metas = [
+            each for block in (*result.content, result) for each in (block.meta, getattr(block, "notes", None)) if each
+        ]
+        size = sum(map(_size, result.content))
+        if size <= self._max_bytes and metas:
+            size += len(self._encoded(metas, entry))
+        if size > self._max_bytes:
+            raise self._too_large(entry)
+        return result
+
+    def _value(self, value: Json, entry: Entry) -> Result:
+        encoded = self._encoded(value, entry)
+        if entry.output_validator is not None:
+            self._check_schema(encoded, entry)
+        return Result(encoded, text=value if type(value) is str else None)
+
+    def _encoded(self, value: object, entry: Entry) -> bytes:
+        try:
+            encoded = to_json_within(value, self._max_bytes)
+        except (TypeError, ValueError, NotImplementedError, RecursionError, msgspec.MsgspecError) as error:
+            _log.exception("tool %s returned what cannot be written as JSON", entry.id)
+            # Of these exceptions, only NotImplementedError is ours and never quotes a value.
+            why = f": {error}" if self._explain and isinstance(error, NotImplementedError) else ""
+            raise BadOutput(f"the tool returned something that cannot be written as JSON{why}") from error
+        if encoded is None:
+            raise self._too_large(entry)
+        return encoded
+
+    def _check_schema(self, encoded: bytes, entry: Entry) -> None:
+        plain = _decode(encoded)
+        if entry.output_validator is not None and not entry.output_validator.accepts(plain):
+            problems = entry.output_validator.problems(plain, len(encoded))
+            listed = "; ".join(f"{problem}{_actual_type(plain, problem.path)}" for problem in problems)
+            _log.error("tool %s broke its output schema: %s", entry.id, listed)
+            why = f": {listed}" if self._explain else ""
+            raise BadOutput(f"the tool returned something other than its output schema promises{why}")
+
+    def _check_size(self, text: str, entry: Entry) -> str:
+        # Every character takes at least one byte: a text with too many characters need not be encoded.
+        if len(text) > self._max_bytes or _bytes(text) > self._max_bytes:
+            raise self._too_large(entry)
+        return text
+
+    def _too_large(self, entry: Entry) -> BadOutput:
+        _log.error("tool %s returned more than %d bytes", entry.id, self._max_bytes)
+        return BadOutput(f"the tool returned more than {self._max_bytes} bytes; no more are passed on")
+
+
+def _actual_type(value: Json, path: str) -> str:
+    """Return the JSON type of the value at a path, as part of a message."""
+    for step in path.split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        match value:
+            case dict() if name in value:
+                value = value[name]
+            case list() if name.isdecimal() and int(name) < len(value):
+                value = value[int(name)]
+            case _:
+                return ""
+    return f'; it is of type "{type_name(value)}"'
+
+
+def _blocks(value: object) -> tuple[Content, ...]:
+    """Return a content block, or a list of only content blocks, as a tuple; empty for anything else."""
+    if _is_content(value):
+        return (value,)
+    if isinstance(value, list | tuple) and all(_is_content(part) for part in value):
+        return tuple(value)
+    return ()
+
+
+def _has_valid_fields(block: object) -> bool:
+    """Return whether every field has the type that dialects rely on, so that encoding a result cannot fail."""
+    parts = _FIELD_TYPES.get(type(block))
+    return parts is not None and all(isinstance(getattr(block, name), types) for name, types in parts.items())
+
+
+def _size(block: Content) -> int:
+    """Return the size of a block's payload in bytes."""
+    match block:
+        case Text(carried) | Image(carried) | Audio(carried) | Resource(content=carried):
+            return _bytes(carried)
+        case _:
+            return 0
+
+
+def _bytes(carried: str | bytes) -> int:
+    if isinstance(carried, bytes) or carried.isascii():
+        return len(carried)
+    return len(carried.encode(errors="replace"))
+
+
+def _is_content(value: object) -> TypeGuard[Content]:
+    return isinstance(value, CONTENT_TYPES)

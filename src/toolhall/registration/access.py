@@ -17,11 +17,16 @@ from toolhall.model.errors import Malformed, NotFound
 from toolhall.model.json import Json
 from toolhall.model.names import matches_any
 from toolhall.registration.store_sync import StorePoller, WriteLock
-from toolhall.stores.api_keys import (
+from toolhall.stores.access import (
     ApiKey,
     ApiKeyStore,
+    Condition,
+    Grant,
+    GrantEffect,
+    GrantStore,
     KeyRing,
     MemoryApiKeyStore,
+    MemoryGrantStore,
     format_token,
     generate_key_id,
     generate_token,
@@ -29,7 +34,6 @@ from toolhall.stores.api_keys import (
 )
 from toolhall.stores.bundle import Stores
 from toolhall.stores.common import StoreFailed
-from toolhall.stores.grants import Condition, Grant, GrantEffect, GrantStore, MemoryGrantStore
 
 MAX_KEYS = 10_000
 MAX_SCOPES = 64

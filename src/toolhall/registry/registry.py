@@ -15,7 +15,7 @@ from toolhall.model.json import Json
 from toolhall.model.names import published_name_problem
 from toolhall.model.tool import Tool
 from toolhall.model.versions import parse_version_range, precedence
-from toolhall.registry.naming import DialectNames, NameClaims, name_conflict
+from toolhall.registry.listing import DialectNames, NameClaims, name_conflict
 from toolhall.registry.snapshot import Entry, Snapshot
 
 DEFAULT_PAGE_SIZE = 100

@@ -18,12 +18,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from toolhall.dialects.hub.lease_messages import (
-    HubRefusal,
-    JoinResult,
-    ToolServerEndpoint,
-    write_join,
-)
+from toolhall.dialects.hub.lease_messages import HubRefusal, JoinResult, ToolServerEndpoint, write_join
 from toolhall.server.context import ConnectionTimeouts, ServerContext
 from toolhall.server.server import HttpServer
 from toolhall.toolserver.handler import CallHandler

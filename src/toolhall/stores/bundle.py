@@ -3,14 +3,12 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from toolhall.stores.access import ApiKeyStore, GrantStore, MemoryApiKeyStore, MemoryGrantStore
 from toolhall.stores.accounts import AccountStore, MemoryAccountStore
-from toolhall.stores.api_keys import ApiKeyStore, MemoryApiKeyStore
-from toolhall.stores.approvals import ApprovalStore, MemoryApprovalStore
+from toolhall.stores.approvals import ApprovalStore, MemoryApprovalStore, MemoryUsedStateStore, UsedStateStore
 from toolhall.stores.audit.anchors import AnchorStore, MemoryAnchorStore
 from toolhall.stores.factors import FactorStore, MemoryFactorStore
-from toolhall.stores.grants import GrantStore, MemoryGrantStore
 from toolhall.stores.tools import MemoryToolStore, ToolStore
-from toolhall.stores.used_states import MemoryUsedStateStore, UsedStateStore
 from toolhall.stores.vault.store import MemoryVaultStore, VaultStore
 
 

@@ -12,14 +12,13 @@ of Toolhall and 18 MiB of memory, and a hall whose data folder has no database y
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
+from toolhall.stores.access import ApiKey, Grant
 from toolhall.stores.accounts import Account, AccountLink, LinkOutcome
-from toolhall.stores.api_keys import ApiKey
 from toolhall.stores.approvals import Approval, ApprovalRequest, Decision
 from toolhall.stores.audit.anchors import Acceptance, Anchor
 from toolhall.stores.audit.format import Checkpoint
 from toolhall.stores.bundle import Stores
 from toolhall.stores.factors import Factor
-from toolhall.stores.grants import Grant
 from toolhall.stores.tools import ToolEvent, ToolRecord
 from toolhall.stores.vault.store import DataKey, SecretRow, VaultContents
 

@@ -24,13 +24,12 @@ from toolhall.stores.bundle import Stores
 from toolhall.stores.common import DATABASE_FILE, InUse, StoreFailed
 from toolhall.stores.crypto import KEY_BYTES, ROOT_KEY_FILE, RowMac, load_or_create_key
 from toolhall.stores.file_lock import LOCK_NAME, FileLock
+from toolhall.stores.sql.access import SqlApiKeyStore, SqlGrantStore, grants
 from toolhall.stores.sql.accounts import SqlAccountStore
 from toolhall.stores.sql.anchors import ANCHOR_ROW_ID, SqlAnchorStore, SqlUsedStateStore, audit_anchors
-from toolhall.stores.sql.api_keys import SqlApiKeyStore
 from toolhall.stores.sql.approvals import SqlApprovalStore, approvals
 from toolhall.stores.sql.base import check_revision, fetch_rows, migrate, put_signed, seals, table_mac
 from toolhall.stores.sql.factors import SqlFactorStore
-from toolhall.stores.sql.grants import SqlGrantStore, grants
 from toolhall.stores.sql.tools import SqlToolStore, tools
 from toolhall.stores.sql.vault import SqlVaultStore
 

@@ -16,9 +16,8 @@ from toolhall.model.caller import Caller
 from toolhall.model.errors import Denied, Limited, ToolhallError, Unavailable
 from toolhall.oauth.authorization_code import link_id_from_state, parse_query
 from toolhall.oauth.broker import Broker, LinkConsent
-from toolhall.oauth.errors import LinkFailed
 from toolhall.oauth.link import LINK_PATH, can_use_link
-from toolhall.oauth.providers import is_safe_url
+from toolhall.oauth.providers import LinkFailed, is_safe_url
 from toolhall.pipeline.admin import AdminExecutor, AdminOperation
 from toolhall.pipeline.approvals import person_of
 from toolhall.stores.accounts import AccountLink
@@ -26,14 +25,7 @@ from toolhall.web import views
 from toolhall.web.approve import PAGE_DIALECT
 from toolhall.web.auth import FormPage, PageAuth, PageUser, parse_cookies
 from toolhall.web.html import Page
-from toolhall.web.pages import (
-    SECURITY_HEADERS,
-    STATUS_SUFFIX,
-    ResponseHeaders,
-    redirect,
-    send_page,
-    send_status,
-)
+from toolhall.web.pages import SECURITY_HEADERS, STATUS_SUFFIX, ResponseHeaders, redirect, send_page, send_status
 from toolhall.web.public_url import PublicUrl
 from toolhall.web.views import CsrfTokens
 

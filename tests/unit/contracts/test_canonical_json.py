@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tables import each_row
-from toolhall.contracts.canonical_json import canonical_json
+from toolhall.contracts.digest import canonical_json
 
 VALUES = st.recursive(
     st.none()

@@ -8,7 +8,7 @@ import pytest
 from tests.tables import each_row
 from toolhall.contracts.release import diff, diff_toolkit
 from toolhall.contracts.semver import DefinitionChange
-from toolhall.model.json_diff import JsonChange as Patch
+from toolhall.model.json import JsonChange as Patch
 from toolhall.model.names import ToolId
 from toolhall.model.tool import Annotations, Icon, Output, Remainder, Tool, ToolkitInfo
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.tables import each_row
-from toolhall.contracts.canonical_json import JsonDifference, diff_json
+from toolhall.contracts.digest import JsonDifference, diff_json
 
 
 @each_row(

@@ -14,7 +14,7 @@ from toolhall.contracts.lockfile import lock_entry
 from toolhall.dialects.catalogs import readable_catalog
 from toolhall.dialects.convert import lossless
 from toolhall.dialects.findings import BadDocument
-from toolhall.model.json_diff import JsonChange
+from toolhall.model.json import JsonChange
 from toolhall.model.names import ToolId
 from toolhall.model.tool import Annotations, Deprecation, HeaderParameter, Icon, Output, Remainder, Tool, ToolkitInfo
 

@@ -11,7 +11,7 @@ from tests.servers.linking import ALICE, MAIL, REDIRECT, Linking, linking, setti
 from tests.servers.serving import Answer, Asked
 from toolhall.egress.addresses import EgressAllowlist
 from toolhall.egress.client import EgressClient
-from toolhall.oauth.errors import LinkFailed
+from toolhall.oauth.providers import LinkFailed
 
 HUGE = b'{"access_token": "' + b"x" * 100_000 + b'"}'
 SAFE = "cannot be used now; the operator finds the reason in the hall's log"

@@ -11,8 +11,8 @@ from tests.servers.authority import Authority
 from tests.servers.linking import ALICE, BOB, HALL, MAIL, REDIRECT, Visit, linking, register, settings, visited
 from toolhall.model.caller import ANONYMOUS, Caller
 from toolhall.model.requirements import AccountRequirement
-from toolhall.oauth.errors import LinkFailed, TooManyLinks, UnknownProvider
 from toolhall.oauth.link import LINK_TTL_SECONDS
+from toolhall.oauth.providers import LinkFailed, TooManyLinks, UnknownProvider
 from toolhall.stores.accounts import MAX_PENDING_PER_USER
 
 

@@ -9,7 +9,7 @@ from tests.servers.authority import Authority
 from tests.servers.liar import Liar, answered
 from tests.servers.linking import ALICE, BOB, Clock, Linking, Visit, linking, settings, visited
 from toolhall.model.caller import Caller
-from toolhall.oauth.errors import LinkFailed
+from toolhall.oauth.providers import LinkFailed
 from toolhall.stores.accounts import AccountLink
 
 FOR_ALICE = Caller("service", proof="key", person="service", scopes=frozenset({"act_as"}), acting_for="alice")

@@ -10,7 +10,7 @@ from tests.servers.liar import Liar, answered
 from tests.servers.linking import ALICE, SECRET, Linking, linking, settings
 from tests.servers.serving import Answer, Asked
 from toolhall.model.errors import ToolhallError
-from toolhall.oauth.errors import LinkFailed
+from toolhall.oauth.providers import LinkFailed
 
 CANARY = "c4nary-token-of-somebody"
 

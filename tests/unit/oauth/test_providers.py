@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from toolhall.model.secret import Secret
-from toolhall.oauth.errors import BadProvider
-from toolhall.oauth.providers import PRESETS, Provider, ProviderSettings, build_provider, is_safe_url
+from toolhall.oauth.providers import PRESETS, BadProvider, Provider, ProviderSettings, build_provider, is_safe_url
 
 
 def provider(name: str = "acme", **said: Any) -> Provider:

@@ -10,8 +10,8 @@ from tests.unit.parts import entry_named
 from toolhall.model.content import Audio, Content, Image, Reply, Resource, ResourceLink, Result, Text
 from toolhall.model.errors import BadOutput
 from toolhall.model.json import JsonObject
-from toolhall.pipeline.check import Check
 from toolhall.pipeline.states import Raw
+from toolhall.pipeline.validate import Check
 
 LINK = ResourceLink(uri="file:///a", name="a")
 INTEGER: JsonObject = {"type": "integer"}

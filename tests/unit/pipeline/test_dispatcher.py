@@ -27,7 +27,6 @@ from toolhall.model.questions import Roots
 from toolhall.model.secret import Secret
 from toolhall.pipeline.access_rules import NoRules
 from toolhall.pipeline.audit import Audit
-from toolhall.pipeline.check import Check
 from toolhall.pipeline.dispatcher import Dispatcher
 from toolhall.pipeline.equip import Equip
 from toolhall.pipeline.find import Authorize, Find
@@ -36,7 +35,7 @@ from toolhall.pipeline.pipeline import Pipeline, Stages
 from toolhall.pipeline.policy import LevelPolicy
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
-from toolhall.pipeline.validate import Validate
+from toolhall.pipeline.validate import Check, Validate
 from toolhall.pipeline.verify import Verify
 from toolhall.registry.registry import Registry
 from toolhall.registry.snapshot import Entry

@@ -16,7 +16,7 @@ from toolhall.pipeline.access_rules import (
     Unmatched,
 )
 from toolhall.schema.defaults import UNKNOWN
-from toolhall.stores.grants import Condition, Grant
+from toolhall.stores.access import Condition, Grant
 
 CI = Caller("ci", proof="key")
 TOOL = tool_named("get")

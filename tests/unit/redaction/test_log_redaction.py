@@ -20,10 +20,10 @@ from toolhall.model.json import JsonObject
 from toolhall.model.messages import Call
 from toolhall.model.secret import Secret
 from toolhall.model.tool import Tool
-from toolhall.pipeline.check import Check
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
 from toolhall.pipeline.states import Equipped
+from toolhall.pipeline.validate import Check
 from toolhall.redaction import log_redaction
 from toolhall.redaction.log_redaction import (
     MAX_RECENT,

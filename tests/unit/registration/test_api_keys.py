@@ -11,7 +11,7 @@ from toolhall.model.errors import Denied, Malformed, NotFound, Unavailable
 from toolhall.registration import access as module
 from toolhall.registration.access import AccessControl, NewKey
 from toolhall.registration.store_sync import WriteLock
-from toolhall.stores.api_keys import ApiKey, MemoryApiKeyStore
+from toolhall.stores.access import ApiKey, MemoryApiKeyStore
 from toolhall.stores.bundle import Stores, in_memory
 from toolhall.stores.common import StoreFailed
 

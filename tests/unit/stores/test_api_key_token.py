@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolhall.stores.api_keys import ApiKeyToken, format_token, generate_token, parse_token, token_digest
+from toolhall.stores.access import ApiKeyToken, format_token, generate_token, parse_token, token_digest
 
 TEXT = format_token(ApiKeyToken("abcDEF012345", "A-z_" * 10 + "A_-"))
 

@@ -7,8 +7,8 @@ import pytest
 
 from toolhall.model.caller import Caller
 from toolhall.model.secret import Secret
-from toolhall.stores import api_keys as module
-from toolhall.stores.api_keys import USE_FLUSH_SECONDS, ApiKey, ApiKeyToken, KeyRing, format_token, generate_token
+from toolhall.stores import access as module
+from toolhall.stores.access import USE_FLUSH_SECONDS, ApiKey, ApiKeyToken, KeyRing, format_token, generate_token
 
 ROOT = bytes(32)
 

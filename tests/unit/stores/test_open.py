@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.interfaces.tool_records import event, kept
+from toolhall.stores.access import Grant
 from toolhall.stores.common import InUse, StoreFailed
-from toolhall.stores.grants import Grant
 from toolhall.stores.open import open_stores
 from toolhall.stores.tools import MemoryToolStore
 

@@ -17,16 +17,7 @@ from toolhall.cli.clients.base import CallResult, ToolClient, ToolInfo, open_too
 from toolhall.cli.errors import CommandError, UsageError
 from toolhall.cli.logs import start_logging
 from toolhall.cli.options import SourceOptions
-from toolhall.cli.output import (
-    BOLD,
-    is_interactive,
-    note,
-    pretty_json,
-    print_json,
-    styled,
-    visible,
-    visible_json,
-)
+from toolhall.cli.output import BOLD, is_interactive, note, pretty_json, print_json, styled, visible, visible_json
 from toolhall.cli.progress import show_spinner
 from toolhall.cli.prompts import ask_yes_no
 from toolhall.cli.settings import ensure_data_folder, read_config_with_data

@@ -37,7 +37,7 @@ from toolhall.cli.progress import show_spinner
 from toolhall.cli.settings import read_config_with_data
 from toolhall.cli.startup import build_app
 from toolhall.config import Config
-from toolhall.contracts.canonical_json import JsonDifference, canonical_json, diff_json
+from toolhall.contracts.digest import JsonDifference, canonical_json, diff_json
 from toolhall.model.call_records import RECORDINGS_FILE, Recording, recorded_answer, recorded_outcome
 from toolhall.model.caller import LOCAL, STEP_UP_FROM, effective_level
 from toolhall.model.content import Result

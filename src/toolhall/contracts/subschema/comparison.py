@@ -8,10 +8,16 @@ from typing import TypeAlias
 
 from toolhall.contracts.subschema import container_rules, scalar_rules
 from toolhall.contracts.subschema.document import Constraints, Nodes, NormalizedNode, SchemaDocument, SchemaPart
-from toolhall.contracts.subschema.incompatibility import Incompatibility, breaks_promise, list_values, unproven
 from toolhall.contracts.subschema.relations import is_keyword_preserved
 from toolhall.contracts.subschema.value_checker import BudgetExhausted, ComparisonBudget, ValueChecker, hashable
-from toolhall.contracts.subschema.value_facts import KeywordRule, ValueFacts
+from toolhall.contracts.subschema.value_facts import (
+    Incompatibility,
+    KeywordRule,
+    ValueFacts,
+    breaks_promise,
+    list_values,
+    unproven,
+)
 from toolhall.model.json import Json
 from toolhall.schema.keywords import KEYWORD_TYPE, SUBSCHEMA_KEYWORDS
 

@@ -3,15 +3,18 @@
 from collections.abc import Callable, Iterator
 
 from toolhall.contracts.subschema.document import Constraints, MemberDeclarations, Nodes, NormalizedNode, SchemaPart
-from toolhall.contracts.subschema.incompatibility import Incompatibility, breaks_promise, quote_value, unproven
 from toolhall.contracts.subschema.relations import is_equivalent
 from toolhall.contracts.subschema.value_checker import ValueChecker
 from toolhall.contracts.subschema.value_facts import (
     ComparisonContext,
+    Incompatibility,
     KeywordRule,
     ValueFacts,
     allowed_types,
+    breaks_promise,
     is_free_form,
+    quote_value,
+    unproven,
 )
 from toolhall.model.json import Json
 

@@ -3,15 +3,18 @@
 from collections.abc import Iterator
 
 from toolhall.contracts.subschema.document import NormalizedNode, SchemaPart
-from toolhall.contracts.subschema.incompatibility import (
+from toolhall.contracts.subschema.relations import is_disjoint
+from toolhall.contracts.subschema.value_facts import (
+    ComparisonContext,
     Incompatibility,
+    KeywordRule,
+    ValueFacts,
+    allowed_types,
     breaks_promise,
     describe_types,
     quote_value,
     unproven,
 )
-from toolhall.contracts.subschema.relations import is_disjoint
-from toolhall.contracts.subschema.value_facts import ComparisonContext, KeywordRule, ValueFacts, allowed_types
 from toolhall.model.json import Json
 
 # Every text of the first format is one of the others too (RFC 3986, 3987, 6531, 5890; OpenAPI's number formats).

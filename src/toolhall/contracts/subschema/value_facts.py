@@ -1,10 +1,15 @@
-"""What is known about a value that a schema accepts (ValueFacts), and the interface of keyword rules (KeywordRule)."""
+"""What is known about a value that a schema accepts (ValueFacts), keyword rules (KeywordRule), and Incompatibility.
+
+An Incompatibility names what one schema accepts and another may refuse.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from itertools import chain
 from math import ceil, floor
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
+
+import msgspec
 
 from toolhall.contracts.subschema.document import (
     FALSE_SCHEMA,
@@ -16,11 +21,68 @@ from toolhall.contracts.subschema.document import (
     SchemaPart,
     is_rest_schema,
 )
-from toolhall.contracts.subschema.incompatibility import Incompatibility
 from toolhall.contracts.subschema.value_checker import ComparisonBudget, ValueChecker
-from toolhall.model.json import Json
+from toolhall.model.json import Json, encode
 from toolhall.schema.keywords import TYPES
 from toolhall.schema.merge import json_types_of
+
+_MAX_LENGTH = 60
+_MAX_LISTED = 5
+_TYPE_WORDS = {
+    "null": "null",
+    "boolean": "true and false",
+    "string": "texts",
+    "array": "lists",
+    "object": "objects",
+}
+
+
+class Incompatibility(msgspec.Struct, frozen=True):
+    """Values that the source accepts and the target may refuse; `path` points into one of the two documents.
+
+    about: `value` in general; `member`: one that the target does not declare; `refused`: a member that it forbids;
+    `undeclared`: members that neither declares, so they were never promised.
+    proven: False if it is only not known that there are none; `what` is the reason then.
+    """
+
+    path: str
+    what: str
+    about: Literal["value", "member", "refused", "undeclared"] = "value"
+    proven: bool = True
+
+
+def breaks_promise(gaps: list[Incompatibility]) -> bool:
+    """True if any of these concerns declared values."""
+    return any(gap.about != "undeclared" for gap in gaps)
+
+
+def unproven(path: str, reason: str) -> Incompatibility:
+    """An incompatibility that could not be ruled out."""
+    return Incompatibility(path, reason, proven=False)
+
+
+def quote_value(value: Json) -> str:
+    """A value for a message, shortened if it is long."""
+    text = encode(value).decode(errors="replace") if not isinstance(value, str) else f"'{value}'"
+    return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 1]}…"
+
+
+def list_values(values: list[Json]) -> str:
+    """A few values for a message."""
+    some = [quote_value(value) for value in values[:_MAX_LISTED]]
+    more = len(values) - len(some)
+    return ", ".join([*some, *([f"{more} more"] if more else [])])
+
+
+def describe_types(types: frozenset[str]) -> str:
+    """Types for a message."""
+    words = [word for kind, word in _TYPE_WORDS.items() if kind in types]
+    if "integer" in types:
+        words.append("numbers" if "number" in types else "whole numbers")
+    elif "number" in types:
+        words.append("numbers that are not whole")
+    return ", ".join(words)
+
 
 ALL_TYPES = frozenset(TYPES)
 _FINITE_TYPES: dict[str, list[Json]] = {"boolean": [True, False], "null": [None]}

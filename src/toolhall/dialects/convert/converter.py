@@ -13,8 +13,7 @@ from toolhall.dialects.catalogs import CATALOGS, detect_dialect, readable_catalo
 from toolhall.dialects.convert.targets import ConversionResult, target_for
 from toolhall.dialects.convert.translate import RestoredPart, SourceDocument, read_source, restore
 from toolhall.dialects.findings import BadDocument, Finding
-from toolhall.model.json import Json
-from toolhall.model.json_diff import short_digest
+from toolhall.model.json import Json, short_digest
 
 
 class Converter:

@@ -13,8 +13,7 @@ from toolhall.dialects.catalogs import WRITE_ONLY_CATALOGS, group_by_toolkit, re
 from toolhall.dialects.convert.losses import LossReasons
 from toolhall.dialects.findings import BadDocument
 from toolhall.dialects.model_apis.function import indexed_losses
-from toolhall.model.json import Json, JsonObject
-from toolhall.model.json_diff import diff_json
+from toolhall.model.json import Json, JsonObject, diff_json
 from toolhall.model.tool import Tool
 
 

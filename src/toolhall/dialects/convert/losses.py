@@ -6,8 +6,7 @@ import msgspec
 
 from toolhall.dialects.base import Catalog
 from toolhall.dialects.mcp.catalog import ID_KEY, LEVEL_KEY, TAGS_KEY
-from toolhall.model.json import Json, JsonObject, encode
-from toolhall.model.json_diff import JsonChange
+from toolhall.model.json import Json, JsonChange, JsonObject, encode
 from toolhall.model.tool import Tool
 from toolhall.schema.adapt import PLAIN_SCHEMA, adapt_schema
 from toolhall.schema.keywords import ANNOTATIONS

@@ -14,8 +14,7 @@ from toolhall.dialects.base import Catalog
 from toolhall.dialects.convert.losses import document_pointer
 from toolhall.dialects.findings import BadDocument, Finding, checked_json
 from toolhall.dialects.hub import catalog as hub
-from toolhall.model.json import Json, JsonObject
-from toolhall.model.json_diff import apply_changes, diff_json
+from toolhall.model.json import Json, JsonObject, apply_changes, diff_json
 from toolhall.model.tool import Remainder, Tool
 from toolhall.schema.cost import BadSchema
 from toolhall.schema.validator import Validator

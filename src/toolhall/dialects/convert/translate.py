@@ -36,8 +36,7 @@ from toolhall.dialects.convert.lossless import (
     write_parts,
 )
 from toolhall.dialects.findings import BadDocument, checked_json
-from toolhall.model.json import Json, JsonObject
-from toolhall.model.json_diff import JsonChange, apply_changes, change_pointer, diff_json
+from toolhall.model.json import Json, JsonChange, JsonObject, apply_changes, change_pointer, diff_json
 from toolhall.model.names import with_published_name
 from toolhall.model.tool import Tool
 

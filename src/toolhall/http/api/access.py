@@ -23,8 +23,7 @@ from toolhall.model.errors import NotFound
 from toolhall.model.json import JsonObject
 from toolhall.model.messages import WireResponse
 from toolhall.registration.access import NewGrant, NewKey, grant_warnings
-from toolhall.stores.api_keys import ApiKey
-from toolhall.stores.grants import Grant
+from toolhall.stores.access import ApiKey, Grant
 
 KEYS_PREFIX = "/api/keys/"
 GRANTS_PREFIX = "/api/grants/"

@@ -30,8 +30,7 @@ from toolhall.model.json import JsonObject
 from toolhall.model.messages import WireResponse
 from toolhall.oauth.broker import Broker, NotConnected, UnlinkResult
 from toolhall.oauth.client import DeviceCode
-from toolhall.oauth.errors import LinkFailed, UnknownProvider
-from toolhall.oauth.providers import Provider
+from toolhall.oauth.providers import LinkFailed, Provider, UnknownProvider
 from toolhall.pipeline.admin import AdminOperation
 from toolhall.stores.accounts import Account, AccountLink, LinkMethod
 from toolhall.stores.vault.store import validate_user

@@ -17,12 +17,12 @@ from sqlalchemy import (
     select,
 )
 
+from toolhall.stores.approvals import MAX_USED_STATES, TooManyStates
 from toolhall.stores.audit.anchors import Acceptance, Anchor, with_acceptance, with_checkpoints
 from toolhall.stores.audit.format import Checkpoint
 from toolhall.stores.common import StoreFailed
 from toolhall.stores.crypto import RowMac
 from toolhall.stores.sql.base import METADATA, TIMESTAMP, SqlDatabase, fetch_rows, put_signed
-from toolhall.stores.used_states import MAX_USED_STATES, TooManyStates
 
 # The audit's anchor: one row, created with the table, so that a missing row means that it was removed.
 audit_anchors = Table(

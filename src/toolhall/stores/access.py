@@ -1,4 +1,4 @@
-"""API keys: the ApiKey record and its store, the `tk_…` token format, and the KeyRing that authenticates tokens.
+"""API keys and grants: records, store protocols and in-memory stores, the `tk_…` token format, and the KeyRing.
 
 A store keeps an HMAC of each secret, never the secret. KeyRing holds all keys in memory, compares in constant time
 and collects the times of last use, which its owner writes to the store now and then.
@@ -13,11 +13,12 @@ import secrets
 import string
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, NamedTuple, Protocol, TypeAlias
+from typing import Annotated, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
 from toolhall.model.caller import Caller
+from toolhall.model.json import Json
 from toolhall.model.secret import Secret
 from toolhall.stores.common import Stale, check_storable
 from toolhall.stores.crypto import API_KEYS_PURPOSE, derive_key
@@ -272,3 +273,74 @@ def _active_key(key: ApiKey) -> _ActiveKey:
 
 def _no_flush() -> None:
     """Default of `flush_uses`: store nothing."""
+
+
+GrantEffect: TypeAlias = Literal["permit", "forbid"]
+# A lone surrogate has no UTF-8, and PostgreSQL stores no NUL, so no engine accepts either.
+_GrantText: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[^\x00\ud800-\udfff]*\Z", max_length=512)]
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """A condition on one argument: the value at a JSON pointer must be one of these."""
+
+    path: _GrantText
+    one_of: tuple[Json, ...]
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """One rule; a call needs a grant that permits it, and no grant may forbid it."""
+
+    id: _GrantText
+    effect: GrantEffect
+    callers: _GrantText  # a glob over the ids of callers
+    tools: _GrantText  # a glob over tool ids; without a version it matches all versions
+    conditions: tuple[Condition, ...] = ()  # all of them must hold
+    created_at: _Timestamp
+    by: _GrantText
+
+
+class GrantReader(Protocol):
+    """The read-only half of the store; reads work while another process writes."""
+
+    async def all(self) -> tuple[Grant, ...]:
+        """Return all grants, oldest first."""
+        ...
+
+
+class GrantStore(GrantReader, Protocol):
+    """A change is durable once its call has returned."""
+
+    async def add(self, grant: Grant) -> None:
+        """Insert it; raises Stale if its id is taken."""
+        ...
+
+    async def remove(self, grant_id: str) -> Grant | None:
+        """Remove it and return it; None if there is none."""
+        ...
+
+
+def sort_grants(grants: list[Grant]) -> tuple[Grant, ...]:
+    """Sort as every store lists them."""
+    return tuple(sorted(grants, key=lambda each: (each.created_at, each.id)))
+
+
+class MemoryGrantStore:
+    """In-memory implementation; its content ends with the process."""
+
+    def __init__(self) -> None:
+        self._grants: dict[str, Grant] = {}
+
+    async def all(self) -> tuple[Grant, ...]:
+        """Return all grants, oldest first."""
+        return sort_grants([*self._grants.values()])
+
+    async def add(self, grant: Grant) -> None:
+        """Insert it; raises Stale if its id is taken."""
+        check_storable(grant)
+        if grant.id in self._grants:
+            raise Stale([grant.id])
+        self._grants[grant.id] = grant
+
+    async def remove(self, grant_id: str) -> Grant | None:
+        """Remove it and return it; None if there is none."""
+        return self._grants.pop(grant_id, None)

@@ -9,7 +9,7 @@ import pytest
 from tests.harness.cli import KIT, CliRunner
 from tests.harness.processes import read_line
 from tests.unit.stores.audit.audit_logs import NOON, record, wrote
-from toolhall.stores.audit.format import segments_of
+from toolhall.stores.audit.hash_chain import segments_of
 
 
 def audit(cli: CliRunner) -> Path:

@@ -17,7 +17,7 @@ from toolhall.config import Config
 from toolhall.model.call_records import AuditRecord
 from toolhall.model.caller import LOCAL
 from toolhall.model.messages import CallTool
-from toolhall.stores.audit.format import AuditSigner
+from toolhall.stores.audit.hash_chain import AuditSigner
 from toolhall.stores.audit.journal import AuditJournal
 from toolhall.stores.audit.writer import Retention
 

@@ -11,7 +11,7 @@ from tests.harness.seeds import seeds
 from tests.unit.parts import Clock
 from tests.unit.stores.audit.audit_logs import DAY, NOON, books, calls, record
 from toolhall.stores.audit.anchors import AnchorStore, AnchorSync, MemoryAnchorStore
-from toolhall.stores.audit.format import AuditPublicKey, Checkpoint
+from toolhall.stores.audit.hash_chain import AuditPublicKey, Checkpoint
 from toolhall.stores.audit.verify import ExternalEvidence, verify_audit
 from toolhall.stores.audit.writer import AuditWriter, Retention
 from toolhall.stores.file_lock import FileLock

@@ -15,7 +15,7 @@ from tests.threats.lines import MODERN, REVISIONS, HttpLine, call, calling, enco
 from tests.threats.served import TOOLS, Served, environment, eventually, serving, toolhall
 from tests.threats.wire import Connection, healthy
 from tests.unit.stores.audit.audit_logs import verified_with_store, wrote
-from toolhall.stores.audit.format import segments_of
+from toolhall.stores.audit.hash_chain import segments_of
 
 COSTLY: tuple[str, dict[str, Any]] = ("wide", {"items": ["xxxxx"] * 500})
 RED = {"colour": {"action": "accept", "content": {"colour": "red"}}}

@@ -7,7 +7,7 @@ import pytest
 
 from toolhall.stores import approvals
 from toolhall.stores.audit.anchors import MAX_ACCEPTANCES, Acceptance, Anchor
-from toolhall.stores.audit.format import Checkpoint
+from toolhall.stores.audit.hash_chain import Checkpoint
 from toolhall.stores.bundle import Stores
 from toolhall.stores.common import DATABASE_FILE
 from toolhall.stores.open import open_stores

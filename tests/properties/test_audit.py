@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.harness.seeds import examples
 from tests.unit.stores.audit.audit_logs import books, lines, record, verified, wrote
 from toolhall.stores.audit.anchors import AuditFinding
-from toolhall.stores.audit.format import WITNESS_FILE, read_line, segments_of
+from toolhall.stores.audit.hash_chain import WITNESS_FILE, read_line, segments_of
 from toolhall.stores.audit.writer import Retention
 
 RECORDS = 34

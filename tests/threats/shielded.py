@@ -12,7 +12,7 @@ from tests.threats.lines import MODERN, calling, encoded, modern_headers
 from tests.threats.wire import HOST, http, post
 from tests.unit.parts import Clock
 from toolhall import Config, Toolhall, tool
-from toolhall.http.concurrency import ConcurrencyLimiter
+from toolhall.http.request_slots import ConcurrencyLimiter
 from toolhall.server.context import ConnectionLimiter, ServerContext
 from toolhall.server.server import HallServer
 

@@ -14,7 +14,7 @@ from tests.threats.test_sockets import LAST, TEXT, frame, upgrade
 from tests.threats.wire import HOST, Header, http, post
 from toolhall import Config
 from toolhall.http import request as arriving
-from toolhall.http.concurrency import MAX_ANONYMOUS_BODIES, ConcurrencyLimiter
+from toolhall.http.request_slots import MAX_ANONYMOUS_BODIES, ConcurrencyLimiter
 from toolhall.pipeline.limit import Concurrency
 from toolhall.registration.access import NewKey
 

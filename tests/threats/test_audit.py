@@ -23,7 +23,7 @@ from toolhall.config import Config
 from toolhall.model.call_records import AuditRecord
 from toolhall.model.caller import LOCAL, Caller
 from toolhall.model.messages import CallTool
-from toolhall.stores.audit.format import AUDIT_FOLDER, segments_of
+from toolhall.stores.audit.hash_chain import AUDIT_FOLDER, segments_of
 from toolhall.stores.audit.journal import AuditJournal
 from toolhall.stores.audit.writer import Retention
 

@@ -31,7 +31,7 @@ from toolhall.model.errors import Unavailable
 from toolhall.model.messages import CallTool, CompletedCall
 from toolhall.registration.access import NewKey
 from toolhall.stores.audit.anchors import Anchor, compare_with_anchor
-from toolhall.stores.audit.format import AUDIT_FOLDER, segments_of
+from toolhall.stores.audit.hash_chain import AUDIT_FOLDER, segments_of
 from toolhall.stores.audit.journal import AuditJournal
 from toolhall.stores.audit.writer import Retention
 from toolhall.stores.common import DATABASE_FILE

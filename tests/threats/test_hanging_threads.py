@@ -8,7 +8,7 @@ from tests.threats import isolated_tools as tools
 from tests.unit.parts import call_of
 from toolhall.authoring.declaration import tool
 from toolhall.authoring.definition import definitions_of
-from toolhall.concurrency import Deadline
+from toolhall.execution.deadline import Deadline
 from toolhall.execution.executor import ExecutorLimits, FunctionExecutor
 from toolhall.execution.function_runner import MAX_ABANDONED_THREADS, FunctionRunner
 from toolhall.execution.thread_pool import ThreadPool

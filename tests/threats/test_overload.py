@@ -11,7 +11,7 @@ import pytest
 from tests.threats.lines import MODERN, NOVEMBER, encoded, handshake, message, modern_headers
 from tests.threats.shielded import Client, Shielded, connected, shielded
 from tests.threats.wire import HOST, http, post
-from toolhall.http.concurrency import ConcurrencyLimiter
+from toolhall.http.request_slots import ConcurrencyLimiter
 
 NO_TIME, NO_END = 0.0, 600.0  # how long a request waits for a place
 PATHS = ["/mcp", "/oxp/tools/call", "/hub", "/machine", "/tools/a/b"]

@@ -13,7 +13,7 @@ from toolhall.dialects.mcp.protocol import RATE_LIMITED, STATEFUL_REVISIONS, Jso
 from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo
 from toolhall.http import sse as streams
 from toolhall.http import websocket
-from toolhall.http.concurrency import ConcurrencyLimiter
+from toolhall.http.request_slots import ConcurrencyLimiter
 from toolhall.http.sse import EventStream
 from toolhall.mcp import sessions, subscriptions
 from toolhall.mcp.stateful import McpSession

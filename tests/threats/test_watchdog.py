@@ -13,8 +13,8 @@ from tests.unit.parts import call_of
 from toolhall.authoring.declaration import tool
 from toolhall.authoring.definition import definitions_of
 from toolhall.execution.function_runner import MAX_LOOP_BLOCKS, FunctionRunner
+from toolhall.execution.loop_watchdog import CallActivity, Watchdog
 from toolhall.execution.thread_pool import ThreadPool
-from toolhall.execution.watchdog import CallActivity, Watchdog
 from toolhall.model.caller import Allow
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.states import Equipped

@@ -21,13 +21,13 @@ from toolhall.http.api.secrets import SecretsApi
 from toolhall.http.api.tools import ManagementApi
 from toolhall.http.app import HttpApp
 from toolhall.http.authentication import public_hosts
-from toolhall.http.concurrency import ConcurrencyLimiter
 from toolhall.http.health import ComponentCheck, HealthEndpoint, MetricsEndpoint
 from toolhall.http.hub import HubHandler, HubHttp, apply_runtime_config
 from toolhall.http.machine import MachineHandler, MachineHttp
 from toolhall.http.oxp import OxpHttp
 from toolhall.http.request import Methods
 from toolhall.http.request_guard import LOOPBACK_HOSTS, RequestValidator
+from toolhall.http.request_slots import ConcurrencyLimiter
 from toolhall.http.rest import OpenApiEndpoint, RestEndpoint, ToolListEndpoint
 from toolhall.http.stdio_lines import open_stdio, serve_stdio
 from toolhall.http.tool_server_join import JoinEndpoint

@@ -11,7 +11,7 @@ the settings. The steps from headers to Caller:
    connection with forwarding headers came through a proxy and is anonymous. `server`: only public paths are served
    anonymously, unless `allow_anonymous` is set.
 3. With a credential, `CredentialVerifier` decides by its form. `tk_...` is an API key, found by its digest
-   (`stores.api_keys.KeyRing`). Anything else is a JSON Web Token: `tokens` parses it, checks lifetime and audience,
+   (`stores.access.KeyRing`). Anything else is a JSON Web Token: `tokens` parses it, checks lifetime and audience,
    takes the issuer's key from `key_sets` and verifies the signature. Verified tokens are cached for a minute.
 4. A credential that is not valid is an error: the request is never served as another caller instead. The message is
    the same for every reason. Failures from other machines are throttled by address.

@@ -1,4 +1,4 @@
-"""Authenticator: from the headers of an ASGI request to a Caller, and the ASGI types it reads."""
+"""Protocols of authentication (RequestAuthenticator, MessageAuthenticator), ASGI types, and client addresses."""
 
 import ipaddress
 from collections.abc import Awaitable, Callable, MutableMapping

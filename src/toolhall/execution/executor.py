@@ -18,9 +18,9 @@ from toolhall.egress.lazy_client import LazyEgressClient
 from toolhall.execution.function_ref import FunctionRef, function_ref_for, stateless_function_ref_for
 from toolhall.execution.function_runner import FunctionRunner
 from toolhall.execution.lifespan import Lifespans
+from toolhall.execution.loop_watchdog import CallActivity, Watchdog
 from toolhall.execution.process_runner import ProcessRunner
 from toolhall.execution.thread_pool import ThreadPool
-from toolhall.execution.watchdog import CallActivity, Watchdog
 from toolhall.execution.worker_pool import WorkerPool
 from toolhall.execution.worker_protocol import WorkerLimits
 from toolhall.registry.snapshot import Runner

@@ -11,9 +11,9 @@ from functools import partial
 
 from toolhall.authoring.context import Context, PausableDeadline
 from toolhall.authoring.definition import FunctionBody
-from toolhall.concurrency import Deadline
 from toolhall.egress.lazy_client import LazyEgressClient
 from toolhall.execution.client_link import ThrottledLink
+from toolhall.execution.deadline import Deadline
 from toolhall.execution.thread_pool import ThreadPool
 from toolhall.execution.worker_protocol import caller_for_tool
 from toolhall.model.errors import Unavailable

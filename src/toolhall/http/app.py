@@ -20,7 +20,6 @@ from toolhall.auth.authenticator import (
     resolve_caller,
 )
 from toolhall.http.authentication import UnauthenticatedAudit, call_for_path
-from toolhall.http.concurrency import ConcurrencyLimiter, NoSlot
 from toolhall.http.errors import AuthChallenges, busy_response, error_response, with_invalid_token
 from toolhall.http.request import SERVER_EXTENSION, HttpRequest, Methods, ServerExtension, defer_slot_until_body
 from toolhall.http.request_guard import (
@@ -30,6 +29,7 @@ from toolhall.http.request_guard import (
     RequestValidator,
     strip_root_path,
 )
+from toolhall.http.request_slots import ConcurrencyLimiter, NoSlot
 from toolhall.http.websocket import HubWebSocket
 from toolhall.model.caller import ANONYMOUS, Caller
 from toolhall.model.errors import LifespanFailed, ToolhallError, Unavailable

@@ -10,11 +10,11 @@ from toolhall.dialects.machine import catalog, messages
 from toolhall.http.authentication import UnauthenticatedAudit, call_for_path
 from toolhall.http.call_context import NO_INTERACTION, impersonate
 from toolhall.http.cancellation import CallKey, CancellableCalls, cancel_on_disconnect
-from toolhall.http.concurrency import NoSlot
 from toolhall.http.dialect_definitions import DialectDefinitions
 from toolhall.http.errors import MessageIds, busy_error, with_invalid_token
 from toolhall.http.request import HttpRequest
 from toolhall.http.request_guard import RequestValidator
+from toolhall.http.request_slots import NoSlot
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Denied, Malformed, NotFound, ToolhallError
 from toolhall.model.json import Json, JsonObject, encode

@@ -23,9 +23,9 @@ from toolhall.auth.authenticator import (
     Send,
     resolve_caller,
 )
-from toolhall.http.concurrency import ConcurrencyLimiter, IncompleteBodies, NoSlot, ReleasableSlot, slot_key
 from toolhall.http.errors import AuthChallenges
 from toolhall.http.request_guard import RequestRejected, has_body
+from toolhall.http.request_slots import ConcurrencyLimiter, IncompleteBodies, NoSlot, ReleasableSlot, slot_key
 from toolhall.model.caller import Caller
 from toolhall.model.json import encode
 from toolhall.model.messages import WireResponse

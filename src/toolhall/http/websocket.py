@@ -15,8 +15,8 @@ from toolhall.auth.authenticator import AuthenticationFailed, AuthResult, Receiv
 from toolhall.concurrency import BoundedTaskGroup
 from toolhall.dialects.hub.lease_messages import is_lease_message
 from toolhall.execution.remote.replica_transport import MAX_MESSAGE_BYTES
-from toolhall.http.concurrency import ConcurrencyLimiter, slot_key
 from toolhall.http.hub import HubHandler
+from toolhall.http.request_slots import ConcurrencyLimiter, slot_key
 from toolhall.http.tool_server_join import HubPeer, may_serve
 from toolhall.model.caller import Caller
 from toolhall.model.messages import WireResponse

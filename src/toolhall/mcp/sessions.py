@@ -1,7 +1,7 @@
 """`McpSessions`: HTTP sessions of the stateful revisions, their streams and in-flight requests, and their expiry.
 
-A session id alone proves nothing: a session is found only for the account that opened it. Idle sessions expire
-after an hour; the longest idle one is evicted when there are too many.
+A session id alone proves nothing: a session is found only for the account that opened it. When a
+session is opened, those that were idle for an hour end, and beyond the limit the longest idle one.
 """
 
 import asyncio
@@ -145,7 +145,7 @@ class HttpSession:
 
 
 class McpSessions:
-    """All open sessions; idle ones expire after an hour, the longest idle one when there are too many."""
+    """All open sessions. Opening one ends those idle for an hour, and beyond the limit the longest idle one."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -211,7 +211,7 @@ class McpSessions:
         raise McpRefusal(RATE_LIMITED, message, status=429)
 
     def _evict_idle(self) -> None:
-        """End expired sessions, and beyond the limit the longest idle; a busy session is not idle."""
+        """End sessions that are idle for too long; beyond the limit also the longest idle one, even a busy one."""
         now = self._clock()
         for session in list(self._sessions.values()):
             is_full = len(self._sessions) > MAX_SESSIONS

@@ -6,11 +6,12 @@ from types import FrameType
 
 import msgspec
 
-from toolhall.concurrency import Deadline, OnFirstSuspend
+from toolhall.concurrency import OnFirstSuspend
 from toolhall.egress.addresses import EgressRefused
 from toolhall.execution.client_link import ThrottledLink
+from toolhall.execution.deadline import Deadline
+from toolhall.execution.loop_watchdog import CallActivity
 from toolhall.execution.process_runner import WorkerToolError
-from toolhall.execution.watchdog import CallActivity
 from toolhall.execution.worker_protocol import author_traceback
 from toolhall.model.errors import BadArguments, Crashed, Problem, TimedOut, ToolError, ToolFailed, ToolhallError
 from toolhall.model.json import JsonObject

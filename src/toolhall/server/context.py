@@ -17,9 +17,9 @@ import msgspec
 import uvicorn
 
 from toolhall.auth.authenticator import AsgiMessage, Receive, Scope, Send
-from toolhall.http.concurrency import ConcurrencyLimiter
 from toolhall.http.errors import busy_response
 from toolhall.http.request import SERVER_EXTENSION, ServerExtension
+from toolhall.http.request_slots import ConcurrencyLimiter
 from toolhall.model.messages import WireResponse
 
 if sys.platform != "win32":

@@ -16,7 +16,7 @@ from toolhall.stores.access import ApiKey, Grant
 from toolhall.stores.accounts import Account, AccountLink, LinkOutcome
 from toolhall.stores.approvals import Approval, ApprovalRequest, Decision
 from toolhall.stores.audit.anchors import Acceptance, Anchor
-from toolhall.stores.audit.format import Checkpoint
+from toolhall.stores.audit.hash_chain import Checkpoint
 from toolhall.stores.bundle import Stores
 from toolhall.stores.factors import Factor
 from toolhall.stores.tools import ToolEvent, ToolRecord

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from toolhall.stores.audit.anchors import was_stored
-from toolhall.stores.audit.format import AUDIT_FOLDER
+from toolhall.stores.audit.hash_chain import AUDIT_FOLDER
 from toolhall.stores.bundle import Stores, in_memory
 from toolhall.stores.common import DATABASE_FILE, InUse, StoreFailed
 from toolhall.stores.delegates import delegating_stores

@@ -11,10 +11,10 @@ from toolhall.dialects.hub.call_messages import AnswerMessage, RemoteCall, read_
 from toolhall.dialects.hub.messages import HubRequest, write_error, write_response
 from toolhall.execution.health_checks import UNHEALTHY
 from toolhall.http.cancellation import cancel_on_disconnect
-from toolhall.http.concurrency import ConcurrencyLimiter, NoSlot
 from toolhall.http.errors import busy_response, error_response
 from toolhall.http.request import HttpRequest
 from toolhall.http.request_guard import MAX_HEADERS, RequestRejected, RequestValidator
+from toolhall.http.request_slots import ConcurrencyLimiter, NoSlot
 from toolhall.model.caller import ANONYMOUS, Caller
 from toolhall.model.errors import Malformed, NotFound, Unauthenticated
 from toolhall.model.json import encode

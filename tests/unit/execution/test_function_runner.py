@@ -9,7 +9,7 @@ import pytest
 from tests.unit.parts import Hearing, call_of, entry_of
 from toolhall.authoring.context import Context
 from toolhall.authoring.declaration import tool
-from toolhall.concurrency import Deadline
+from toolhall.execution.deadline import Deadline
 from toolhall.model.caller import Caller
 from toolhall.model.errors import BadArguments
 from toolhall.model.json import JsonObject

@@ -12,7 +12,7 @@ import pytest
 from tests.threats import isolated_tools as tools
 from tests.unit.parts import Hearing, call_of
 from toolhall.authoring.definition import definitions_of
-from toolhall.concurrency import Deadline
+from toolhall.execution.deadline import Deadline
 from toolhall.execution.function_ref import FunctionRef, function_ref_for
 from toolhall.execution.process_runner import ProcessRunner, WorkerToolError
 from toolhall.execution.worker_pool import WorkerPool

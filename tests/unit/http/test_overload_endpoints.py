@@ -13,7 +13,7 @@ from tests.unit.execution.remote.fake_transports import eventually
 from tests.unit.execution.remote.peer import Wire, ended, peer, until, whole
 from tests.unit.http.asgi_client import asked
 from toolhall import Config, Toolhall
-from toolhall.http.concurrency import ConcurrencyLimiter
+from toolhall.http.request_slots import ConcurrencyLimiter
 from toolhall.http.websocket import MAX_CONCURRENT_CALLS, MAX_CONCURRENT_LEASE_MESSAGES
 from toolhall.model.caller import LOCAL
 from toolhall.model.json import encode

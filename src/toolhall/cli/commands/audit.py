@@ -22,7 +22,7 @@ from toolhall.cli.progress import show_progress
 from toolhall.cli.settings import read_config_with_data
 from toolhall.model.json import JsonObject, encode
 from toolhall.stores.audit.anchors import Anchor
-from toolhall.stores.audit.format import AUDIT_FOLDER, BadKey
+from toolhall.stores.audit.hash_chain import AUDIT_FOLDER, BadKey
 from toolhall.stores.audit.query import InvalidQuery, iter_oldest_first, parse_query, record_document, total_bytes
 from toolhall.stores.audit.query import search as search_folder
 from toolhall.stores.audit.verify import ExternalEvidence, VerificationReport

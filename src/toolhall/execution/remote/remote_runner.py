@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from toolhall.authoring.context import PausableDeadline
-from toolhall.concurrency import Deadline
 from toolhall.dialects.hub.call_messages import (
     CallContext,
     CallerPayload,
@@ -27,6 +26,7 @@ from toolhall.dialects.hub.call_messages import (
 )
 from toolhall.dialects.hub.results import NotStarted, error_payload, result_or_raise
 from toolhall.execution.client_link import CLIENT_FEATURES, ThrottledLink
+from toolhall.execution.deadline import Deadline
 from toolhall.execution.remote.circuit_breaker import RetryBudget
 from toolhall.execution.remote.replica import Replica
 from toolhall.execution.remote.replica_pools import ReplicaPools

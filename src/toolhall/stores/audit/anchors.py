@@ -21,7 +21,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
-from toolhall.stores.audit.format import (
+from toolhall.stores.audit.hash_chain import (
     AUDIT_FOLDER,
     KEY_FILE,
     MAX_LINE_BYTES,

@@ -20,7 +20,7 @@ from toolhall.model.call_records import AuditRecord, RecordSource
 from toolhall.model.errors import Unavailable
 from toolhall.stores.audit.anchors import AnchorSync
 from toolhall.stores.audit.disk import Disk
-from toolhall.stores.audit.format import AUDIT_FOLDER
+from toolhall.stores.audit.hash_chain import AUDIT_FOLDER
 from toolhall.stores.audit.query import (
     AuditQuery,
     FoundRecord,

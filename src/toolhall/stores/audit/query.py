@@ -15,7 +15,7 @@ import msgspec
 
 from toolhall.model.call_records import AuditRecord
 from toolhall.model.json import JsonObject, encode
-from toolhall.stores.audit.format import AUDIT_FOLDER, LEGACY_FILE, MAX_LINE_BYTES, logs_of, read_line, segments_of
+from toolhall.stores.audit.hash_chain import AUDIT_FOLDER, LEGACY_FILE, MAX_LINE_BYTES, logs_of, read_line, segments_of
 
 CHUNK_BYTES = 1024 * 1024
 RecordCallback: TypeAlias = Callable[[AuditRecord], None]

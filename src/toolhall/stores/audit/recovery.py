@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from toolhall.stores.audit.disk import Disk, SegmentTail
-from toolhall.stores.audit.format import (
+from toolhall.stores.audit.hash_chain import (
     GENESIS_HASH,
     WITNESS_FILE,
     AuditPublicKey,

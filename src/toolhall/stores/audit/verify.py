@@ -27,7 +27,7 @@ from toolhall.stores.audit.anchors import (
     key_mismatch,
     log_missing,
 )
-from toolhall.stores.audit.format import (
+from toolhall.stores.audit.hash_chain import (
     AUDIT_FOLDER,
     GENESIS_HASH,
     KEY_FILE,

@@ -15,7 +15,7 @@ import msgspec
 
 from toolhall.model.call_records import AuditRecord, RecordSource
 from toolhall.stores.audit.disk import Disk, SegmentTail
-from toolhall.stores.audit.format import (
+from toolhall.stores.audit.hash_chain import (
     KEY_FILE,
     LOCK_FILE,
     PUBLIC_FILE,

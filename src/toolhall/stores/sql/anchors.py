@@ -19,7 +19,7 @@ from sqlalchemy import (
 
 from toolhall.stores.approvals import MAX_USED_STATES, TooManyStates
 from toolhall.stores.audit.anchors import Acceptance, Anchor, with_acceptance, with_checkpoints
-from toolhall.stores.audit.format import Checkpoint
+from toolhall.stores.audit.hash_chain import Checkpoint
 from toolhall.stores.common import StoreFailed
 from toolhall.stores.crypto import RowMac
 from toolhall.stores.sql.base import METADATA, TIMESTAMP, SqlDatabase, fetch_rows, put_signed

@@ -17,10 +17,10 @@ from tests.unit.execution.remote.fake_transports import (
 )
 from tests.unit.parts import Clock, Hearing, call_of, tool_named
 from toolhall.authoring.context import PausableDeadline
-from toolhall.concurrency import Deadline
 from toolhall.dialects.hub.call_messages import CallEvent, LogMessage, ProgressMessage, QuestionMessage
 from toolhall.dialects.hub.results import NoSuchMethod
 from toolhall.execution.client_link import ThrottledLink
+from toolhall.execution.deadline import Deadline
 from toolhall.execution.remote.remote_runner import RemoteRunner
 from toolhall.execution.remote.replica import Replica
 from toolhall.execution.remote.replica_transport import ReportHandler, ResponseTooLarge

@@ -8,7 +8,7 @@ from toolhall.cli.commands.audit import read_anchor
 from toolhall.model.call_records import AuditRecord
 from toolhall.stores.audit.anchors import AuditFinding
 from toolhall.stores.audit.disk import Disk
-from toolhall.stores.audit.format import AUDIT_FOLDER, AuditLine, logs_of, read_line, segments_of
+from toolhall.stores.audit.hash_chain import AUDIT_FOLDER, AuditLine, logs_of, read_line, segments_of
 from toolhall.stores.audit.verify import ExternalEvidence, VerificationReport, verify_audit
 from toolhall.stores.audit.writer import AuditWriter, CheckpointListener, Retention
 

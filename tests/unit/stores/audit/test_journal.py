@@ -13,7 +13,7 @@ from tests.unit.stores.audit.audit_logs import NOON, calls, record, verified
 from toolhall.model.call_records import AuditRecord
 from toolhall.model.errors import Unavailable
 from toolhall.stores.audit.disk import Disk
-from toolhall.stores.audit.format import AUDIT_FOLDER, LEGACY_FILE
+from toolhall.stores.audit.hash_chain import AUDIT_FOLDER, LEGACY_FILE
 from toolhall.stores.audit.journal import AuditJournal
 from toolhall.stores.audit.query import AuditQuery
 from toolhall.stores.audit.writer import Retention

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.stores.audit.audit_logs import NOON, books, record, wrote
 from toolhall.stores.audit import query
-from toolhall.stores.audit.format import AUDIT_FOLDER, MAX_LINE_BYTES, segments_of
+from toolhall.stores.audit.hash_chain import AUDIT_FOLDER, MAX_LINE_BYTES, segments_of
 from toolhall.stores.audit.query import (
     MATCH_ALL,
     AuditQuery,

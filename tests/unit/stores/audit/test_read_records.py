@@ -8,7 +8,7 @@ import pytest
 
 from toolhall.model.call_records import AuditRecord
 from toolhall.stores.audit import query
-from toolhall.stores.audit.format import MAX_LINE_BYTES
+from toolhall.stores.audit.hash_chain import MAX_LINE_BYTES
 from toolhall.stores.audit.journal import MemoryJournal
 from toolhall.stores.audit.query import is_about_tool, read_records
 

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.parts import Clock
 from tests.unit.stores.audit.audit_logs import DAY, NOON, SMALL, books, calls, finding, lines, record, verified, wrote
 from toolhall.stores.audit.disk import Disk
-from toolhall.stores.audit.format import GENESIS_HASH, WITNESS_FILE, AuditSigner, logs_of, segments_of
+from toolhall.stores.audit.hash_chain import GENESIS_HASH, WITNESS_FILE, AuditSigner, logs_of, segments_of
 from toolhall.stores.audit.writer import AuditWriter, Retention
 
 LARGE = Retention()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.unit.parts import Clock
-from toolhall.http.concurrency import (
+from toolhall.http.request_slots import (
     RESERVED_HEALTH_SLOTS,
     RESERVED_SLOTS,
     ConcurrencyLimiter,

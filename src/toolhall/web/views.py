@@ -189,7 +189,7 @@ def json_differences(before: bytes, now: bytes) -> list[tuple[str, str | None, s
     """Return (JSON pointer, old value, new value) of each difference, values as JSON; None where there is none.
 
     Objects are compared by member, arrays of equal length by item, everything else as a whole. JsonChange of
-    `model.json` is no substitute: it makes patches, keeps digests instead of the old values, and matches items by their names.
+    `model.json` is no substitute: it makes patches, keeps digests instead of the old values, and matches items by name.
     """
     differences = _walk("", msgspec.json.decode(before), msgspec.json.decode(now))
     return [(path or "/", _encode_value(old), _encode_value(new)) for path, old, new in differences]

@@ -2,11 +2,13 @@
 
 import json
 import shutil
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.harness.cli import KIT, CliRunner
+from tests.harness.patience import patience
 from tests.harness.processes import read_line
 from tests.unit.stores.audit.audit_logs import NOON, record, wrote
 from toolhall.stores.audit.hash_chain import segments_of
@@ -25,7 +27,9 @@ def test_audit_tail_and_search_of_a_running_hall_find_the_records(cli: CliRunner
         cli.run("call", "Shop_sell", "what=tea", "--yes", "--url", server.url)
         cli.run("call", "Shop_sell", "what=7", "--yes", "--url", server.url)
         where = ["--data", str(cli.data)] if way == "data" else ["--url", server.url]
-        told = cli.run("audit", "tail", "--json", *where).json()
+        deadline = time.monotonic() + patience()
+        while len(told := cli.run("audit", "tail", "--json", *where).json()) < 4:  # the last outcome is written soon
+            assert time.monotonic() < deadline, told
         assert [each["number"] for each in told] == sorted(each["number"] for each in told)
         assert {each["tool"] for each in told} == {"Shop.sell@2.1.0"}
         assert cli.run("audit", "tail", "-n", "1", "--json", *where).json() == told[-1:]

@@ -233,8 +233,8 @@ def test_call_that_takes_long_at_terminal_shows_the_seconds(cli: CliRunner) -> N
 
 def test_call_interrupted_by_a_signal_is_logged_as_interrupted(cli: CliRunner) -> None:
     with cli.terminal("call", "wait", KIT) as terminal:
-        terminal.expect("Calling wait")
+        terminal.expect("Calling wait (1 s)")  # so that the tool runs
         terminal.process.send_signal(signal.SIGINT)
-        code, _ = terminal.end()
-    assert code == 130
+        code, rest = terminal.end()
+    assert code == 130, rest
     assert json.loads((cli.data / "calls.jsonl").read_text())["outcome"] == "interrupted"

@@ -196,6 +196,7 @@ def _modules() -> Generator[None, None, None]:
     sys.path[:] = [each for each in path if each and Path(each) != _ROOT]  # pytest's own addition
     importlib.invalidate_caches()
     linecache.clearcache()
+    sys.modules.pop("toolhall.cli.app", None)  # its parser remembers the terminal that it first wrote to
     try:
         yield
     finally:

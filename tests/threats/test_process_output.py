@@ -106,7 +106,7 @@ def test_K8_a_terminal_stays_one_and_what_python_writes_there_is_redacted(tmp_pa
 
 HOLDS_THE_LOCK = """
 import ctypes
-from toolhall.server.process import redacted_output
+from toolhall.server.redacted_output import redacted_output
 with redacted_output():
     written = ctypes.PyDLL(None).write(2, b"y" * 3_000_000, 3_000_000)
 print(written)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tests.faults.tool_servers.load import Answer
 from tests.faults.tool_servers.processes import Effect
 
-SILENCE = 1.0  # so long nobody may be without an answer who calls something that is well
+SILENCE = 5.0  # so long nobody may be without an answer who calls something that is well
 # What an answer says of a call that did not begin, and of one of which that is not known.
 NOT_RUN = ("did not run", "is about to end", "takes no calls now", "no tool server runs", "failed again and again")
 NOT_KNOWN = ("is not known", "did not finish within")

@@ -82,7 +82,7 @@ VARIANTS: dict[str, Callable[[str], str]] = {
     "bytes in hex": lambda secret: f"{{{', '.join(f'0x{byte:02x}' for byte in secret.encode())}}}",
     "bytes in bare hex": lambda secret: str([hex(byte).upper() for byte in secret.encode()]),
     "octal": lambda secret: "".join(f"\\{byte:03o}" for byte in secret.encode()),
-    "octal in part": lambda secret: secret[:3] + f"\\{ord(secret[3]):03o}" + secret[4:],
+    "octal in part": lambda secret: secret[:3] + "".join(f"\\{byte:03o}" for byte in secret[3].encode()) + secret[4:],
     "octal with a zero": lambda secret: "".join(f"\\0{byte:03o}" for byte in secret.encode()),
     "backslash U": lambda secret: "".join(f"\\U{ord(letter):08x}" for letter in secret),
     "backslash u in braces": lambda secret: "".join(f"\\u{{{ord(letter):x}}}" for letter in secret),

@@ -33,6 +33,7 @@ from toolhall.app.wiring import (
     SecurityComponents,
     build_dispatcher,
     build_policy,
+    check_egress_allow,
 )
 from toolhall.auth.authenticator import AsgiApp, Receive, Scope, Send
 from toolhall.authoring.code_digest import code_sha256
@@ -99,7 +100,9 @@ class Toolhall:
         self._stores: Stores | None = None
         self._built_routes: HallRoutes | None = None
         self._stopping = False
+        self._watching = False
         self._built_tool_servers: ToolServers | None = None
+        check_egress_allow(config)  # before anything is created for a hall that cannot be
         self._data_dir = DataDir(config)
         self.journal = self._data_dir.journal
         try:
@@ -161,12 +164,15 @@ class Toolhall:
             from toolhall.app.tool_servers import ToolServers  # lazy: pools, leases and transports
 
             self._built_tool_servers = ToolServers(self.config)
+            if self._watching:  # built in an open hall: leases expire and replicas are probed from now on
+                self._built_tool_servers.watch()
         return self._built_tool_servers
 
     @property
     def _routes(self) -> "HallRoutes":
         if self._built_routes is None:
             self._built_routes = self._build_routes()
+            self._built_routes.http.opened = self.lifespans.entered
             if self._stopping:  # also routes that are built after the hall began to stop refuse to be ready
                 self.end_streams()
         return self._built_routes
@@ -254,6 +260,7 @@ class Toolhall:
             await self.open()
 
     def _watch(self) -> None:
+        self._watching = True
         self.registration.watch()
         self.access.watch()
         self._executor.watchdog.watch()
@@ -321,6 +328,7 @@ class Toolhall:
         """Finish background work before the loop ends; a server calls this last."""
         if self._built_routes is not None:
             self._built_routes.http.opened = False
+        self._watching = False
         if self._built_tool_servers is not None:
             self._built_tool_servers.suspend()
         await self.lifespans.leave()

@@ -143,6 +143,14 @@ def _cedar_rules(path: str | None) -> AccessRules | None:
         raise BadConfig(str(bad)) from None
 
 
+def check_egress_allow(config: Config) -> None:
+    """Raise BadConfig for an entry of `egress_allow` that is no host, address or network."""
+    try:
+        EgressAllowlist(config.egress_allow)
+    except BadAllowlistEntry as bad:
+        raise BadConfig(str(bad)) from None
+
+
 class CredentialSources:
     """The vault with its secrets and the broker of linked accounts; `base_url` is where people reach the hall's pages.
 
@@ -151,13 +159,12 @@ class CredentialSources:
 
     def __init__(self, config: Config, folder: Path | None, base_url: Callable[[], str]) -> None:
         try:
-            EgressAllowlist(config.egress_allow)
             keks = find_key_encryption_keys(config.vault_key, folder, profile=config.profile)
             if config.providers and config.profile == "server":
                 _check_linkable(config, keks)
             self._providers = {name: build_provider(name, settings) for name, settings in config.providers.items()}
             self.vault = Vault(keks, time.time)
-        except (BadAllowlistEntry, BadProvider, StoreFailed) as bad:
+        except (BadProvider, StoreFailed) as bad:
             raise BadConfig(str(bad)) from None
         self._egress = LazyEgressClient(config.egress_allow, for_hall=True)
         self._base_url = base_url

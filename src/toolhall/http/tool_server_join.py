@@ -183,7 +183,7 @@ class _JoinRequest(msgspec.Struct):
     token: str | None = None  # the credential of the hall there
 
     def __repr__(self) -> str:
-        return f"_Join({self.server!r})"
+        return f"_JoinRequest({self.server!r})"
 
 
 class JoinEndpoint:

@@ -122,10 +122,8 @@ def _escape_label(value: str) -> str:
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
-def _subclass_names(kind: type[BaseException]) -> Iterator[str]:
-    for subclass in kind.__subclasses__():
-        yield subclass.__name__
-        yield from _subclass_names(subclass)
-
-
-_REFUSED_OUTCOMES = frozenset(_subclass_names(errors.Refused))
+_REFUSED_OUTCOMES = frozenset(
+    name
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, errors.Refused) and kind is not errors.Refused
+)

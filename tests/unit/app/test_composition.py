@@ -105,3 +105,26 @@ async def test_routes_built_after_open_use_what_was_opened() -> None:
 def test_settings_that_cannot_work_are_refused_by_the_constructor(settings: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises((BadConfig, ValueError)):
         Toolhall(add, config=Config(data=str(tmp_path), **settings))
+
+
+async def test_tool_servers_built_in_an_open_hall_are_watched() -> None:
+    with Toolhall(add) as hall:
+        hall.without_pages()
+        await hall.open()
+        assert hall.tool_servers.leases.is_watching
+        await hall.settle()
+
+
+async def test_routes_built_in_an_open_hall_are_open() -> None:
+    with Toolhall(add) as hall:
+        hall.without_pages()
+        await hall.open()
+        assert hall.http.opened
+        await hall.settle()
+
+
+def test_hall_with_a_bad_egress_allow_creates_no_data_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    with pytest.raises(BadConfig):
+        Toolhall(config=Config(egress_allow=("nonsense!!",), data=str(folder)))
+    assert not folder.exists()

@@ -175,6 +175,11 @@ class LeaseManager:
         """From now on the hall itself closes the sockets: do not log that."""
         self._shutting_down = True
 
+    @property
+    def is_watching(self) -> bool:
+        """Whether leases expire by a timer."""
+        return self._loop is not None
+
     def start(self) -> None:
         """Expire leases by a timer in the running loop from now on."""
         self._cancel_timer()  # a timer of a closed loop never fires

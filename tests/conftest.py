@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import signal
 import threading
 from collections.abc import AsyncIterator, Iterator
 from multiprocessing import resource_tracker
@@ -17,6 +18,10 @@ from toolhall.redaction import log_redaction
 GRACE = 0.5  # seconds that something already told to stop may take; only a test that leaves something waits
 FDS = Path("/proc/self/fd")
 THREADS = Path("/proc/self/task")
+
+# A shell that runs the tests in the background lets them ignore SIGINT, and so every process that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A loaded machine is no bug: time limits are pytest-timeout's, a slow example fails nothing.
 settings.register_profile("toolhall", deadline=None, print_blob=True)

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.faults.tool_servers.load import Answer
-from tests.faults.tool_servers.oracle import judge, undisturbed
+from tests.faults.tool_servers.oracle import SILENCE, judge, undisturbed
 from tests.faults.tool_servers.processes import Effect
 from tests.properties.callers.ways import Said
 
@@ -42,8 +42,8 @@ def test_lies(said: Said | None, effects: list[Effect]) -> None:
 @pytest.mark.parametrize(
     ("answers", "good"),
     [
-        ([answered(OK, 0.0), answered(OK, 0.9)], True),
-        ([answered(OK, 0.0), answered(OK, 1.1)], False),
+        ([answered(OK, 0.0), answered(OK, SILENCE - 0.1)], True),
+        ([answered(OK, 0.0), answered(OK, SILENCE + 0.1)], False),
         ([answered(OK, 0.0), answered(LOST, 0.9)], False),
     ],
 )

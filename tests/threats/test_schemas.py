@@ -17,7 +17,7 @@ from tests.threats.wire import HOST, Connection
 from toolhall import Toolhall, tool
 
 KIB = 1024
-LATE_SECONDS = 2.5  # a ping usually takes a few milliseconds; a validation in the loop takes longer than this
+LATE_SECONDS = 2.5  # a ping usually takes a few milliseconds; the rest is for a busy machine
 PING = encoded(message(MODERN, "server/discover"))
 
 

@@ -30,6 +30,7 @@ from toolhall.pipeline.equip import Equip
 from toolhall.pipeline.find import Authorize, Find
 from toolhall.pipeline.limit import Limit, Rate, RateLimits
 from toolhall.pipeline.pipeline import Pipeline, Stages
+from toolhall.pipeline.plans import CallPlans
 from toolhall.pipeline.policy import LevelPolicy
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
@@ -268,6 +269,7 @@ def build_dispatcher(config: Config, components: Components) -> Dispatcher:
         check=Check(config.max_output_bytes, explain=config.profile == "local"),
         sanitize=Sanitize(),
         audit=Audit(components.data_dir.journal, time.time, time.monotonic),
+        plans=CallPlans(components.registry, policy),
         record=CallRecorder(config.record, recordings, time.time) if recordings else None,
         telemetry=components.telemetry,
     )

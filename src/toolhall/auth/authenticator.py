@@ -72,6 +72,10 @@ class RequestAuthenticator(Protocol):
         """Return the caller, anonymous without proof; AuthenticationFailed where that is not enough."""
         ...
 
+    def local_caller(self, scope: Scope, headers: Headers) -> Caller | None:
+        """Return the caller if the connection alone proves it, without a credential; such a proof cannot expire."""
+        ...
+
 
 class MessageAuthenticator(Protocol):
     """Authenticates a message that may hold a token of its own."""

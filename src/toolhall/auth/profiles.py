@@ -53,20 +53,29 @@ class LocalAuthenticator:
 
         Requests with forwarding headers came through a proxy and are anonymous.
         """
-        client = scope.get("client")
-        if client is not None and client[0] == LOOPBACK and FORWARDING_HEADERS.isdisjoint(headers):
-            caller = LOCAL  # the common case
-        else:
-            caller = _caller_by_address(scope, headers)
-        if self._verifier is None or not (AUTHORIZATION_HEADER in headers or OXP_KEY_HEADER in headers):
+        caller = self.local_caller(scope, headers)
+        if caller is not None:
             return caller
-        path = scope["path"]
+        credential = read_credential(headers, scope["path"]) if self._has_credential(headers) else None
+        if credential is None or self._verifier is None:
+            return _caller_by_address(scope, headers)
+        return self._verifier.verify(credential, scope)
+
+    def local_caller(self, scope: Scope, headers: Headers) -> Caller | None:
+        """Return the local user if the connection alone proves it and no credential has to be verified; else None."""
+        client = scope.get("client")
+        is_local = client is not None and client[0] == LOOPBACK and FORWARDING_HEADERS.isdisjoint(headers)
+        if not is_local and not _caller_by_address(scope, headers).local:
+            return None
+        if not self._has_credential(headers):
+            return LOCAL
         # OXP 1.0 ignores a credential where none is needed. So do the other paths, unless a key or an issuer could
         # have made it: many clients always send one.
-        if caller.local and not mentions_api_key(headers) and (not self._accepts_tokens or path.startswith(OXP_PREFIX)):
-            return caller
-        credential = read_credential(headers, path)
-        return caller if credential is None else self._verifier.verify(credential, scope)
+        is_oxp = scope["path"].startswith(OXP_PREFIX)
+        return LOCAL if not mentions_api_key(headers) and (not self._accepts_tokens or is_oxp) else None
+
+    def _has_credential(self, headers: Headers) -> bool:
+        return self._verifier is not None and (AUTHORIZATION_HEADER in headers or OXP_KEY_HEADER in headers)
 
     def authenticate_message(self, token: str | None, caller: Caller, scope: Scope, headers: Headers) -> AuthResult:
         """Return the token's caller or the connection's; of a local connection, only an API key changes the caller."""
@@ -104,6 +113,10 @@ class ServerAuthenticator:
         if path == MESSAGE_PATH and scope.get("method") == "POST":
             return anonymous_caller(scope)
         raise missing_credential()
+
+    def local_caller(self, scope: Scope, headers: Headers) -> Caller | None:  # noqa: ARG002 - addresses prove nothing
+        """Return None: a connection proves nothing here."""
+        return None
 
     def authenticate_message(self, token: str | None, caller: Caller, scope: Scope, headers: Headers) -> AuthResult:
         """Return the caller of the token, which must equal the credential of the headers if there are both."""

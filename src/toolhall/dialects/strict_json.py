@@ -28,8 +28,9 @@ MAX_DEPTH = 64
 MAX_MEMBERS = 10_000
 MAX_KEY_LENGTH = 256
 MAX_DIGITS = 20
+MAX_INTEGER = 10**MAX_DIGITS  # exclusive
 MAX_ID_LENGTH = 256  # characters of a request id, a tool name or a method name in a message
-_SMALL_BODY = 4 * 1024
+SMALL_BODY = 4 * 1024
 _DIGITS_TO_ZERO = bytes(0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))
 _MANY_DIGITS = b"0" * (MAX_DIGITS + 1)
 _decode = msgspec.json.Decoder().decode
@@ -49,15 +50,20 @@ def decode(body: bytes, envelope_depth: int = 0) -> Json:
         raise Malformed("the message is not valid UTF-8") from None
     except (msgspec.MsgspecError, ValueError) as error:
         raise Malformed(f"the message is not valid JSON: {error}") from None
-    if len(body) > _SMALL_BODY or body.count(b"{") + body.count(b"[") > MAX_DEPTH:
+    if len(body) > SMALL_BODY or body.count(b"{") + body.count(b"[") > MAX_DEPTH:
         _check_size(value, MAX_DEPTH + envelope_depth)
     if b"\\u" in body:
         _check_escapes(body)
     elif body.count(b":") != encoded.count(b":"):
         raise Malformed("an object has the same key twice")
-    if _MANY_DIGITS in body.translate(_DIGITS_TO_ZERO):
+    if has_long_number(body):
         _check_numbers(value)
     return value
+
+
+def has_long_number(body: bytes) -> bool:
+    """True if there are more than MAX_DIGITS digits in a row, in a number or in a string."""
+    return len(body) > MAX_DIGITS and _MANY_DIGITS in body.translate(_DIGITS_TO_ZERO)
 
 
 def require_object(value: Json, what: str) -> JsonObject:
@@ -132,5 +138,5 @@ def _check_numbers(value: Json) -> None:
     for level in walk_levels([value]):
         for part in level:
             for member in part.values() if type(part) is dict else part:
-                if type(member) is int and abs(member) >= 10**MAX_DIGITS:
+                if type(member) is int and abs(member) >= MAX_INTEGER:
                     raise Malformed(f"an integer has more than {MAX_DIGITS} digits; send it as a string")

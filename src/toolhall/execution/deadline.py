@@ -11,7 +11,7 @@ first CancelledError to clean up. `grace_is_over` becomes true with the second c
 """
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 _REPEAT_SECONDS = 1.0
@@ -20,12 +20,13 @@ _REPEAT_SECONDS = 1.0
 class Deadline:
     """Cancels the task of one call when its time is up, and again every second until it ends."""
 
-    __slots__ = ("_holds", "_loop", "_remaining", "_task", "_timer", "cancel_count", "seconds")
+    __slots__ = ("_holds", "_loop", "_remaining", "_task", "_timer", "cancel_count", "on_start", "seconds")
 
     _loop: asyncio.AbstractEventLoop  # kept, because get_running_loop costs a system call (getpid)
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, on_start: Callable[[], None] | None = None) -> None:
         self.seconds = seconds
+        self.on_start = on_start  # called when the tool first has to wait
         self.cancel_count = 0  # how often the task was cancelled
         self._remaining = seconds
         self._holds = 0
@@ -34,6 +35,8 @@ class Deadline:
 
     def start(self) -> None:
         """Count the time from now on, in the current task; called when the tool first has to wait."""
+        if self.on_start is not None:
+            self.on_start()
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task(self._loop)
         if not self._holds:

@@ -12,6 +12,7 @@ from functools import partial
 from toolhall.auth.authenticator import (
     AsgiApp,
     AuthenticationFailed,
+    AuthResult,
     Receive,
     RequestAuthenticator,
     Scope,
@@ -21,7 +22,15 @@ from toolhall.auth.authenticator import (
 )
 from toolhall.http.authentication import UnauthenticatedAudit, call_for_path
 from toolhall.http.errors import AuthChallenges, busy_response, error_response, with_invalid_token
-from toolhall.http.request import SERVER_EXTENSION, HttpRequest, Methods, ServerExtension, defer_slot_until_body
+from toolhall.http.request import (
+    SERVER_EXTENSION,
+    Endpoint,
+    HttpRequest,
+    Methods,
+    RequestHead,
+    ServerExchange,
+    defer_slot_until_body,
+)
 from toolhall.http.request_guard import (
     RESOURCE_METADATA_PATH,
     MountedApps,
@@ -81,29 +90,52 @@ class HttpApp:
             if remaining is None:
                 return
             scope = remaining
-        request, callers = HttpRequest(scope["method"], {}, ANONYMOUS, receive, send), self.limiter.callers
-        request.limiter = self.limiter
+        request = HttpRequest(scope["method"], {}, ANONYMOUS, receive, send)
+        request.scope, request.extension = scope, scope.get(SERVER_EXTENSION)
+        await self._serve(request, None)
+
+    def prepare(self, scope: Scope) -> RequestHead | None:
+        """Return the head of a POST to a known path for use with further bodies; None if it cannot be reused.
+
+        The order of checks is that of `_serve`: whoever is rejected here is rejected there, with the response.
+        """
+        methods = self.endpoints.get(scope["path"], {})
+        if not self.opened or scope.get("root_path") or self._mounted_apps is not None or "POST" not in methods:
+            return None
         try:
-            request.scope, request.challenges, request.authenticator = scope, self._challenges, self._authenticator
-            headers = request.headers = self._validator.validate_headers(scope)
-            if b"traceparent" in headers:
-                set_trace_context(
-                    headers[b"traceparent"].decode("latin-1"), headers.get(b"tracestate", b"").decode("latin-1")
-                )
-            caller = self._authenticator.authenticate(scope, headers)
-            request.caller = caller if isinstance(caller, Caller) else await caller
-            request.path, request.query = scope["path"], scope.get("query_string", b"")
-            request.raw_path = scope.get("raw_path") or b""
-            methods = self.endpoints.get(request.path) or self._prefix_methods(request)
-            endpoint = methods.get(request.method)
-            extension: ServerExtension | None = scope.get(SERVER_EXTENSION)
-            if (extension is not None and not extension.more_body) or not defer_slot_until_body(request):
-                caller = request.caller
+            headers = self._validator.validate_headers(scope)
+            self._validator.validate_body_headers(headers)
+        except RequestRejected:
+            return None
+        if b"traceparent" in headers:
+            return None
+        local_caller = self._authenticator.local_caller(scope, headers)
+        return RequestHead(scope, headers, methods["POST"], local_caller, self._validator.max_body)
+
+    async def serve(self, head: RequestHead, body: bytes, exchange: ServerExchange) -> None:
+        """Serve a request whose head is known and whose body is complete; for Toolhall's own server."""
+        request = HttpRequest("POST", head.headers, ANONYMOUS, exchange.receive, exchange.send)
+        request.scope, request.extension, request.body = head.scope, exchange, body
+        await self._serve(request, head)
+
+    async def _serve(self, request: HttpRequest, head: RequestHead | None) -> None:
+        scope, callers = request.scope, self.limiter.callers
+        request.limiter, request.challenges, request.authenticator = self.limiter, self._challenges, self._authenticator
+        try:
+            if head is None:
+                self._read_head(request)
+                caller: AuthResult = self._authenticator.authenticate(scope, request.headers)
+            else:
+                request.path, request.query, request.raw_path = head.path, head.query, head.raw_path
+                caller = head.local_caller or self._authenticator.authenticate(scope, request.headers)
+            request.caller = caller = caller if isinstance(caller, Caller) else await caller
+            endpoint = self._endpoint(request) if head is None else head.endpoint
+            if head is not None or _is_body_complete(request) or not defer_slot_until_body(request):
                 if caller.proof != "none" and callers.try_acquire(caller.id):  # the common case
                     request.slot, request.slot_key = callers, caller.id
                 else:
                     await request.acquire_slot()
-            await (endpoint(request) if endpoint else _refuse_method(request, methods))
+            await endpoint(request)
         except RequestRejected as rejection:
             # Close the connection: the rest of a rejected body must not be read as the next request.
             await request.refuse(rejection.status, rejection.message, (b"connection", b"close"))
@@ -115,6 +147,20 @@ class HttpApp:
             _log.debug("the client went away")
         finally:
             request.release_slot()  # unless it was detached, and is released elsewhere
+
+    def _read_head(self, request: HttpRequest) -> None:
+        scope = request.scope
+        headers = request.headers = self._validator.validate_headers(scope)
+        if b"traceparent" in headers:
+            set_trace_context(
+                headers[b"traceparent"].decode("latin-1"), headers.get(b"tracestate", b"").decode("latin-1")
+            )
+        request.path, request.query = scope["path"], scope.get("query_string", b"")
+        request.raw_path = scope.get("raw_path") or b""
+
+    def _endpoint(self, request: HttpRequest) -> Endpoint:
+        methods = self.endpoints.get(request.path) or self._prefix_methods(request)
+        return methods.get(request.method) or partial(_refuse_method, methods=methods)
 
     async def _handle_special(self, scope: Scope, receive: Receive, send: Send) -> Scope | None:
         """Serve everything but a request to an open hall at the root; return the scope of a request that remains."""
@@ -179,10 +225,9 @@ class HttpApp:
 
     async def _reject_busy(self, request: HttpRequest) -> None:
         """Send 503, and let the server pause reading from this client."""
-        extension: ServerExtension | None = request.scope.get(SERVER_EXTENSION)
         await request.reply(busy_response(request.path))
-        if extension is not None:
-            extension.pause_reading()
+        if request.extension is not None:
+            request.extension.pause_reading()
 
     async def _serve_other(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -240,6 +285,10 @@ class HttpApp:
 def _unavailable_response(path: str) -> WireResponse:
     error = error_response(path, Unavailable("this server could not be opened; its log says why"))
     return WireResponse(error.body, 503, error.headers)
+
+
+def _is_body_complete(request: HttpRequest) -> bool:
+    return request.extension is not None and not request.extension.more_body
 
 
 async def _refuse_method(request: HttpRequest, methods: Methods) -> None:

@@ -204,7 +204,7 @@ class HubHttp:
 
     async def __call__(self, request: HttpRequest) -> None:
         """Answer one message."""
-        body = await self._validator.read_body(request.headers, request.receive)
+        body = request.body or await self._validator.read_body(request.headers, request.receive)
         http_peer = HttpPeer(request.scope, request.headers, request.authenticator)
         wire = await cancel_on_disconnect(request, self._hub.answer(body, request.caller, peer=http_peer))
         if wire is not None:

@@ -187,7 +187,7 @@ class MachineHttp:
 
     async def message(self, request: HttpRequest) -> None:
         """`POST /machine`."""
-        body = await self._validator.read_body(request.headers, request.receive)
+        body = request.body or await self._validator.read_body(request.headers, request.receive)
         caller, authenticator = request.caller, self._message_authenticator
 
         async def authenticate(token: str | None) -> Caller:
@@ -214,7 +214,7 @@ class MachineHttp:
 
     async def register(self, request: HttpRequest) -> None:
         """`POST /machine/tools`: one definition."""
-        body = await self._validator.read_body(request.headers, request.receive)
+        body = request.body or await self._validator.read_body(request.headers, request.receive)
         try:
             registered = await self._machine.register(strict_json.decode(body), request.caller)
             wire = WireResponse(encode({"registered": registered}), 201)

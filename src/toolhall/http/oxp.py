@@ -153,7 +153,7 @@ class OxpHttp:
 
     async def call(self, http_request: HttpRequest) -> None:
         """Run one tool."""
-        body = await self._validator.read_body(http_request.headers, http_request.receive)
+        body = http_request.body or await self._validator.read_body(http_request.headers, http_request.receive)
         wire: WireResponse | None
         try:
             request = messages.read_call(body)

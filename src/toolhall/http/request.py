@@ -45,7 +45,6 @@ _ERROR_CODES = {
     431: "too_large",
 }
 _JSON_TYPE = (b"content-type", b"application/json")
-_JSON_HEADERS = b"content-type: application/json\r\ncontent-length: %d\r\n"
 SERVER_EXTENSION = "toolhall.own"  # the key in an ASGI scope
 _CHALLENGED = (401, 403)
 ANONYMOUS_BODY_SECONDS = 5.0  # for the whole body
@@ -57,8 +56,8 @@ class ServerExtension(Protocol):
 
     more_body: bool  # whether the body is incomplete
 
-    def send_complete(self, status: int, header_lines: bytes, body: bytes) -> bool:
-        """Send a complete response with these raw header lines in one write; False if it could not."""
+    def send_json(self, status: int, body: bytes) -> bool:
+        """Send a complete JSON response in one write; False if it could not."""
         ...
 
     def on_disconnect(self, callback: Callable[[], None] | None) -> None:
@@ -70,14 +69,51 @@ class ServerExtension(Protocol):
         ...
 
 
+class ServerExchange(ServerExtension, Protocol):
+    """One request and its response at Toolhall's own server, also as ASGI's two callables."""
+
+    async def receive(self) -> AsgiMessage:
+        """The next message of the request."""
+        ...
+
+    async def send(self, message: AsgiMessage) -> None:
+        """Send a part of the response."""
+        ...
+
+
+class RequestHead:
+    """A request line and headers that were validated, and what follows from them alone.
+
+    Toolhall's own server keeps heads by their exact bytes and sends each of them to `HttpApp.serve` again with the next
+    body. A head proves nothing about the caller, except where the connection alone does (`local_caller`): credentials
+    are verified for every request.
+    """
+
+    __slots__ = ("endpoint", "headers", "local_caller", "max_body", "path", "query", "raw_path", "scope")
+
+    def __init__(
+        self, scope: Scope, headers: Headers, endpoint: "Endpoint", local_caller: Caller | None, max_body: int
+    ) -> None:
+        self.scope = scope
+        self.headers = headers  # with the content length of the first request that had this head
+        self.endpoint = endpoint
+        self.local_caller = local_caller
+        self.max_body = max_body
+        self.path: str = scope["path"]
+        self.raw_path: bytes = scope.get("raw_path") or b""
+        self.query: bytes = scope.get("query_string", b"")
+
+
 class HttpRequest:
     """One HTTP request: headers, caller, concurrency slot, and the methods that send the response."""
 
     __slots__ = (
         "_send",
         "authenticator",
+        "body",
         "caller",
         "challenges",
+        "extension",
         "headers",
         "limiter",
         "method",
@@ -95,6 +131,8 @@ class HttpRequest:
         self.headers = headers
         self.caller = caller
         self.receive = receive
+        self.body: bytes | None = None  # if it came with the head, which was validated; else `receive` has it
+        self.extension: ServerExtension | None = None  # None: another ASGI server
         self.path = ""
         self.raw_path = b""  # before unescaping; empty if the server does not provide it
         self.query = b""
@@ -164,8 +202,8 @@ class HttpRequest:
             wire = self.challenges.with_metadata(wire, self.scope, self.headers)
         body = wire.body
         if not (wire.headers or extra) and body:
-            extension: ServerExtension | None = self.scope.get(SERVER_EXTENSION)
-            if extension is not None and extension.send_complete(wire.status, _JSON_HEADERS % len(body), body):
+            extension = self.extension
+            if extension is not None and extension.send_json(wire.status, body):
                 return
         headers = [_JSON_TYPE, (b"content-length", b"%d" % len(body)), *wire.headers, *extra]
         start = {"type": "http.response.start", "status": wire.status, "headers": headers if body else headers[1:]}
@@ -189,10 +227,9 @@ class HttpRequest:
 
     def on_disconnect(self, callback: Callable[[], None] | None) -> bool:
         """Call this on disconnect (None: no longer); False if the server cannot, and a task must watch instead."""
-        extension: ServerExtension | None = self.scope.get(SERVER_EXTENSION)
-        if extension is not None:
-            extension.on_disconnect(callback)
-        return extension is not None
+        if self.extension is not None:
+            self.extension.on_disconnect(callback)
+        return self.extension is not None
 
     async def send_headers(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
         """Send the status line and the headers."""

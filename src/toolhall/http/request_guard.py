@@ -48,7 +48,7 @@ class RequestValidator:
     def __init__(self, hosts: frozenset[str] = LOOPBACK_HOSTS, *, max_body: int = 1024 * 1024) -> None:
         self._hosts = frozenset(host.lower() for host in hosts)
         self._origins = self._hosts - LOOPBACK_HOSTS  # any local program can serve pages at a loopback port
-        self._max_body = max_body
+        self.max_body = max_body
         self._known_hosts: set[bytes] = set()
 
     def validate_headers(self, scope: Scope) -> Headers:
@@ -65,27 +65,31 @@ class RequestValidator:
             self._check_origin(scope, headers)
         return headers
 
-    async def read_body(self, headers: Headers, receive: Receive) -> bytes:
-        """Return the whole JSON body; RequestRejected before more than the limit is read."""
+    def validate_body_headers(self, headers: Headers) -> None:
+        """Check what the headers say of the body; RequestRejected unless it is JSON, not encoded, within the limit."""
         content_type = headers.get(b"content-type", b"")
         if content_type != b"application/json" and content_type.split(b";")[0].strip().lower() != b"application/json":
             raise RequestRejected(415, "send the body as Content-Type: application/json")
         if b"content-encoding" in headers and headers[b"content-encoding"].lower() != b"identity":
             raise RequestRejected(415, "send the body without Content-Encoding")
         length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > self._max_body:
-            raise RequestRejected(413, f"the body is larger than {self._max_body} bytes")
+        if not length.isdigit() or int(length) > self.max_body:
+            raise RequestRejected(413, f"the body is larger than {self.max_body} bytes")
+
+    async def read_body(self, headers: Headers, receive: Receive) -> bytes:
+        """Return the whole JSON body; RequestRejected before more than the limit is read."""
+        self.validate_body_headers(headers)
         message = await receive()
         body: bytes = message.get("body", b"")
         while message.get("more_body"):
-            if len(body) > self._max_body:
+            if len(body) > self.max_body:
                 break
             message = await receive()
             if message["type"] == "http.disconnect":
                 raise RequestRejected(400, "the body did not arrive")
             body += message.get("body", b"")
-        if len(body) > self._max_body:
-            raise RequestRejected(413, f"the body is larger than {self._max_body} bytes")
+        if len(body) > self.max_body:
+            raise RequestRejected(413, f"the body is larger than {self.max_body} bytes")
         return body
 
     def _check_host(self, host: bytes) -> None:

@@ -50,7 +50,9 @@ class RestEndpoint:
     async def call(self, request: HttpRequest) -> None:
         """Run one tool."""
         headers = request.headers
-        body = b"" if omits_body(headers) else await self._validator.read_body(headers, request.receive)
+        body = request.body or (
+            b"" if omits_body(headers) else await self._validator.read_body(headers, request.receive)
+        )
         answer = await cancel_on_disconnect(request, self._answer(request, body))
         if answer is not None:
             await request.reply(_response(answer, self._prefix))

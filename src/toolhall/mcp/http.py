@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable
 
-from toolhall.concurrency import OnFirstSuspend
 from toolhall.dialects.mcp.protocol import (
     INVALID_REQUEST,
     REVISION_2026_07_28,
@@ -233,7 +232,7 @@ class McpHttp:
 
     async def __call__(self, request: HttpRequest) -> None:
         """`POST /mcp`: answer one message."""
-        body = await self._validator.read_body(request.headers, request.receive)
+        body = request.body or await self._validator.read_body(request.headers, request.receive)
         try:
             message = read_message(body)
         except McpDecodeError as unreadable:
@@ -277,8 +276,9 @@ class McpHttp:
             return
         writer = ResponseWriter(http_request)
         try:
-            work = self._stateless.answer(request, meta, http_request.caller, writer, size)
-            wire = await OnFirstSuspend(work, writer.watch_disconnect)
+            wire = await self._stateless.answer(
+                request, meta, http_request.caller, writer, size, writer.watch_disconnect
+            )
             if writer.streaming:
                 await writer.finish(wire)
             else:

@@ -180,6 +180,8 @@ class ResponseWriter:
 
     def watch_disconnect(self) -> None:
         """The call is suspended: watch for a disconnect, and write events meanwhile."""
+        if self._watch is not None:
+            return
         self._watch = DisconnectWatch(self._request)
         self._watch.start()
         if self._stream is not None:

@@ -1,6 +1,7 @@
 """`StatelessMcp`: MCP 2026-07-28, where every request stands alone and carries its own metadata."""
 
 import logging
+from collections.abc import Callable
 
 import msgspec
 
@@ -31,9 +32,18 @@ class StatelessMcp:
         self.subscriptions = Subscriptions(dispatcher, self.encoder)
 
     async def answer(
-        self, request: JsonRpcRequest, meta: RequestMeta, caller: Caller, sink: MessageSink, size: int
+        self,
+        request: JsonRpcRequest,
+        meta: RequestMeta,
+        caller: Caller,
+        sink: MessageSink,
+        size: int,
+        on_suspend: Callable[[], None] | None = None,
     ) -> WireResponse:
-        """Return the response to a request other than `subscriptions/listen`."""
+        """Return the response to a request other than `subscriptions/listen`.
+
+        `on_suspend` is called when a tool first has to wait.
+        """
         try:
             if request.method == "tools/call":
                 if "traceparent" in request.params["_meta"]:  # it holds the request metadata, so it is an object
@@ -42,7 +52,7 @@ class StatelessMcp:
                 call = self._call(request, caller, link, size)
                 if "requestState" in request.params:
                     call = await self._consume_state(request, call, caller)
-                answer = await self._dispatcher.answer(call, caller, link)
+                answer = await self._dispatcher.answer(call, caller, link, on_suspend)
                 if type(answer) is CompletedCall:  # the usual case
                     return self.encoder.call_result(request.id, answer)
                 if "requestState" in request.params and _can_resend_state(call, answer, link):

@@ -4,7 +4,7 @@ A dialect decodes bytes into ListTools or CallTool; the dispatcher answers with 
 InputRequired or a ToolhallError; while the call runs, events and questions travel over its ClientLink.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal, Protocol, TypeAlias
 
 import msgspec
@@ -116,6 +116,7 @@ class CallTool(msgspec.Struct, frozen=True):
     caller_credentials: CallerCredentials | None = None
     requested_name: str | None = None  # the name that the caller sent, if `tool` is the target of a pinned name
     consent: CallConsent | None = None  # from a state that the hall sealed
+    encoded_arguments: bytes | None = None  # the arguments as JSON, if a dialect has encoded them
 
 
 DispatchRequest: TypeAlias = ListTools | CallTool
@@ -170,3 +171,10 @@ class Call(msgspec.Struct, frozen=True):
     credentials: ResolvedCredentials | None = None  # credentials for the tool, once they are resolved
     requested_name: str | None = None  # the name that the caller sent, if `tool` is the target of a pinned name
     consent: CallConsent | None = None  # an approval from an earlier request of the same call
+    encoded_arguments: bytes | None = None  # the arguments as JSON, if a dialect has encoded them
+    on_suspend: Callable[[], None] | None = None  # called when the call first has to wait, perhaps more than once
+
+    def suspended(self) -> None:
+        """Report that the call has to wait, so that a disconnect of its client is noticed meanwhile."""
+        if self.on_suspend is not None:
+            self.on_suspend()

@@ -150,8 +150,11 @@ class Audit:
         bytes_out: int = 0,
         ended: BaseException | None = None,
         redactions: int = 0,
-    ) -> None:
-        """Write the one record of a call that has ended; `ended` is the exception that ended it, if any."""
+    ) -> float:
+        """Write the one record of a call that has ended, and return the seconds that it took.
+
+        `ended` is the exception that ended it, if any.
+        """
         tool: Entry | str
         verdict: Verdict | None
         approval = ended.id if isinstance(ended, NeedsVerification) else None
@@ -164,6 +167,7 @@ class Audit:
             tool, verdict = ended.hidden.entry, ended.hidden.verdict
         else:
             tool, verdict = reached if isinstance(reached, str) else call.tool, _denial(ended)
+        seconds = self.timer() - call.started
         self._journal.append(
             RecordDraft(
                 self._clock(),
@@ -174,13 +178,14 @@ class Audit:
                 outcome,
                 verdict,
                 self._arguments.pop(call.id, b"") or _encoded_arguments(call),
-                int((self.timer() - call.started) * 1e6),
+                int(seconds * 1e6),
                 call.size,
                 bytes_out,
                 approval,
                 redactions,
             )
         )
+        return seconds
 
 
 @lru_cache(MAX_CACHED_NAMES)
@@ -203,7 +208,7 @@ def _ignore(_: str) -> None:
 
 
 def _encoded_arguments(call: Call) -> bytes | str:
-    encoded = encode(call.arguments)
+    encoded = call.encoded_arguments or encode(call.arguments)
     return encoded if len(encoded) <= MAX_KEPT_BYTES else sha256(encoded).hexdigest()
 
 

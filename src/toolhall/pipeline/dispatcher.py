@@ -2,7 +2,7 @@
 
 import logging
 import secrets
-from collections.abc import Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, TypeVar
 
 import msgspec
@@ -16,8 +16,7 @@ from toolhall.model.messages import (
     CallTool,
     ClientLink,
     DispatchRequest,
-    InputRequired,
-    InputRequiredSignal,
+    ListTools,
 )
 from toolhall.model.tool import Tool
 from toolhall.pipeline.access_rules import AccessRules
@@ -56,34 +55,42 @@ class Dispatcher:
         self._caller_caches: dict[Hashable, _CallerCache] = {}
         self.admin = AdminExecutor(policy, pipeline.audit, new_id=new_id, timer=timer)
 
-    async def answer(self, request: DispatchRequest, caller: Caller, link: ClientLink = NULL_LINK) -> Answer:
-        """Return a page of tools, a completed call, questions that the caller must answer, or an error."""
+    def answer(
+        self,
+        request: DispatchRequest,
+        caller: Caller,
+        link: ClientLink = NULL_LINK,
+        on_suspend: Callable[[], None] | None = None,
+    ) -> Awaitable[Answer]:
+        """Return a page of tools, a completed call, questions that the caller must answer, or an error.
+
+        `on_suspend` is called when a call first has to wait; it may be called again.
+        """
+        if isinstance(request, CallTool):
+            return self._pipeline.answer(self._new_call(request, caller, link, on_suspend))
+        return self._page(request, caller)
+
+    async def _page(self, request: ListTools, caller: Caller) -> Answer:
         try:
-            if isinstance(request, CallTool):
-                return await self._pipeline(self._new_call(request, caller, link))
             return self.visible_snapshot(caller).page(request.cursor)
         except ToolhallError as error:
-            if error.detail:
-                _log.warning("%s: %s", type(error).__name__, error.detail)
             return error
-        except InputRequiredSignal as signal:
-            return InputRequired(signal.questions, signal.consent)
-        except Exception:  # noqa: BLE001 - a fault of ours ends one call, never the server
-            _log.exception("internal error while answering %s", type(request).__name__)
+        except Exception:  # noqa: BLE001 - a fault of ours ends one request, never the server
+            _log.exception("internal error while answering ListTools")
             return Broken()
 
     def refuse(self, request: CallTool, caller: Caller, error: ToolhallError) -> ToolhallError:
         """Record and count a call that its dialect rejects; returns the error, or Limited after too many."""
-        return self._pipeline.refuse(self._new_call(request, caller, NULL_LINK), error)
+        return self._pipeline.refuse(self._new_call(request, caller), error)
 
     def record_refusal(self, request: CallTool, caller: Caller, error: ToolhallError) -> None:
         """Record a call that was rejected and has been counted."""
-        self._pipeline.record_refusal(self._new_call(request, caller, NULL_LINK), error)
+        self._pipeline.record_refusal(self._new_call(request, caller), error)
 
     async def record_repeat(self, request: CallTool, caller: Caller) -> ToolhallError | None:
         """Record a call that gets the stored answer of an equal one; returns the error if it would be refused now."""
         try:
-            await self._pipeline.record_repeat(self._new_call(request, caller, NULL_LINK))
+            await self._pipeline.record_repeat(self._new_call(request, caller))
         except ToolhallError as error:
             return error
         return None
@@ -99,7 +106,13 @@ class Dispatcher:
         entry = self.registry.snapshot.find(name)
         return entry.tool if entry and self.policy.can_see(caller, entry.tool) else None
 
-    def _new_call(self, request: CallTool, caller: Caller, link: ClientLink) -> Call:
+    def _new_call(
+        self,
+        request: CallTool,
+        caller: Caller,
+        link: ClientLink = NULL_LINK,
+        on_suspend: Callable[[], None] | None = None,
+    ) -> Call:
         # By position, which is faster than by keyword.
         return Call(
             self._new_id(),
@@ -114,6 +127,8 @@ class Dispatcher:
             None,
             request.requested_name,
             request.consent,
+            request.encoded_arguments,
+            on_suspend,
         )
 
     def visible_snapshot(self, caller: Caller) -> Snapshot:

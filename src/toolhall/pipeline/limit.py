@@ -5,7 +5,7 @@ A call takes from every bucket or from none. Refused attempts count, too; Limite
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -37,54 +37,53 @@ class Concurrency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class RateBucket:
     """A GCRA rate limiter: keeps per key only the time at which its allowance is full again."""
 
-    def __init__(self, rate: Rate, key: Callable[[str, str], str]) -> None:
-        self.key = key  # makes the key from the caller's account and the tool's id
-        self._spacing = 1.0 / rate.per_second
-        self._tolerance = rate.burst / rate.per_second
-        self._rounding = 0.001 / rate.per_second  # floating point: a sum of spacings may exceed their product
-        self._full_at: dict[str, float] = {}
+    __slots__ = ("full_at", "rounding", "spacing", "tolerance")
 
-    def wait_time(self, key: str, cost: float, now: float) -> float:
-        """Return the seconds until `cost` may be taken; a cost above the burst waits for a full allowance."""
-        ahead = self._full_at.get(key, now) - now
-        over = (max(0.0, ahead)) + min(self._spacing * cost, self._tolerance) - self._tolerance
-        return over if over > self._rounding else 0.0
+    def __init__(self, rate: Rate) -> None:
+        self.spacing = 1.0 / rate.per_second
+        self.tolerance = rate.burst / rate.per_second
+        self.rounding = 0.001 / rate.per_second  # floating point: a sum of spacings may exceed their product
+        self.full_at: dict[str, float] = {}
 
-    def take(self, key: str, cost: float, now: float) -> None:
-        """Take `cost`, without checking."""
-        full_at = self._full_at.get(key, now)
-        if len(self._full_at) >= MAX_KEYS and key not in self._full_at:
-            self._evict(now)
-        self._full_at[key] = max(now, full_at) + self._spacing * cost
-
-    def try_take(self, key: str, cost: float, now: float) -> float:
-        """Take `cost` and return 0, or return the seconds to wait: both in one step, because every call does this."""
-        ahead = max(0.0, self._full_at.get(key, now) - now)
-        share = self._spacing * cost
-        over = ahead + min(share, self._tolerance) - self._tolerance
-        if over > self._rounding:
-            return over
-        if len(self._full_at) >= MAX_KEYS and key not in self._full_at:
-            self._evict(now)
-        self._full_at[key] = now + ahead + share
-        return 0.0
-
-    def _evict(self, now: float) -> None:
+    def evict(self, now: float) -> None:
         """Drop keys whose allowance is full again; if these are few, drop the oldest tenth as well."""
-        kept = [(key, full_at) for key, full_at in self._full_at.items() if full_at > now]
-        self._full_at = dict(kept[-(MAX_KEYS * 9 // 10) :])
+        kept = [(key, full_at) for key, full_at in self.full_at.items() if full_at > now]
+        self.full_at.clear()
+        self.full_at.update(kept[-(MAX_KEYS * 9 // 10) :])
 
 
-def _caller_key(caller: str, tool: str) -> str:  # noqa: ARG001 - one of three ways to make a key
-    return caller
+class Charge(NamedTuple):
+    """What one call takes from one bucket; computed once per caller and tool."""
+
+    bucket: RateBucket
+    key: str
+    seconds: float  # by which the call moves the time at which the allowance is full
+    free_until: float  # the call waits while the allowance is full later than this many seconds from now
+
+    @classmethod
+    def of(cls, bucket: RateBucket, key: str, cost: float) -> "Charge":
+        """The charge of a call with this cost; a cost above the burst waits for a full allowance."""
+        seconds = bucket.spacing * cost
+        return cls(bucket, key, seconds, bucket.tolerance - min(seconds, bucket.tolerance))
 
 
-def _tool_key(caller: str, tool: str) -> str:  # noqa: ARG001
-    return tool
-
-
-def _pair_key(caller: str, tool: str) -> str:
-    return f"{caller}\n{tool}"  # neither part contains a line break
+def take_charges(charges: tuple[Charge, ...], now: float) -> float:
+    """Take every charge and return 0, or take none and return the longest wait in seconds."""
+    longest = 0.0
+    for bucket, key, _, free_until in charges:
+        full_at = bucket.full_at.get(key, now)
+        over = (full_at - now if full_at > now else 0.0) - free_until
+        if over > bucket.rounding and over > longest:
+            longest = over
+    if longest > 0.0:
+        return longest
+    for bucket, key, seconds, _ in charges:
+        known = bucket.full_at
+        full_at = known.get(key, now)
+        if len(known) >= MAX_KEYS and key not in known:
+            bucket.evict(now)
+        known[key] = (full_at if full_at > now else now) + seconds
+    return 0.0
 
 
 class RateLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,31 +100,26 @@ class Limit:
     """Admits calls within all limits: a call takes from every bucket, or from none."""
 
     def __init__(self, rates: RateLimits, clock: Callable[[], float]) -> None:
-        self._callers = RateBucket(rates.caller, _caller_key) if rates.caller else None
-        tools = RateBucket(rates.tool, _tool_key) if rates.tool else None
-        pairs = RateBucket(rates.pair, _pair_key) if rates.pair else None
-        self._buckets = tuple(bucket for bucket in (self._callers, tools, pairs) if bucket is not None)
-        self._only = self._callers if len(self._buckets) == 1 else None
+        self._callers = RateBucket(rates.caller) if rates.caller else None
+        self._tools = RateBucket(rates.tool) if rates.tool else None
+        self._pairs = RateBucket(rates.pair) if rates.pair else None
         self._costs = rates.costs
-        self._tool_costs: dict[str, float] = {}
         self._clock = clock
         self._max_running = sys.maxsize if rates.running is None else rates.running
         self._running: dict[str, int] = {}  # by tool
+        self._charges: dict[tuple[str, str], tuple[Charge, ...]] = {}  # by account and tool
 
     def __call__(self, allowed: Allowed) -> Admitted:
         """Return Admitted, which must be passed to `release`; raises Limited with the time to wait."""
-        caller, entry, now = allowed.call.caller, allowed.entry, self._clock()
+        caller, entry = allowed.call.caller, allowed.entry
         running = self._running.get(entry.id)
         if running is None:
             running = self._track(entry.id)
         if running >= self._max_running:
             raise _busy_error()
         account = caller.id if caller.address is None else caller.rate_limit_key
-        cost = self._cost(entry) if self._costs else 1.0
-        if self._only is not None:  # the usual case: one limit
-            wait = self._only.try_take(account, cost, now)
-        else:
-            wait = self._take_all(account, entry.id, cost, now)
+        charges = self._charges.get((account, entry.id)) or self._new_charges(account, entry)
+        wait = take_charges(charges, self._clock())
         if wait > 0.0:
             raise Limited(wait)
         self._running[entry.id] = running + 1
@@ -135,6 +129,18 @@ class Limit:
         """Free the slot of an admitted call that has ended."""
         self._running[admitted.entry.id] -= 1
 
+    def _new_charges(self, account: str, entry: Entry) -> tuple[Charge, ...]:
+        """Compute what a call of this tool by this account takes from every bucket there is, and keep it."""
+        if len(self._charges) >= MAX_KEYS:
+            self._charges.clear()
+        costs = [each for glob, each in self._costs.items() if matches_any((glob,), entry.id)]
+        cost = max(costs, default=1.0)
+        # Neither part of a pair's key contains a line break.
+        keyed = ((self._callers, account), (self._tools, entry.id), (self._pairs, f"{account}\n{entry.id}"))
+        charges = tuple(Charge.of(bucket, key, cost) for bucket, key in keyed if bucket is not None)
+        self._charges[account, entry.id] = charges
+        return charges
+
     def _track(self, tool: str) -> int:
         """Start counting a tool; with too many tools, those without running calls are dropped."""
         if len(self._running) >= MAX_TRACKED_TOOLS:
@@ -142,31 +148,13 @@ class Limit:
         self._running[tool] = 0
         return 0
 
-    def _take_all(self, caller: str, tool: str, cost: float, now: float) -> float:
-        """Take from every bucket and return 0; or take from none and return the longest wait."""
-        keyed = [(bucket, bucket.key(caller, tool)) for bucket in self._buckets]
-        wait = max([bucket.wait_time(key, cost, now) for bucket, key in keyed], default=0.0)
-        if wait <= 0.0:
-            for bucket, key in keyed:
-                bucket.take(key, cost, now)
-        return wait
-
     def count_refusal(self, call: Call) -> None:
         """Count an attempt that reached no tool, so that names cannot be guessed without limit; raises Limited."""
         if self._callers is not None:
-            wait = self._callers.try_take(call.caller.rate_limit_key, 1.0, self._clock())
+            charge = Charge.of(self._callers, call.caller.rate_limit_key, 1.0)
+            wait = take_charges((charge,), self._clock())
             if wait > 0.0:
                 raise Limited(wait)
-
-    def _cost(self, entry: Entry) -> float:
-        """Return the highest configured cost of a tool; cached."""
-        cost = self._tool_costs.get(entry.id)
-        if cost is None:
-            if len(self._tool_costs) >= MAX_TRACKED_TOOLS:
-                self._tool_costs.clear()
-            costs = [each for glob, each in self._costs.items() if matches_any((glob,), entry.id)]
-            cost = self._tool_costs[entry.id] = max(costs, default=1.0)
-        return cost
 
 
 def _busy_error() -> Limited:

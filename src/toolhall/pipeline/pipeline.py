@@ -2,7 +2,7 @@
 
 Theory of operation
 -------------------
-`Pipeline.__call__` is the order of the stages; `pipeline.states` has their types. Three things surround them:
+`Pipeline.answer` is the order of the stages; `pipeline.states` has their types. Three things surround them:
 
 - Whatever happens, one audit record is written at the end, the tool's slot is released, and metrics and spans are
   recorded. CallOutcome collects what these need: the last state, the outcome's name, the error, the redactor.
@@ -13,19 +13,24 @@ A stage returns its state, or an awaitable of it only if it has to wait: most ca
 step before the tool itself does.
 """
 
+import logging
 from asyncio import CancelledError
+from collections.abc import Awaitable
+from typing import TypeVar
 
 import msgspec
 
+from toolhall.concurrency import OnFirstSuspend
 from toolhall.model.caller import GRANT_FROM
 from toolhall.model.content import Result
-from toolhall.model.errors import Limited, Refused, Retired, ToolhallError
-from toolhall.model.messages import Call, CompletedCall, InputRequiredSignal
+from toolhall.model.errors import Broken, Limited, Refused, Retired, ToolhallError
+from toolhall.model.messages import Call, CompletedCall, InputRequired, InputRequiredSignal
 from toolhall.pipeline.audit import Audit, StageReached
 from toolhall.pipeline.call_recorder import CallRecorder, PendingRecording
 from toolhall.pipeline.equip import Equip
 from toolhall.pipeline.find import Authorize, Find
 from toolhall.pipeline.limit import Limit
+from toolhall.pipeline.plans import CallPlans
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
 from toolhall.pipeline.states import Allowed, Equipped, Valid, Verified
@@ -35,6 +40,8 @@ from toolhall.redaction.redactor import Redactor
 from toolhall.registry.snapshot import Entry
 from toolhall.telemetry.metrics import Telemetry
 
+_log = logging.getLogger("toolhall")
+T = TypeVar("T")
 _OUTCOMES: dict[type[BaseException], str] = {CancelledError: "Cancelled", InputRequiredSignal: "asked"}
 
 
@@ -51,6 +58,7 @@ class Stages(msgspec.Struct, frozen=True, kw_only=True):
     check: Check
     sanitize: Sanitize
     audit: Audit
+    plans: CallPlans | None = None  # None: find and authorize decide every call anew
     record: CallRecorder | None = None  # None: no tool's calls are recorded
     telemetry: Telemetry | None = None
 
@@ -97,52 +105,80 @@ class Pipeline:
         self._spans = stages.telemetry.tracer if stages.telemetry else None
         self.audit = stages.audit
 
-    async def __call__(self, call: Call) -> CompletedCall:
-        """Run one call through every stage; raises ToolhallError, CancelledError or InputRequiredSignal."""
+    async def answer(self, call: Call) -> CompletedCall | InputRequired | ToolhallError:
+        """Run one call through every stage; raises nothing but cancellation."""
         stages, outcome = self._stages, CallOutcome()
         span = None if self._spans is None else self._spans.start_span(call)
         admitted = None
         try:
-            allowed = self._authorize(call, outcome)
-            admitted = stages.limit(allowed)
-            valid = stages.validate(admitted)  # arguments against the compiled schema
-            if not isinstance(valid, Valid):  # a stage is awaited only when it has to wait
-                valid = await valid
-            verified = stages.verify(valid)  # conditions of grants; a person's approval of this exact call
-            if not isinstance(verified, Verified):
-                verified = await verified
-            equipped = stages.equip(verified)  # secrets and accounts: fetched late, held briefly
-            if not isinstance(equipped, Equipped):
-                equipped = await equipped
-            outcome.reached = equipped
-            outcome.redactor = equipped.redactor
-            if equipped.verdict.level >= GRANT_FROM:
-                await stages.audit.intent(call, equipped)  # durable before any side effect
-            else:
-                stages.audit.keep_arguments(call)
-            if stages.record is not None:  # before the tool can change its arguments
-                outcome.recording = stages.record(equipped)
-            outcome.reached_run = True
-            raw = await stages.run(equipped)  # deadline, cancellation, progress
-            result = stages.sanitize(stages.check(raw))  # output schema, size; then control characters and secrets
-            if not isinstance(result, Result):
-                result = await result
-            outcome.finish(result)
-            return CompletedCall(equipped.entry.tool, result)
-        except (ToolhallError, CancelledError, InputRequiredSignal) as ended:
-            outcome.fail(ended)
-            raise
-        finally:
-            if admitted is not None:
-                stages.limit.release(admitted)
-            redactions = 0 if outcome.redactor is None else outcome.redactor.count
-            stages.audit.write(call, outcome.reached, outcome.outcome, outcome.bytes_out, outcome.error, redactions)
-            tool = outcome.entry
-            if self._telemetry is not None:
-                seconds = stages.audit.timer() - call.started
-                self._telemetry.record_call(call, None if tool is None else tool.id, outcome.outcome, seconds)
-            if span is not None:
-                span.end(None if tool is None else (tool.tool.name, tool.id), outcome.outcome)
+            try:
+                allowed = self._authorize(call, outcome)
+                admitted = stages.limit(allowed)
+                valid = stages.validate(admitted)  # arguments against the compiled schema
+                if not isinstance(valid, Valid):  # a stage is awaited only when it has to wait
+                    valid = await self._suspended(call, valid)
+                if allowed.unguarded is not None and call.caller_credentials is None:
+                    equipped = allowed.unguarded.equip(valid)  # proven: verify and equip have nothing to do
+                else:
+                    equipped = await OnFirstSuspend(self._guard(valid), call.suspended)
+                outcome.reached = equipped
+                outcome.redactor = equipped.redactor
+                if equipped.verdict.level >= GRANT_FROM:
+                    await stages.audit.intent(call, equipped)  # durable before any side effect
+                elif call.encoded_arguments is None:
+                    stages.audit.keep_arguments(call)
+                if stages.record is not None:  # before the tool can change its arguments
+                    outcome.recording = stages.record(equipped)
+                outcome.reached_run = True
+                raw = await stages.run(equipped)  # deadline, cancellation, progress
+                result = stages.sanitize(stages.check(raw))  # output schema, size; then control characters and secrets
+                if not isinstance(result, Result):
+                    result = await self._suspended(call, result)
+                outcome.finish(result)
+                return CompletedCall(equipped.entry.tool, result)
+            except (ToolhallError, CancelledError, InputRequiredSignal) as ended:
+                outcome.fail(ended)
+                raise
+            finally:
+                if admitted is not None:
+                    stages.limit.release(admitted)
+                self._record(call, outcome)
+                if span is not None:
+                    tool = outcome.entry
+                    span.end(None if tool is None else (tool.tool.name, tool.id), outcome.outcome)
+        except ToolhallError as error:
+            if error.detail:
+                _log.warning("%s: %s", type(error).__name__, error.detail)
+            return error
+        except InputRequiredSignal as signal:
+            return InputRequired(signal.questions, signal.consent)
+        except Exception:  # noqa: BLE001 - a fault of ours ends one call, never the server
+            _log.exception("internal error while answering CallTool")
+            return Broken()
+
+    def _record(self, call: Call, outcome: CallOutcome) -> None:
+        """Write the audit record, and count the call."""
+        stages, entry = self._stages, outcome.entry
+        redactions = 0 if outcome.redactor is None else outcome.redactor.count
+        seconds = stages.audit.write(
+            call, outcome.reached, outcome.outcome, outcome.bytes_out, outcome.error, redactions
+        )
+        if self._telemetry is not None:
+            self._telemetry.record_call(call, None if entry is None else entry.id, outcome.outcome, seconds)
+
+    @staticmethod
+    async def _suspended(call: Call, waiting: Awaitable[T]) -> T:
+        """Wait for a stage; whoever watches the client learns that the call is suspended."""
+        call.suspended()
+        return await waiting
+
+    async def _guard(self, valid: Valid) -> Equipped:
+        stages = self._stages
+        verified = stages.verify(valid)  # conditions of grants; a person's approval of this exact call
+        if not isinstance(verified, Verified):
+            verified = await verified
+        equipped = stages.equip(verified)  # secrets and accounts: fetched late, held briefly
+        return equipped if isinstance(equipped, Equipped) else await equipped
 
     def refuse(self, call: Call, error: ToolhallError) -> ToolhallError:
         """Record and count a call that its dialect rejected; returns the error, or Limited after too many."""
@@ -175,8 +211,13 @@ class Pipeline:
             self.audit.write(call, outcome.reached, outcome.outcome, ended=outcome.error)
 
     def _authorize(self, call: Call, outcome: CallOutcome) -> Allowed:
-        """Find and authorize; a refusal counts for the caller's rate limit."""
+        """Find and authorize, as planned or anew; a refusal counts for the caller's rate limit."""
         stages = self._stages
+        plan = None if stages.plans is None else stages.plans.find(call)
+        if plan is not None:
+            outcome.entry = plan.entry
+            outcome.reached = allowed = Allowed(call, plan.entry, plan.verdict, plan.unguarded)
+            return allowed
         try:
             outcome.reached = found = stages.find(call)  # NotFound for a tool this caller may not see
             outcome.entry = found.entry
@@ -184,6 +225,8 @@ class Pipeline:
         except Refused:
             stages.limit.count_refusal(call)
             raise
+        if stages.plans is not None:
+            stages.plans.add(allowed)
         return allowed
 
 

@@ -53,7 +53,7 @@ class Run:
         elif equipped.credentials is not None:
             call = msgspec.structs.replace(call, credentials=equipped.credentials)
         seconds = entry.tool.timeout or (self._default_timeout if time_left is None else time_left)
-        deadline = Deadline(seconds if time_left is None else min(seconds, time_left))
+        deadline = Deadline(seconds if time_left is None else min(seconds, time_left), call.on_suspend)
         log_redaction = None if redactor is None else start_redaction(redactor)
         activity = self._activity
         activity.started += 1

@@ -209,7 +209,7 @@ class AccessLog:
 
 
 class _StatusObserver:
-    """Wraps a ServerExtension to learn the status of responses that are sent with `send_complete`."""
+    """Wraps a ServerExtension to learn the status of responses that are sent with `send_json`."""
 
     def __init__(self, extension: ServerExtension, on_status: Callable[[int], None]) -> None:
         self._extension = extension
@@ -218,9 +218,9 @@ class _StatusObserver:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._extension, name)
 
-    def send_complete(self, status: int, header_lines: bytes, body: bytes) -> bool:
+    def send_json(self, status: int, body: bytes) -> bool:
         """Send a complete response if the server can, and report its status."""
-        sent = self._extension.send_complete(status, header_lines, body)
+        sent = self._extension.send_json(status, body)
         if sent:
             self._on_status(status)
         return sent

@@ -32,7 +32,7 @@ resumed meanwhile, because a paused transport does not notice that the client ha
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol, TypeAlias, cast
 from urllib.parse import unquote
 from weakref import WeakKeyDictionary
@@ -42,7 +42,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from toolhall.http.request import SERVER_EXTENSION
+from toolhall.http.request import SERVER_EXTENSION, RequestHead
 from toolhall.server.context import (
     HEADERS_TOO_LARGE_RESPONSE,
     REQUEST_TIMEOUT_RESPONSE,
@@ -50,12 +50,14 @@ from toolhall.server.context import (
     ServerConfig,
     TimeoutTracker,
 )
+from toolhall.server.known_heads import HeadTemplate, KnownHead, with_head
 
 MAX_HEADER_BYTES = 64 * 1024
 MAX_PIPELINED_REQUESTS = 512  # more than fit into one read, unless they are tiny
 BUSY_PAUSE_SECONDS = 0.25  # without reading after a 503: the client was told to retry later, and some retry at once
 _READ_CHUNK = 16 * 1024
 _CONTENT_LENGTH = b"content-length"
+_JSON_HEADERS = b"content-type: application/json\r\ncontent-length: "
 
 Message: TypeAlias = Any  # an ASGI message; uvicorn's types differ from ours
 App: TypeAlias = Any
@@ -80,12 +82,14 @@ class HttpProtocol(HttpToolsProtocol):
         self._context = config.context
         self._limiter = config.context.limiter
         self._caller_slots = config.context.limiter.callers
-        self._write_batcher = write_batcher_for(self.loop)
+        self.write_batcher = write_batcher_for(self.loop)
         self._acquired = False
         self._timeout = TimeoutTracker()
         self._active_cycle: RequestResponseCycle | None = None
         self._header_scope: object = None
         self._header_bytes = 0
+        self._prepare_head: Callable[[Any], RequestHead | None] | None = getattr(self.app, "prepare", None)
+        self._known_heads: list[KnownHead] = []
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
         """Count the connection; one over the limit gets 503 and is closed."""
@@ -106,18 +110,70 @@ class HttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what was received, in pieces, and enforce the limits on headers and pipelined requests."""
+        """Recognize a request by its head, or parse what was received; see `server.known_heads`."""
+        for known in self._known_heads:
+            body_start = known.template.body_start(data)
+            if body_start:
+                if len(data) - body_start <= known.head.max_body and self._is_ready_for_head():
+                    self._start_known(known.head, data[body_start:])
+                    return
+                break
+        self._parse(data)
+
+    def _parse(self, data: bytes) -> None:
+        """Parse in pieces, and enforce the limits on headers and pipelined requests."""
         if len(data) > _READ_CHUNK:
-            self.data_received(data[:_READ_CHUNK])
+            self._parse(data[:_READ_CHUNK])
             if not self.transport.is_closing() and self in self.connections:
-                self.data_received(data[_READ_CHUNK:])
+                self._parse(data[_READ_CHUNK:])
             return
+        previous, is_between_requests = self.cycle, self._is_between_requests()
         super().data_received(data)
         active = self._active_cycle
+        if is_between_requests and active is not previous and active is self.cycle:
+            self._remember_head(data)
         if (
             active is None or active.scope is not self.scope
         ):  # False for nearly every request: one at a time, in one read
             self._enforce_limits(len(data))
+
+    def _is_between_requests(self) -> bool:
+        """Whether the parser is at a message boundary: it has seen the whole of every request that has begun."""
+        cycle = self._latest_cycle
+        return not self._has_request if cycle is None else cycle.scope is self.scope and not cycle.more_body
+
+    def _is_ready_for_head(self) -> bool:
+        """Whether a recognized request can start now: every request before it is answered, and a slot is free."""
+        cycle = self._latest_cycle
+        return (
+            cycle is not None
+            and cycle.response_complete
+            and cycle.scope is self.scope
+            and not cycle.more_body
+            and not self.pipeline
+            and not self.flow.write_paused
+            and not self.transport.is_closing()
+            and self._caller_slots.in_use < self._caller_slots.limit
+        )
+
+    def _start_known(self, head: RequestHead, body: bytes) -> None:
+        """Start a request whose head is known and whose body is complete."""
+        self.scope = head.scope  # type: ignore[assignment] # as uvicorn's parser callbacks made it
+        self.cycle = self._active_cycle = cycle = RequestCycle(self, head.scope, keep_alive=True)
+        cycle.body = body
+        cycle.more_body = False
+        cycle.task = self.loop.create_task(cycle.run_known(self.app, head, body))
+        self.tasks.add(cycle.task)
+
+    def _remember_head(self, data: bytes) -> None:
+        """Keep the head of the request that this data has just begun and ended, if it is plain."""
+        cycle = self._active_cycle
+        if cycle is None or cycle.more_body or self._prepare_head is None:
+            return
+        template = HeadTemplate.of(data, self.scope, cycle.body)
+        head = None if template is None else self._prepare_head({**self.scope})
+        if template is not None and head is not None:
+            self._known_heads = with_head(self._known_heads, KnownHead(template, head))
 
     def on_headers_complete(self) -> None:
         """Start the request, or queue it behind those of this connection that are not answered yet."""
@@ -131,9 +187,9 @@ class HttpProtocol(HttpToolsProtocol):
             return
         _set_path(scope, self.url)
         previous = self.cycle
-        self.cycle = cycle = RequestCycle(
-            self, self._write_batcher, keep_alive=version != "1.0" and parser.should_keep_alive()
-        )
+        self.cycle = cycle = RequestCycle(self, scope, keep_alive=version != "1.0" and parser.should_keep_alive())
+        cycle.body = bytearray()
+        cycle.waiting_for_100_continue = self.expect_100_continue
         if previous is None or previous.response_complete:
             self._start_asgi_task(cycle, app)
         else:
@@ -160,7 +216,7 @@ class HttpProtocol(HttpToolsProtocol):
     def check_timeouts(self, now: float) -> None:
         """End the connection if its client has exceeded a timeout; the server calls this about once a second."""
         state, unread = self._timeout_state(), self.transport.get_write_buffer_size()
-        if self._timeout.start(state, self.scope, now, unread) or not state:
+        if self._timeout.start(state, self._timed_request(), now, unread) or not state:
             return
         timeouts = self._context.timeouts
         if state == "write_stall":
@@ -184,6 +240,10 @@ class HttpProtocol(HttpToolsProtocol):
         if self._latest_cycle.response_complete:
             return "keep_alive"
         return "body" if self._latest_cycle.more_body else ""
+
+    def _timed_request(self) -> object:
+        """What tells one request from the next; requests with a known head share their scope."""
+        return self.scope if self._reading_headers else self._latest_cycle
 
     def _can_respond(self) -> bool:
         """Whether an error response can be written now: a request has begun, and no response to it has."""
@@ -225,7 +285,6 @@ class HttpProtocol(HttpToolsProtocol):
             self._reject(cycle)
             return
         self._active_cycle = cycle
-        cycle.tasks = self.tasks
         cycle.task = self.loop.create_task(cycle.run_asgi(app))
         self.tasks.add(cycle.task)
 
@@ -335,62 +394,120 @@ class LazyEvent:
 class HeaderCache:
     """The server's default headers as encoded lines, encoded again only when uvicorn replaces the list (date)."""
 
-    __slots__ = ("_encoded", "_headers")
+    __slots__ = ("_encoded", "_headers", "_json_prefixes")
 
     def __init__(self) -> None:
         self._headers: object = None
         self._encoded = b""
+        self._json_prefixes: dict[int, bytes] = {}
 
     def encode(self, headers: list[tuple[bytes, bytes]]) -> bytes:
         """Encode these headers, or return the cached lines of the same list."""
         if headers is not self._headers:
             self._headers, self._encoded = headers, _encode_headers(headers)
+            self._json_prefixes.clear()
         return self._encoded
+
+    def json_prefix(self, status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
+        """The head of a JSON response up to the value of its content length."""
+        prefix = self._json_prefixes.get(status) if headers is self._headers else None
+        if prefix is None:
+            prefix = STATUS_LINE[status] + self.encode(headers) + _JSON_HEADERS
+            self._json_prefixes[status] = prefix
+        return prefix
 
 
 class RequestCycle(RequestResponseCycle):
     """Answers one request: runs the application, hands it the body, writes its response."""
 
     header_cache = HeaderCache()
+    task: asyncio.Task[None]
+
+    # Initial state of every request; as class attributes they cost nothing per request.
+    _event: LazyEvent | None = None
+    _has_notified = False  # whether the connection knows that the response is complete
     _pending_head: bytes | None = None  # of a response whose body has not been sent yet
     _pending_response: bytes | None = None  # complete, and not written yet
     _body_delivered = False  # a further `receive` waits for the disconnect
     _disconnect_callback: Callable[[], None] | None = None
-    tasks: set[asyncio.Task[None]]  # of the server, which waits for them on shutdown
-    task: asyncio.Task[None]
-
-    # Initial state of every request; as class attributes they cost nothing per request.
     access_log = False
+    waiting_for_100_continue = False
     disconnected = False
     more_body = True
     response_started = False
     response_complete = False
     chunked_encoding: bool | None = None
     expected_content_length = 0
+    body: bytes | bytearray  # type: ignore[assignment] # of a known head it is complete
 
-    def __init__(self, connection: HttpToolsProtocol, write_batcher: WriteBatcher, *, keep_alive: bool) -> None:
+    def __init__(self, connection: HttpProtocol, scope: Any, *, keep_alive: bool) -> None:
         """Replaces uvicorn's constructor, which takes and stores many more arguments."""
-        self.scope = connection.scope
-        self.loop = connection.loop
-        self.write_batcher = write_batcher
-        self.transport = connection.transport
-        self.flow = connection.flow
-        self.logger = connection.logger
-        self.access_logger = connection.access_logger
-        self.default_headers = connection.server_state.default_headers
-        self.on_response = connection.on_response_complete
-        self.waiting_for_100_continue = connection.expect_100_continue
+        self.connection = connection
+        self.scope = scope
         self.keep_alive = keep_alive
-        self.message_event = LazyEvent()  # type: ignore[assignment] # has every method that uvicorn calls
-        self.body = bytearray()
+
+    # What uvicorn's code expects of a cycle, and all requests of a connection share.
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop."""
+        return self.connection.loop
+
+    @property
+    def transport(self) -> asyncio.Transport:  # type: ignore[override]
+        """The connection's transport."""
+        return self.connection.transport
+
+    @property
+    def flow(self) -> FlowControl:  # type: ignore[override]
+        """The connection's flow control."""
+        return self.connection.flow
+
+    @property
+    def logger(self) -> logging.Logger:  # type: ignore[override]
+        """Where uvicorn logs the failure of an application."""
+        return self.connection.logger
+
+    @property
+    def access_logger(self) -> logging.Logger:  # type: ignore[override]
+        """Not used: see AccessLog."""
+        return self.connection.access_logger
+
+    @property
+    def default_headers(self) -> list[tuple[bytes, bytes]]:  # type: ignore[override]
+        """The headers of every response."""
+        return self.connection.server_state.default_headers
+
+    @property
+    def message_event(self) -> LazyEvent:  # type: ignore[override] # has every method that uvicorn calls
+        """Set when a part of the body has arrived, the response is complete, or the client has gone."""
+        if self._event is None:
+            self._event = LazyEvent()
+        return self._event
+
+    def on_response(self) -> None:
+        """Tell the connection, once, that the response is complete."""
+        if not self._has_notified:
+            self._has_notified = True
+            self.connection.on_response_complete()
 
     async def run_asgi(self, app: App) -> None:
         """Run the application; if it fails or sends no complete response, uvicorn's code logs that and answers."""
-        failed: BaseException | None = None
-        scope: dict[str, Any] = self.scope  # type: ignore[assignment] # with a member that ASGI does not have
+        scope: dict[str, Any] = self.scope
         scope[SERVER_EXTENSION] = self
         try:
-            await app(self.scope, self.receive, self.send)
+            await self._run(app(scope, self.receive, self.send))
+        finally:
+            scope.pop(SERVER_EXTENSION, None)  # breaks the cycle scope -> self -> scope, so that no garbage is left
+
+    async def run_known(self, app: App, head: RequestHead, body: bytes) -> None:
+        """Serve a request whose head is known, without the ASGI scope of its own that other requests have."""
+        await self._run(app.serve(head, body, self))
+
+    async def _run(self, serving: Awaitable[None]) -> None:
+        failed: BaseException | None = None
+        try:
+            await serving
         except BaseException as error:  # noqa: BLE001 - raised again inside uvicorn's code
             failed = error
         if failed is not None and self._pending_response is not None:
@@ -398,27 +515,28 @@ class RequestCycle(RequestResponseCycle):
         if failed is not None or not (self.response_complete or self._pending_response):
             await super().run_asgi(_FinishedApp(failed))
         if self.response_complete:
-            self.on_response = _ignore
-        scope.pop(SERVER_EXTENSION, None)  # breaks the cycle scope -> self -> scope, so that no garbage is left
-        self.tasks.discard(self.task)  # a done callback would cost an iteration of the loop for each request
+            self._has_notified = True
+        self.connection.tasks.discard(self.task)  # a done callback would cost an iteration of the loop for each request
 
-    def send_complete(self, status: int, header_lines: bytes, body: bytes) -> bool:
-        """Send a complete response and return True; False if it must take the way through `send`.
-
-        `header_lines` are the response's own headers, encoded by the caller; they must be free of line breaks in
-        values and must state the content length.
-        """
-        unusual = self.response_started or self.flow.write_paused or self.disconnected or not self.keep_alive
-        if unusual or self.scope["method"] == "HEAD":
+    def send_json(self, status: int, body: bytes) -> bool:
+        """Send a complete JSON response and return True; False if it must take the way through `send`."""
+        connection = self.connection
+        if (
+            self.response_started
+            or connection.flow.write_paused
+            or self.disconnected
+            or not self.keep_alive
+            or self.scope["method"] == "HEAD"
+        ):
             return False
         self.response_started = True
         self.waiting_for_100_continue = False
-        server_headers = self.header_cache.encode(self.default_headers)
-        self._pending_response = b"%s%s%s\r\n%s" % (STATUS_LINE[status], server_headers, header_lines, body)
-        if self.more_body or len(self.tasks) == 1:  # no other request is in progress
+        prefix = self.header_cache.json_prefix(status, connection.server_state.default_headers)
+        self._pending_response = b"%b%d\r\n\r\n%b" % (prefix, len(body), body)
+        if self.more_body or len(connection.tasks) == 1:  # no other request is in progress
             self.flush()
         else:
-            self.write_batcher.schedule(self, self.loop)
+            connection.write_batcher.schedule(self, connection.loop)
         return True
 
     def on_disconnect(self, callback: Callable[[], None] | None) -> None:
@@ -446,15 +564,16 @@ class RequestCycle(RequestResponseCycle):
     def flush(self) -> None:
         """Write the complete response that is ready."""
         response, self._pending_response = self._pending_response, None
-        on_response, self.on_response = self.on_response, _ignore
         self.response_complete = True
-        self.message_event.set()
-        if self.disconnected or self.transport.is_closing() or response is None:
+        if self._event is not None:
+            self._event.set()
+        transport = self.connection.transport
+        if self.disconnected or response is None or transport.is_closing():
             return
-        self.transport.write(response)
-        on_response()
+        transport.write(response)
+        self.on_response()
         if not self.keep_alive:  # the server is shutting down
-            self.transport.close()
+            transport.close()
 
     async def receive(self) -> Message:
         """The next ASGI message of the request; a body that has arrived completely is returned without waiting."""
@@ -467,8 +586,9 @@ class RequestCycle(RequestResponseCycle):
         ):
             return await super().receive()
         self._body_delivered = True
-        self.message_event.clear()
-        body, self.body = self.body, bytearray()
+        if self._event is not None:
+            self._event.clear()
+        body, self.body = self.body, b""
         return {"type": "http.request", "body": bytes(body), "more_body": False}
 
     async def send(self, message: Message) -> None:
@@ -527,10 +647,6 @@ class _FinishedApp:
     async def __call__(self, *_: object) -> None:
         if self._error is not None:
             raise self._error
-
-
-def _ignore() -> None:
-    """Replaces `on_response` once it was called."""
 
 
 def _encode_headers(headers: Iterable[tuple[bytes, bytes]]) -> bytes:

@@ -84,7 +84,7 @@ class ToolServerApp:
             await request.reply(error_response(HUB_PATH, unknown), (b"connection", b"close"))
             return
         request.caller = _HALL_CALLER
-        body = await self._validator.read_body(request.headers, request.receive)
+        body = request.body or await self._validator.read_body(request.headers, request.receive)
         await request.acquire_slot()
         try:
             message = read_hub_message(body)

@@ -1,13 +1,26 @@
-"""MCP's JSON-RPC envelope, protocol revisions and error codes: read_message, Revision, McpRefusal."""
+"""MCP's JSON-RPC envelope, protocol revisions and error codes: read_message, Revision, McpRefusal.
 
-from typing import TypeAlias
+Theory of operation of `read_message`. Nearly all messages are `tools/call` requests of one shape: an id, a name, `_meta`,
+and small arguments without escapes. `_read_usual_call` decodes these with a type, in which arguments and `_meta` stay
+raw, and makes the checks of `strict_json` only where something can be wrong:
+
+- The envelope has a fixed shape, so each of its keys is one colon of the body, and a duplicate key is one more.
+- Arguments are decoded and encoded once. The encoding has a colon for each key that was kept, and is passed on with the
+  request: the audit's digest is made of it.
+- `_meta` is usually the same bytes in every request of a client. It is decoded strictly once and remembered.
+
+Whatever is unusual in any way is read by the general decoder, which also reports what is wrong with it; a property test
+compares both.
+"""
+
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from toolhall.dialects import strict_json
-from toolhall.dialects.strict_json import MAX_ID_LENGTH
+from toolhall.dialects.strict_json import MAX_DEPTH, MAX_ID_LENGTH, MAX_INTEGER, SMALL_BODY, has_long_number
 from toolhall.model.errors import Malformed
-from toolhall.model.json import Json, JsonObject
+from toolhall.model.json import Json, JsonObject, encode
 
 RequestId: TypeAlias = str | int
 ENVELOPE_DEPTH = 2  # message, params
@@ -26,6 +39,7 @@ FORBIDDEN = 40300
 URL_ELICITATION_REQUIRED = -32042  # in 2025-11-25 only
 _BAD_REQUEST = 400
 _NOT_FOUND = 404
+_TOOLS_CALL = b'"tools/call"'
 _REQUEST_MEMBERS = {"jsonrpc", "id", "method", "params"}
 _RESPONSE_MEMBERS = {"jsonrpc", "id", "result", "error"}
 
@@ -95,6 +109,8 @@ class JsonRpcRequest(msgspec.Struct, frozen=True):
     id: RequestId
     method: str
     params: JsonObject
+    encoded_arguments: bytes | None = None  # params.arguments as JSON, if they were encoded to check them
+    meta: bytes | None = None  # params._meta as it was sent, if it is remembered
 
 
 class JsonRpcNotification(msgspec.Struct, frozen=True):
@@ -130,8 +146,76 @@ class McpDecodeError(Exception):
         super().__init__(refusal.message)
 
 
+class _UsualParams(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    name: str
+    arguments: msgspec.Raw
+    meta: msgspec.Raw = msgspec.field(name="_meta", default=msgspec.Raw())
+
+
+class _UsualCall(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    jsonrpc: Literal["2.0"]
+    id: int | str
+    method: Literal["tools/call"]
+    params: _UsualParams
+
+
+_decode_usual = msgspec.json.Decoder(_UsualCall).decode
+_decode = msgspec.json.Decoder().decode
+_ENVELOPE_COLONS = 6  # jsonrpc, id, method, params; name, arguments
+_MAX_METAS = 256  # remembered; clients that put something new into each request fill it up, and it is emptied
+_metas: dict[bytes, tuple[JsonObject, int]] = {}  # by its bytes: the value and the number of its colons
+_NO_META = ({}, 0)
+
+
+def _read_usual_call(body: bytes) -> JsonRpcRequest | None:
+    """Decode a `tools/call` of the usual shape; None if the general decoder has to look at it."""
+    if b"\\" in body or len(body) > SMALL_BODY or body.count(b"{") + body.count(b"[") > MAX_DEPTH:
+        return None
+    try:
+        message = _decode_usual(body)
+        params = message.params
+        arguments = _decode(params.arguments)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    raw_meta = bytes(params.meta)
+    meta, colons = (_metas.get(raw_meta) or _remember_meta(raw_meta)) if raw_meta else _NO_META
+    request_id, name = message.id, params.name
+    if type(request_id) is int:
+        is_plain = -MAX_INTEGER < request_id < MAX_INTEGER
+    else:
+        is_plain = ":" not in request_id and len(request_id) <= MAX_ID_LENGTH  # type: ignore[operator,arg-type]
+    if not is_plain or ":" in name or type(arguments) is not dict or colons < 0:
+        return None
+    encoded = encode(arguments)
+    expected = _ENVELOPE_COLONS + encoded.count(b":") + colons + (1 if raw_meta else 0)
+    if body.count(b":") != expected or has_long_number(encoded):  # not equal: a duplicate key
+        return None
+    values: JsonObject = {"name": name, "arguments": arguments}
+    if raw_meta:
+        values["_meta"] = meta
+    return JsonRpcRequest(request_id, "tools/call", values, encoded, raw_meta or None)
+
+
+def _remember_meta(raw: bytes) -> tuple[JsonObject, int]:
+    """Decode `_meta` strictly and remember it; a negative number of colons says that it is unusual."""
+    try:
+        meta = strict_json.decode(raw)
+    except Malformed:
+        meta = None
+    known = (meta, raw.count(b":")) if type(meta) is dict and "progressToken" not in meta else ({}, -1)
+    if known[1] >= 0:
+        if len(_metas) >= _MAX_METAS:
+            _metas.clear()
+        _metas[raw] = known
+    return known
+
+
 def read_message(body: bytes) -> JsonRpcMessage:
     """Decode one message; raises McpDecodeError."""
+    if _TOOLS_CALL in body:
+        usual = _read_usual_call(body)
+        if usual is not None:
+            return usual
     try:
         message = strict_json.decode(body, ENVELOPE_DEPTH)
     except Malformed as error:

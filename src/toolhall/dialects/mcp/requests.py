@@ -32,6 +32,9 @@ _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,399})(\.\d+)?([eE][+-]?\d{1,3})?", re.AS
 _NAME_MEMBERS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 
+_MAX_METAS = 256
+
+
 class RequestMeta(msgspec.Struct, frozen=True):
     """Protocol revision and client capabilities of a request.
 
@@ -53,6 +56,9 @@ class RequestMeta(msgspec.Struct, frozen=True):
             return True
         # An empty object means form mode, as before modes were introduced.
         return (mode or "form") in declared or (not declared and not mode)
+
+
+_request_metas: dict[bytes, RequestMeta] = {}  # by the bytes of `_meta`, which most requests of a client share
 
 
 class InitializeParams(msgspec.Struct, frozen=True):
@@ -77,6 +83,18 @@ def is_stateless_request(request: JsonRpcRequest) -> bool:
 
 def read_request_meta(request: JsonRpcRequest) -> RequestMeta:
     """The RequestMeta of a stateless request; refused with -32602 or -32022 if it is missing or unsupported."""
+    if request.meta is None:
+        return _new_request_meta(request)
+    known = _request_metas.get(request.meta)
+    if known is None:
+        known = _new_request_meta(request)
+        if len(_request_metas) >= _MAX_METAS:
+            _request_metas.clear()
+        _request_metas[request.meta] = known
+    return known
+
+
+def _new_request_meta(request: JsonRpcRequest) -> RequestMeta:
     meta = request.params.get("_meta")
     if type(meta) is not dict:
         raise invalid_params(f"params._meta must hold {VERSION_KEY} and {_CAPABILITIES_KEY}", status=400)
@@ -149,7 +167,7 @@ def read_call(request: JsonRpcRequest, dialect: str, size: int) -> CallTool:
         arguments = {}
     elif type(arguments) is not dict:
         raise invalid_params("params.arguments must be an object")
-    return CallTool(name, arguments, dialect, size)
+    return CallTool(name, arguments, dialect, size, encoded_arguments=request.encoded_arguments)
 
 
 def check_headers(headers: Mapping[bytes, bytes], request: JsonRpcRequest, meta: RequestMeta) -> None:

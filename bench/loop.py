@@ -1,10 +1,11 @@
-"""One call in this process through the real connection code, with a transport that only counts: CPU without the kernel.
+"""One call in this process through the real connection code, with a transport that only counts: CPU without a kernel.
 
-Toolhall's own protocol class and uvicorn's, with the ceiling behind it, serve the same number of connections in the same
+Toolhall's own protocol class and uvicorn's, with the ceiling behind it, serve the same number of connections in one
 event loop, in turn. Every connection sends one request, the loop runs until all are answered, and so on.
 """
 
 import asyncio
+import gc
 import tempfile
 import time
 from collections.abc import Callable
@@ -130,6 +131,8 @@ async def _measure(folder: Path, rounds: int, calls: int) -> LoopFigures:
             "ceiling": LoopTarget(lambda: HttpToolsProtocol(ceiling, ServerState(), {}), spoken),
         }
         hall.http.opened = True
+        gc.freeze()
+        gc.set_threshold(3_000, 10, 10)  # as the server does
         seen = LoopFigures({name: [] for name in targets}, {name: [] for name in targets})
         for target in targets.values():
             await target.calls(WARM_UP)

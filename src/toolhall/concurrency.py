@@ -1,4 +1,4 @@
-"""Tasks and locks that outlive their callers (BackgroundTasks, BoundedTaskGroup, SingleFlight), and OnFirstSuspend.
+"""Tasks and locks that outlive their callers (BackgroundTasks, BoundedTaskGroup, SingleFlight), and on_first_suspend.
 
 Theory of operation
 -------------------
@@ -17,7 +17,7 @@ set of tasks in this package is therefore one of these:
   serving loop once `start` was called there.
 - `shielded_exclusive` runs one coroutine at a time under a lock. A coroutine that was handed over finishes even if its
   caller is cancelled while it waits, so a change to the store is never half done.
-- `OnFirstSuspend` starts no task at all: it drives an awaitable step by step inside the caller's task and calls a hook
+- `on_first_suspend` starts no task at all: it drives an awaitable step by step in the caller's task and calls a hook
   when the awaitable first has to wait. What only waiting calls need (a deadline's timer, a watch for a disconnect, an
   entry in the table of cancellable calls) is set up in that hook, so that a call which finishes at once pays for none
   of it.
@@ -28,6 +28,7 @@ BoundedTaskGroup) or is dropped (SingleFlight and the shielded functions, whose 
 
 import asyncio
 import logging
+import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Iterator
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -194,46 +195,39 @@ def _never() -> bool:
     return False
 
 
-class OnFirstSuspend(Generic[T]):
-    """`await OnFirstSuspend(work, hook)` equals `await work`, but calls `hook` once if `work` does not finish at once.
+@types.coroutine
+def on_first_suspend(
+    work: Awaitable[T], on_suspend: Callable[[], None], should_abandon: Callable[[], bool] = _never
+) -> Generator[Any, Any, T]:
+    """Await the work, and call a hook once if it does not finish at once.
 
     Short waits (see `is_short_wait`), such as for an audit record that is written to disk, do not count. Results,
     exceptions and cancellations pass through unchanged. Work that goes on waiting after it was cancelled is abandoned
     once `should_abandon` returns True: it is closed where it waits, and CancelledError is raised.
     """
 
-    __slots__ = ("_on_suspend", "_should_abandon", "_work")
-
-    def __init__(
-        self, work: Awaitable[T], on_suspend: Callable[[], None], should_abandon: Callable[[], bool] = _never
-    ) -> None:
-        self._work = work
-        self._on_suspend = on_suspend
-        self._should_abandon = should_abandon
-
-    def __await__(self) -> Generator[Any, Any, T]:
-        steps = self._work.__await__()
+    steps = work.__await__()
+    try:
+        waiting_for = next(steps)
+    except StopIteration as finished:
+        return finished.value  # type: ignore[no-any-return]
+    suspended = False
+    while True:
+        if not suspended and not is_short_wait(waiting_for):
+            suspended = True
+            on_suspend()
+        thrown: BaseException | None = None
         try:
-            waiting_for = next(steps)
+            yield waiting_for
+        except BaseException as error:  # noqa: BLE001 - a cancellation must reach the work, as it would without us
+            thrown = error
+        try:
+            waiting_for = next(steps) if thrown is None else steps.throw(thrown)
         except StopIteration as finished:
             return finished.value  # type: ignore[no-any-return]
-        suspended = False
-        while True:
-            if not suspended and not is_short_wait(waiting_for):
-                suspended = True
-                self._on_suspend()
-            thrown: BaseException | None = None
-            try:
-                yield waiting_for
-            except BaseException as error:  # noqa: BLE001 - a cancellation must reach the work, as it would without us
-                thrown = error
-            try:
-                waiting_for = next(steps) if thrown is None else steps.throw(thrown)
-            except StopIteration as finished:
-                return finished.value  # type: ignore[no-any-return]
-            if thrown is not None and self._should_abandon():
-                _close_abandoned(steps)
-                raise asyncio.CancelledError
+        if thrown is not None and should_abandon():
+            _close_abandoned(steps)
+            raise asyncio.CancelledError
 
 
 def _close_abandoned(steps: Generator[Any, Any, Any]) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.harness.seeds import examples
-from toolhall.concurrency import OnFirstSuspend
+from toolhall.concurrency import on_first_suspend
 
 Step = Literal["wait", "wait and catch", "wait and clean up", "raise", "return", "nothing"]
 steps = st.lists(
@@ -75,7 +75,7 @@ def drive(work: Awaitable[Any], script: list[Input]) -> list[object]:
 def test_it_equals_the_plain_await(script: list[Step], given_to_it: list[Input]) -> None:
     plain_log, noticed_log, waits = list[str](), list[str](), list[str]()
     plain = drive(play(script, plain_log), given_to_it)
-    noticed = drive(OnFirstSuspend(play(script, noticed_log), lambda: waits.append("waiting")), given_to_it)
+    noticed = drive(on_first_suspend(play(script, noticed_log), lambda: waits.append("waiting")), given_to_it)
     assert noticed == plain
     assert noticed_log == plain_log
     waited = isinstance(plain[0], int)
@@ -86,6 +86,6 @@ def test_it_equals_the_plain_await(script: list[Step], given_to_it: list[Input])
 def test_nesting_changes_nothing(script: list[Step], given_to_it: list[Input]) -> None:
     plain_log, nested_log = list[str](), list[str]()
     plain = drive(play(script, plain_log), given_to_it)
-    twice = OnFirstSuspend(OnFirstSuspend(play(script, nested_log), lambda: None), lambda: None)
+    twice = on_first_suspend(on_first_suspend(play(script, nested_log), lambda: None), lambda: None)
     assert drive(twice, given_to_it) == plain
     assert nested_log == plain_log

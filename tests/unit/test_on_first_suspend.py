@@ -1,4 +1,4 @@
-"""`await OnFirstSuspend(work, hook)` equals `await work`, except that the hook is called at the first wait."""
+"""`await on_first_suspend(work, hook)` equals `await work`, except that the hook is called at the first wait."""
 
 import asyncio
 import contextlib
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolhall.concurrency import OnFirstSuspend
+from toolhall.concurrency import on_first_suspend
 
 
 class Pause:
@@ -110,30 +110,30 @@ def test_on_first_suspend_equals_plain_await(
     work: Callable[[], Awaitable[str]], inputs: list[Callable[[], BaseException] | None]
 ) -> None:
     plain = drive(work(), *(given and given() for given in inputs))
-    noticed = drive(OnFirstSuspend(work(), lambda: None), *(given and given() for given in inputs))
+    noticed = drive(on_first_suspend(work(), lambda: None), *(given and given() for given in inputs))
     assert noticed == plain
 
 
 @pytest.mark.parametrize(("work", "waits"), [(at_once, 0), (fails_at_once, 0), (waits_twice, 1), (refuses_to_end, 1)])
 def test_on_first_suspend_hook_is_called_at_first_wait_only(work: Callable[[], Awaitable[str]], waits: int) -> None:
     heard: list[str] = []
-    drive(OnFirstSuspend(work(), lambda: heard.append("waiting")), None, None, None)
+    drive(on_first_suspend(work(), lambda: heard.append("waiting")), None, None, None)
     assert len(heard) == waits
 
 
 async def test_on_first_suspend_works_with_futures_tasks_and_timeouts() -> None:
     future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     asyncio.get_running_loop().call_soon(future.set_result, 7)
-    assert await OnFirstSuspend(future, lambda: None) == 7
+    assert await on_first_suspend(future, lambda: None) == 7
     task = asyncio.create_task(asyncio.sleep(0, "slept"))
-    assert await OnFirstSuspend(task, lambda: None) == "slept"
+    assert await on_first_suspend(task, lambda: None) == "slept"
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
-            await OnFirstSuspend(asyncio.Event().wait(), lambda: None)
+            await on_first_suspend(asyncio.Event().wait(), lambda: None)
 
 
 async def test_on_first_suspend_cancelled_task_ends_as_without() -> None:
-    task = asyncio.ensure_future(_await(OnFirstSuspend(asyncio.Event().wait(), lambda: None)))
+    task = asyncio.ensure_future(_await(on_first_suspend(asyncio.Event().wait(), lambda: None)))
     await asyncio.sleep(0)
     task.cancel("enough")
     with pytest.raises(asyncio.CancelledError, match="enough"):

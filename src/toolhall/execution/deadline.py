@@ -3,10 +3,10 @@
 Theory of operation
 -------------------
 A timer per call would be the largest cost of a quick call, so the deadline is armed only once the tool first has to
-wait (`start` is the hook of `OnFirstSuspend`). It stands still while the tool waits for a person's answer (`hold`).
+wait (`start` is the hook of `on_first_suspend`). It stands still while the tool waits for a person's answer (`hold`).
 When it expires it cancels the task, and cancels it again every second until the tool ends, because a tool may catch the
 first CancelledError to clean up. `grace_is_over` becomes true with the second cancellation: from then on
-`OnFirstSuspend` abandons a tool that goes on waiting. `stop` takes back every cancellation that the deadline caused
+`on_first_suspend` abandons a tool that goes on waiting. `stop` takes back every cancellation that the deadline caused
 (`Task.uncancel`), so that the task can serve the next request.
 """
 

@@ -112,11 +112,11 @@ class HttpApp:
         local_caller = self._authenticator.local_caller(scope, headers)
         return RequestHead(scope, headers, methods["POST"], local_caller, self._validator.max_body)
 
-    async def serve(self, head: RequestHead, body: bytes, exchange: ServerExchange) -> None:
+    def serve(self, head: RequestHead, body: bytes, exchange: ServerExchange) -> Awaitable[None]:
         """Serve a request whose head is known and whose body is complete; for Toolhall's own server."""
         request = HttpRequest("POST", head.headers, ANONYMOUS, exchange.receive, exchange.send)
         request.scope, request.extension, request.body = head.scope, exchange, body
-        await self._serve(request, head)
+        return self._serve(request, head)
 
     async def _serve(self, request: HttpRequest, head: RequestHead | None) -> None:
         scope, callers = request.scope, self.limiter.callers
@@ -146,7 +146,8 @@ class HttpApp:
         except OSError:
             _log.debug("the client went away")
         finally:
-            request.release_slot()  # unless it was detached, and is released elsewhere
+            if request.slot is not None:  # it was neither released with the reply nor detached
+                request.release_slot()
 
     def _read_head(self, request: HttpRequest) -> None:
         scope = request.scope

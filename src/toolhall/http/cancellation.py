@@ -1,6 +1,6 @@
 """Cancellation of running calls: by a closed connection (`cancel_on_disconnect`) or a message (`CancellableCalls`).
 
-Both drive the call with `OnFirstSuspend` and arm themselves when it first has to wait: a call that finishes at once
+Both drive the call with `on_first_suspend` and arm themselves when it first has to wait: a call that finishes at once
 creates no task and no watcher.
 """
 
@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import TypeAlias, TypeVar
 
-from toolhall.concurrency import OnFirstSuspend
+from toolhall.concurrency import on_first_suspend
 from toolhall.http.request import HttpRequest
 from toolhall.model.errors import Cancelled
 
@@ -22,7 +22,7 @@ async def cancel_on_disconnect(request: HttpRequest, work: Awaitable[T]) -> T | 
     """Return the result of the work; if the client closes the connection first, cancel the work and return None."""
     watch = DisconnectWatch(request)
     try:
-        return await OnFirstSuspend(work, watch.start)
+        return await on_first_suspend(work, watch.start)
     except asyncio.CancelledError:
         if not watch.is_sole_cause():
             raise
@@ -105,7 +105,7 @@ class CancellableCalls:
         """Await work that can be cancelled by each of these keys; raises Cancelled if a message cancelled it."""
         call = _CancellableCall(keys)
         try:
-            return await OnFirstSuspend(work, lambda: self._register(call))
+            return await on_first_suspend(work, lambda: self._register(call))
         except asyncio.CancelledError:
             # A cancellation by another party ends more than this call.
             if call.cancelled and call.task is not None and call.task.cancelling() == 1:

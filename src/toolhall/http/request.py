@@ -195,6 +195,14 @@ class HttpRequest:
         if slot is not None:
             slot.release(self.slot_key)
 
+    def try_reply(self, wire: WireResponse) -> bool:
+        """Send a complete response without waiting if server and response allow that; else `reply` has to."""
+        extension, body = self.extension, wire.body
+        if extension is None or wire.headers or not body or wire.status in _CHALLENGED:
+            return False
+        self.release_slot()
+        return extension.send_json(wire.status, body)
+
     async def reply(self, wire: WireResponse, *extra: tuple[bytes, bytes]) -> None:
         """Send a complete response; the slot is released first, so that the next request finds it free."""
         self.release_slot()

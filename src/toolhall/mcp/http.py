@@ -1,7 +1,7 @@
 """`McpHttp`, the `/mcp` endpoint: stateless requests, and sessions with resumable streams (`StatefulHttp`)."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from toolhall.dialects.mcp.protocol import (
     INVALID_REQUEST,
@@ -13,6 +13,7 @@ from toolhall.dialects.mcp.protocol import (
     McpDecodeError,
     McpRefusal,
     read_message,
+    read_usual_call,
 )
 from toolhall.dialects.mcp.requests import (
     RequestMeta,
@@ -22,6 +23,7 @@ from toolhall.dialects.mcp.requests import (
     is_stateless_request,
     read_initialize,
     read_request_meta,
+    repeats_usual_call,
 )
 from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo, write_error
 from toolhall.http.request import HttpRequest
@@ -230,8 +232,15 @@ class McpHttp:
         self._stateless = stateless
         self._stateful = stateful
 
-    async def __call__(self, request: HttpRequest) -> None:
+    def __call__(self, request: HttpRequest) -> Awaitable[None]:
         """`POST /mcp`: answer one message."""
+        if request.body and request.headers.get(b"mcp-protocol-version") == _STATELESS_VERSION:
+            usual = read_usual_call(request.body)
+            if usual is not None:
+                return self._answer(request, usual, len(request.body))
+        return self._receive(request)
+
+    async def _receive(self, request: HttpRequest) -> None:
         body = request.body or await self._validator.read_body(request.headers, request.receive)
         try:
             message = read_message(body)
@@ -281,13 +290,13 @@ class McpHttp:
             )
             if writer.streaming:
                 await writer.finish(wire)
-            else:
+            elif not http_request.try_reply(wire):
                 await http_request.reply(wire)
         except asyncio.CancelledError:
             if not writer.is_cancelled_by_disconnect():
                 raise
         finally:
-            if writer.watching:
+            if writer.watch is not None:
                 await writer.close()
 
     def _read_meta(self, http_request: HttpRequest, request: JsonRpcRequest) -> RequestMeta:
@@ -297,7 +306,8 @@ class McpHttp:
         except McpRefusal:
             check_version_header(http_request.headers, request)  # a mismatch is reported first
             raise
-        check_headers(http_request.headers, request, meta)
+        if request.meta is None or not repeats_usual_call(http_request.headers, request):
+            check_headers(http_request.headers, request, meta)
         if self._dispatcher.registry.snapshot.repeats_in_headers and request.method == "tools/call":
             self._check_parameters(http_request, request)
         return meta

@@ -145,12 +145,12 @@ class StatefulLink(ClientNotifications):
 class ResponseWriter:
     """The sink of one stateless request; it costs nothing while the call neither suspends nor sends events."""
 
-    __slots__ = ("_pump", "_request", "_stream", "_watch", "streaming")
+    __slots__ = ("_pump", "_request", "_stream", "streaming", "watch")
 
     def __init__(self, request: HttpRequest) -> None:
         self._request = request
         self._stream: EventStream | None = None
-        self._watch: DisconnectWatch | None = None  # once the call was suspended
+        self.watch: DisconnectWatch | None = None  # once the call was suspended; then `close` must follow
         self._pump: asyncio.Task[None] | None = None
         self.streaming = False  # whether an event was sent, so that the response is one too
 
@@ -162,28 +162,23 @@ class ResponseWriter:
                 return
             self._stream = EventStream()
             self.streaming = True
-            if self.watching:
+            if self.watch is not None:
                 self._pump = asyncio.create_task(self._write(self._stream))
         self._stream.send(message)
 
     def disconnect_reader(self, retry_ms: int) -> None:
         """Do nothing: a stateless client cannot resume."""
 
-    @property
-    def watching(self) -> bool:
-        """Whether the call was suspended, so that `close` must follow."""
-        return self._watch is not None
-
     def is_cancelled_by_disconnect(self) -> bool:
         """Whether the disconnect alone cancelled the call (MCP 2026-07-28: closing the stream cancels)."""
-        return self._watch is not None and self._watch.is_sole_cause()
+        return self.watch is not None and self.watch.is_sole_cause()
 
     def watch_disconnect(self) -> None:
         """The call is suspended: watch for a disconnect, and write events meanwhile."""
-        if self._watch is not None:
+        if self.watch is not None:
             return
-        self._watch = DisconnectWatch(self._request)
-        self._watch.start()
+        self.watch = DisconnectWatch(self._request)
+        self.watch.start()
         if self._stream is not None:
             self._pump = asyncio.create_task(self._write(self._stream))
 
@@ -195,8 +190,8 @@ class ResponseWriter:
 
     async def close(self) -> None:
         """Stop watching and writing."""
-        if self._watch is not None:
-            await self._watch.stop()
+        if self.watch is not None:
+            await self.watch.stop()
         if self._pump is not None:
             self._pump.cancel()
             await asyncio.gather(self._pump, return_exceptions=True)

@@ -49,7 +49,10 @@ class StatelessMcp:
                 if "traceparent" in request.params["_meta"]:  # it holds the request metadata, so it is an object
                     join_trace(request)
                 link = StatelessLink(sink, meta, self.encoder)
-                call = self._call(request, caller, link, size)
+                if request.encoded_arguments is None or self._dispatcher.shortlist.pins:
+                    call = self._call(request, caller, link, size)
+                else:  # of the usual shape: there is nothing else in the params
+                    call = read_call(request, _DIALECT, size)
                 if "requestState" in request.params:
                     call = await self._consume_state(request, call, caller)
                 answer = await self._dispatcher.answer(call, caller, link, on_suspend)

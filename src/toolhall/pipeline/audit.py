@@ -168,6 +168,11 @@ class Audit:
         else:
             tool, verdict = reached if isinstance(reached, str) else call.tool, _denial(ended)
         seconds = self.timer() - call.started
+        arguments = self._arguments.pop(call.id, None) if self._arguments else None
+        if arguments is None:
+            arguments = call.encoded_arguments
+            if arguments is None or len(arguments) > MAX_KEPT_BYTES:
+                arguments = _encoded_arguments(call)
         self._journal.append(
             RecordDraft(
                 self._clock(),
@@ -177,7 +182,7 @@ class Audit:
                 tool,
                 outcome,
                 verdict,
-                self._arguments.pop(call.id, b"") or _encoded_arguments(call),
+                arguments,
                 int(seconds * 1e6),
                 call.size,
                 bytes_out,

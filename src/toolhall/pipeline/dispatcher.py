@@ -1,8 +1,9 @@
 """Dispatcher: the one entry for requests of every dialect; answers each, with an error instead of an exception."""
 
+import itertools
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Callable, Coroutine, Hashable
 from typing import Any, TypeVar
 
 import msgspec
@@ -61,7 +62,7 @@ class Dispatcher:
         caller: Caller,
         link: ClientLink = NULL_LINK,
         on_suspend: Callable[[], None] | None = None,
-    ) -> Awaitable[Answer]:
+    ) -> Coroutine[Any, Any, Answer]:
         """Return a page of tools, a completed call, questions that the caller must answer, or an error.
 
         `on_suspend` is called when a call first has to wait; it may be called again.
@@ -163,5 +164,4 @@ class _CallerCache(msgspec.Struct, frozen=True):
 
 def call_id_generator() -> Callable[[], str]:
     """Return a generator of ids that never repeat: a random prefix of this process, then a counter."""
-    prefix, count = secrets.token_hex(6), iter(range(1, 2**63))
-    return lambda: f"{prefix}-{next(count)}"
+    return map(f"{secrets.token_hex(6)}-%d".__mod__, itertools.count(1)).__next__

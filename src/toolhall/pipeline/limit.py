@@ -82,7 +82,7 @@ def take_charges(charges: tuple[Charge, ...], now: float) -> float:
         full_at = known.get(key, now)
         if len(known) >= MAX_KEYS and key not in known:
             bucket.evict(now)
-        known[key] = (full_at if full_at > now else now) + seconds
+        known[key] = max(now, full_at) + seconds
     return 0.0
 
 

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 import msgspec
 
-from toolhall.concurrency import OnFirstSuspend
+from toolhall.concurrency import on_first_suspend
 from toolhall.model.caller import GRANT_FROM
 from toolhall.model.content import Result
 from toolhall.model.errors import Broken, Limited, Refused, Retired, ToolhallError
@@ -39,6 +39,7 @@ from toolhall.pipeline.verify import Verify
 from toolhall.redaction.redactor import Redactor
 from toolhall.registry.snapshot import Entry
 from toolhall.telemetry.metrics import Telemetry
+from toolhall.telemetry.spans import CallSpan
 
 _log = logging.getLogger("toolhall")
 T = TypeVar("T")
@@ -66,17 +67,15 @@ class Stages(msgspec.Struct, frozen=True, kw_only=True):
 class CallOutcome:
     """What the audit, the metrics and the recording need to know of a call; filled in stage by stage."""
 
-    __slots__ = ("bytes_out", "entry", "error", "outcome", "reached", "reached_run", "recording", "redactor")
-
-    def __init__(self) -> None:
-        self.reached: StageReached = None  # the last state, or the id of a retired tool
-        self.outcome = "Broken"
-        self.reached_run = False  # whether the tool was started
-        self.bytes_out = 0
-        self.error: BaseException | None = None
-        self.recording: PendingRecording | None = None
-        self.entry: Entry | None = None  # the tool that was found: only its id becomes a metric label
-        self.redactor: Redactor | None = None
+    # As class attributes, the initial values cost nothing per call.
+    reached: StageReached = None  # the last state, or the id of a retired tool
+    outcome = "Broken"
+    reached_run = False  # whether the tool was started
+    bytes_out = 0
+    error: BaseException | None = None
+    recording: PendingRecording | None = None
+    entry: Entry | None = None  # the tool that was found: only its id becomes a metric label
+    redactor: Redactor | None = None
 
     def finish(self, result: Result) -> None:
         """Note that the tool returned; a recording gets the sanitized result, as the caller does."""
@@ -101,51 +100,15 @@ class Pipeline:
 
     def __init__(self, stages: Stages) -> None:
         self._stages = stages
+        self._plans = stages.plans
         self._telemetry = stages.telemetry
         self._spans = stages.telemetry.tracer if stages.telemetry else None
         self.audit = stages.audit
 
     async def answer(self, call: Call) -> CompletedCall | InputRequired | ToolhallError:
         """Run one call through every stage; raises nothing but cancellation."""
-        stages, outcome = self._stages, CallOutcome()
-        span = None if self._spans is None else self._spans.start_span(call)
-        admitted = None
         try:
-            try:
-                allowed = self._authorize(call, outcome)
-                admitted = stages.limit(allowed)
-                valid = stages.validate(admitted)  # arguments against the compiled schema
-                if not isinstance(valid, Valid):  # a stage is awaited only when it has to wait
-                    valid = await self._suspended(call, valid)
-                if allowed.unguarded is not None and call.caller_credentials is None:
-                    equipped = allowed.unguarded.equip(valid)  # proven: verify and equip have nothing to do
-                else:
-                    equipped = await OnFirstSuspend(self._guard(valid), call.suspended)
-                outcome.reached = equipped
-                outcome.redactor = equipped.redactor
-                if equipped.verdict.level >= GRANT_FROM:
-                    await stages.audit.intent(call, equipped)  # durable before any side effect
-                elif call.encoded_arguments is None:
-                    stages.audit.keep_arguments(call)
-                if stages.record is not None:  # before the tool can change its arguments
-                    outcome.recording = stages.record(equipped)
-                outcome.reached_run = True
-                raw = await stages.run(equipped)  # deadline, cancellation, progress
-                result = stages.sanitize(stages.check(raw))  # output schema, size; then control characters and secrets
-                if not isinstance(result, Result):
-                    result = await self._suspended(call, result)
-                outcome.finish(result)
-                return CompletedCall(equipped.entry.tool, result)
-            except (ToolhallError, CancelledError, InputRequiredSignal) as ended:
-                outcome.fail(ended)
-                raise
-            finally:
-                if admitted is not None:
-                    stages.limit.release(admitted)
-                self._record(call, outcome)
-                if span is not None:
-                    tool = outcome.entry
-                    span.end(None if tool is None else (tool.tool.name, tool.id), outcome.outcome)
+            return await self._run_stages(call, CallOutcome())
         except ToolhallError as error:
             if error.detail:
                 _log.warning("%s: %s", type(error).__name__, error.detail)
@@ -156,15 +119,52 @@ class Pipeline:
             _log.exception("internal error while answering CallTool")
             return Broken()
 
-    def _record(self, call: Call, outcome: CallOutcome) -> None:
-        """Write the audit record, and count the call."""
-        stages, entry = self._stages, outcome.entry
-        redactions = 0 if outcome.redactor is None else outcome.redactor.count
-        seconds = stages.audit.write(
-            call, outcome.reached, outcome.outcome, outcome.bytes_out, outcome.error, redactions
-        )
+    async def _run_stages(self, call: Call, outcome: CallOutcome) -> CompletedCall:
+        """Run the stages in order; raises ToolhallError, CancelledError or InputRequiredSignal."""
+        stages = self._stages
+        span = None if self._spans is None else self._spans.start_span(call)
+        admitted = None
+        try:
+            allowed = self._authorize(call, outcome)
+            admitted = stages.limit(allowed)
+            valid = stages.validate(admitted)  # arguments against the compiled schema
+            if not isinstance(valid, Valid):  # a stage is awaited only when it has to wait
+                valid = await self._suspended(call, valid)
+            if allowed.unguarded is not None and call.caller_credentials is None:
+                equipped = allowed.unguarded.equip(valid)  # proven: verify and equip have nothing to do
+            else:
+                equipped = await on_first_suspend(self._guard(valid), call.suspended)
+            outcome.reached, outcome.redactor = equipped, equipped.redactor
+            if equipped.verdict.level >= GRANT_FROM:
+                await stages.audit.intent(call, equipped)  # durable before any side effect
+            elif call.encoded_arguments is None:
+                stages.audit.keep_arguments(call)
+            if stages.record is not None:  # before the tool can change its arguments
+                outcome.recording = stages.record(equipped)
+            outcome.reached_run = True
+            raw = await stages.run(equipped)  # deadline, cancellation, progress
+            result = stages.sanitize(stages.check(raw))  # output schema, size; then control characters and secrets
+            if not isinstance(result, Result):
+                result = await self._suspended(call, result)
+            outcome.finish(result)
+            return CompletedCall(equipped.entry.tool, result)
+        except (ToolhallError, CancelledError, InputRequiredSignal) as ended:
+            outcome.fail(ended)
+            raise
+        finally:
+            if admitted is not None:
+                stages.limit.release(admitted)
+            self._record(call, outcome, span)
+
+    def _record(self, call: Call, outcome: CallOutcome, span: CallSpan | None) -> None:
+        """Write the audit record, count the call, and end its span."""
+        entry, redactor = outcome.entry, outcome.redactor
+        redactions = 0 if redactor is None else redactor.count
+        seconds = self.audit.write(call, outcome.reached, outcome.outcome, outcome.bytes_out, outcome.error, redactions)
         if self._telemetry is not None:
             self._telemetry.record_call(call, None if entry is None else entry.id, outcome.outcome, seconds)
+        if span is not None:
+            span.end(None if entry is None else (entry.tool.name, entry.id), outcome.outcome)
 
     @staticmethod
     async def _suspended(call: Call, waiting: Awaitable[T]) -> T:
@@ -211,9 +211,9 @@ class Pipeline:
             self.audit.write(call, outcome.reached, outcome.outcome, ended=outcome.error)
 
     def _authorize(self, call: Call, outcome: CallOutcome) -> Allowed:
-        """Find and authorize, as planned or anew; a refusal counts for the caller's rate limit."""
-        stages = self._stages
-        plan = None if stages.plans is None else stages.plans.find(call)
+        """Find and authorize, unless a plan has decided both before; a refusal counts for the caller's rate limit."""
+        stages, plans = self._stages, self._plans
+        plan = None if plans is None else plans.find(call)
         if plan is not None:
             outcome.entry = plan.entry
             outcome.reached = allowed = Allowed(call, plan.entry, plan.verdict, plan.unguarded)
@@ -225,8 +225,8 @@ class Pipeline:
         except Refused:
             stages.limit.count_refusal(call)
             raise
-        if stages.plans is not None:
-            stages.plans.add(allowed)
+        if plans is not None:
+            plans.add(allowed)
         return allowed
 
 

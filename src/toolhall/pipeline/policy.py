@@ -63,6 +63,7 @@ _FORBIDDEN = "this caller may not call this tool"
 _NO_RULE = "no grant or policy allows this caller to call this tool"
 _WITH_THESE_ARGUMENTS = " with these arguments"
 RECENT_SECONDS = 12 * 3600.0
+_FOREVER = float("inf")
 _Level: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=ABOVE_ALL_LEVELS)]
 
 
@@ -146,6 +147,9 @@ class LevelPolicy:
 
     def cache_key(self, caller: Caller) -> Hashable:
         """Return a key that changes whenever a decision about this caller may have changed."""
+        latest = self._latest
+        if latest is not None and latest[0] is caller and latest[1].until == _FOREVER:
+            return latest[1]
         return self._decisions_for(caller)
 
     def is_admin(self, caller: Caller) -> bool:
@@ -191,7 +195,7 @@ class LevelPolicy:
             self._callers.pop(next(iter(self._callers)))
         signed_in = caller.authenticated_at
         recent_until = signed_in + RECENT_SECONDS if signed_in is not None else 0.0
-        until = recent_until if recent_until > self._clock() else float("inf")
+        until = recent_until if recent_until > self._clock() else _FOREVER
         return _CallerDecisions(caller, until)
 
     def _decide(self, caller: Caller, tool: Tool) -> _CachedDecision:

@@ -6,7 +6,7 @@ from types import FrameType
 
 import msgspec
 
-from toolhall.concurrency import OnFirstSuspend
+from toolhall.concurrency import on_first_suspend
 from toolhall.egress.addresses import EgressRefused
 from toolhall.execution.client_link import ThrottledLink
 from toolhall.execution.deadline import Deadline
@@ -61,7 +61,7 @@ class Run:
             activity.wake()
         try:
             work = entry.runner.run(entry.tool, call, equipped.arguments, deadline)
-            return Raw(entry, await OnFirstSuspend(work, deadline.start, deadline.grace_is_over), redactor)
+            return Raw(entry, await on_first_suspend(work, deadline.start, deadline.grace_is_over), redactor)
         except ToolhallError as error:
             _clean_error(error, redactor)
             raise

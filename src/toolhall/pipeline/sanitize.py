@@ -47,7 +47,7 @@ class Sanitize:
             if _size(result) > LARGE_RESULT_BYTES:
                 return self._redact_large(checked, result, redactor)
             result = _redacted(result, redactor)
-        return _with_source(checked, result)
+        return _with_source(checked, result) if checked.entry.tool.foreign else result
 
     async def _redact_large(self, checked: Checked, result: Result, redactor: Redactor) -> Result:
         loop = asyncio.get_running_loop()

@@ -51,7 +51,9 @@ class Validate:
         if not validator.accepts(call.arguments):
             problems = validator.problems(call.arguments, call.size)
             raise BadArguments(with_binding_problems(problems, call.arguments, call.size, admitted.entry.bind))
-        return _valid(admitted)
+        if admitted.entry.tool.foreign:
+            return _valid(admitted)
+        return Valid(call, admitted.entry, admitted.verdict, call.arguments)
 
     async def _validate_off_loop(self, admitted: Admitted) -> Valid:
         call = admitted.call
@@ -129,6 +131,8 @@ class Check:
     def __call__(self, raw: Raw) -> Checked:
         """Return the result; raises BadOutput if it does not match the output schema or is too large."""
         redactor = raw.redactor
+        if redactor is None and type(raw.value) is dict:  # the most common case
+            return Checked(raw.entry, self._value(raw.value, raw.entry))
         if redactor is None:
             return Checked(raw.entry, self._result(raw.value, raw.entry))
         log_redaction = start_redaction(redactor)  # problems with a value go to the log
@@ -138,7 +142,7 @@ class Check:
             stop_redaction(log_redaction)
 
     def _result(self, value: object, entry: Entry) -> Result:
-        if type(value) is dict:  # the most common case
+        if type(value) is dict:
             return self._value(value, entry)
         if isinstance(value, Reply):
             return self._reply(value, entry)
@@ -178,10 +182,10 @@ class Check:
         return result
 
     def _value(self, value: Json, entry: Entry) -> Result:
-        encoded = self._encoded(value, entry)
-        if entry.output_validator is not None:
-            self._check_schema(encoded, entry)
-        return Result(encoded, text=value if type(value) is str else None)
+        encoded, validator = self._encoded(value, entry), entry.output_validator
+        if validator is not None and not validator.accepts(plain := _decode(encoded)):
+            raise self._schema_error(plain, len(encoded), validator, entry)
+        return Result(encoded, (), value if type(value) is str else None)
 
     def _encoded(self, value: object, entry: Entry) -> bytes:
         try:
@@ -195,14 +199,12 @@ class Check:
             raise self._too_large(entry)
         return encoded
 
-    def _check_schema(self, encoded: bytes, entry: Entry) -> None:
-        plain = _decode(encoded)
-        if entry.output_validator is not None and not entry.output_validator.accepts(plain):
-            problems = entry.output_validator.problems(plain, len(encoded))
-            listed = "; ".join(f"{problem}{_actual_type(plain, problem.path)}" for problem in problems)
-            _log.error("tool %s broke its output schema: %s", entry.id, listed)
-            why = f": {listed}" if self._explain else ""
-            raise BadOutput(f"the tool returned something other than its output schema promises{why}")
+    def _schema_error(self, value: Json, size: int, validator: Validator, entry: Entry) -> BadOutput:
+        problems = validator.problems(value, size)
+        listed = "; ".join(f"{problem}{_actual_type(value, problem.path)}" for problem in problems)
+        _log.error("tool %s broke its output schema: %s", entry.id, listed)
+        why = f": {listed}" if self._explain else ""
+        return BadOutput(f"the tool returned something other than its output schema promises{why}")
 
     def _check_size(self, text: str, entry: Entry) -> str:
         # Every character takes at least one byte: a text with too many characters need not be encoded.

@@ -1,14 +1,14 @@
 """KnownHeads: the request heads of one connection, recognized by their bytes, so that they need no parser again.
 
-Theory of operation. A client that keeps its connection sends nearly the same head with every request: only the digits of
-Content-Length differ. The first such request goes through httptools. If it is plain, its bytes before and after these
-digits are kept, together with the validated RequestHead. A later request that begins at a message boundary with the
-same bytes, and has other digits at most, means the same to the parser, so the parser need not see it.
+Theory of operation. A client that keeps its connection sends nearly the same head with every request: only the digits
+of Content-Length differ. The first such request goes through httptools. If it is plain, its bytes before and after
+these digits are kept, together with the validated RequestHead. A later request that begins at a message boundary with
+the same bytes, and has other digits at most, means the same to the parser, so the parser need not see it.
 
 A head is plain if the parser saw all of it at once, together with the whole body and nothing else, and it is a POST of
-HTTP/1.1 with exactly one Content-Length and no Transfer-Encoding, Connection, Expect or Upgrade. A request is recognized
-only if its body is complete and nothing follows it; whatever else arrives goes through the parser, whose state is that
-of a message boundary as long as it sees either all or nothing of a message.
+HTTP/1.1 with exactly one Content-Length and no Transfer-Encoding, Connection, Expect or Upgrade. A request is
+recognized only if its body is complete and nothing follows it; whatever else arrives goes through the parser, whose
+state is that of a message boundary as long as it sees either all or nothing of a message.
 
 A connection keeps MAX_HEADS heads of at most MAX_HEAD_BYTES each, and forgets them when it ends: they hold credentials.
 What a head says of the caller is not kept; see RequestHead.

@@ -16,8 +16,8 @@ limits on header bytes (431) and on pipelined requests (abort) are exceeded by o
 slot is taken, the connection itself writes the 503, without starting a task and without reading the body, and reads
 nothing more for a quarter of a second.
 
-*Writing.* A response that is complete when the application sends it is written in one piece: `send_complete` takes
-status, encoded headers and body (the application finds the cycle in the ASGI scope under SERVER_EXTENSION), and `send`
+*Writing.* A response that is complete when the application sends it is written in one piece: `send_json` takes
+status and body (the application finds the cycle in the ASGI scope under SERVER_EXTENSION), and `send`
 holds the head of a response back until its body follows. Responses that become ready in the same iteration of the
 event loop are written by WriteBatcher right after one another, after the tasks of that iteration have run; a response
 is written at once when no other request is in progress.
@@ -32,7 +32,7 @@ resumed meanwhile, because a paused transport does not notice that the client ha
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeAlias, cast
 from urllib.parse import unquote
 from weakref import WeakKeyDictionary
@@ -144,16 +144,15 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _is_ready_for_head(self) -> bool:
         """Whether a recognized request can start now: every request before it is answered, and a slot is free."""
-        cycle = self._latest_cycle
+        cycle, slots = self.cycle, self._caller_slots  # there is a cycle: that of the request whose head was kept
         return (
-            cycle is not None
-            and cycle.response_complete
+            cycle.response_complete
             and cycle.scope is self.scope
             and not cycle.more_body
             and not self.pipeline
             and not self.flow.write_paused
+            and slots.in_use < slots.limit
             and not self.transport.is_closing()
-            and self._caller_slots.in_use < self._caller_slots.limit
         )
 
     def _start_known(self, head: RequestHead, body: bytes) -> None:
@@ -170,8 +169,9 @@ class HttpProtocol(HttpToolsProtocol):
         cycle = self._active_cycle
         if cycle is None or cycle.more_body or self._prepare_head is None:
             return
-        template = HeadTemplate.of(data, self.scope, cycle.body)
-        head = None if template is None else self._prepare_head({**self.scope})
+        scope: dict[str, Any] = {**self.scope}
+        template = HeadTemplate.of(data, scope, cycle.body)
+        head = None if template is None else self._prepare_head(scope)
         if template is not None and head is not None:
             self._known_heads = with_head(self._known_heads, KnownHead(template, head))
 
@@ -206,10 +206,9 @@ class HttpProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Start the next pipelined request; unlike uvicorn's, this arms no keep-alive timer (see `check_timeouts`)."""
         self.server_state.total_requests += 1
-        if self.transport.is_closing():
-            return
-        self.flow.resume_reading()
-        if self.pipeline:
+        if self.flow.read_paused and not self.transport.is_closing():
+            self.flow.resume_reading()
+        if self.pipeline and not self.transport.is_closing():
             cycle, app = self.pipeline.pop()
             self._start_asgi_task(cast("RequestCycle", cycle), app)
 
@@ -425,7 +424,6 @@ class RequestCycle(RequestResponseCycle):
 
     # Initial state of every request; as class attributes they cost nothing per request.
     _event: LazyEvent | None = None
-    _has_notified = False  # whether the connection knows that the response is complete
     _pending_head: bytes | None = None  # of a response whose body has not been sent yet
     _pending_response: bytes | None = None  # complete, and not written yet
     _body_delivered = False  # a further `receive` waits for the disconnect
@@ -486,37 +484,39 @@ class RequestCycle(RequestResponseCycle):
         return self._event
 
     def on_response(self) -> None:
-        """Tell the connection, once, that the response is complete."""
-        if not self._has_notified:
-            self._has_notified = True
-            self.connection.on_response_complete()
+        """Tell the connection that the response is complete."""
+        self.connection.on_response_complete()
 
     async def run_asgi(self, app: App) -> None:
         """Run the application; if it fails or sends no complete response, uvicorn's code logs that and answers."""
-        scope: dict[str, Any] = self.scope
+        scope: Any = self.scope
         scope[SERVER_EXTENSION] = self
-        try:
-            await self._run(app(scope, self.receive, self.send))
-        finally:
-            scope.pop(SERVER_EXTENSION, None)  # breaks the cycle scope -> self -> scope, so that no garbage is left
-
-    async def run_known(self, app: App, head: RequestHead, body: bytes) -> None:
-        """Serve a request whose head is known, without the ASGI scope of its own that other requests have."""
-        await self._run(app.serve(head, body, self))
-
-    async def _run(self, serving: Awaitable[None]) -> None:
         failed: BaseException | None = None
         try:
-            await serving
+            await app(scope, self.receive, self.send)
         except BaseException as error:  # noqa: BLE001 - raised again inside uvicorn's code
             failed = error
+        await self._fail(failed)
+        scope.pop(SERVER_EXTENSION, None)  # breaks the cycle scope -> self -> scope, so that no garbage is left
+        self.connection.tasks.discard(self.task)
+
+    async def run_known(self, app: App, head: RequestHead, body: bytes) -> None:
+        """Serve a request whose head is known, without an ASGI scope of its own."""
+        failed: BaseException | None = None
+        try:
+            await app.serve(head, body, self)
+        except BaseException as error:  # noqa: BLE001 - raised again inside uvicorn's code
+            failed = error
+        if failed is not None or not (self.response_complete or self._pending_response):
+            await self._fail(failed)
+        self.connection.tasks.discard(self.task)  # a done callback would cost an iteration of the loop for each request
+
+    async def _fail(self, failed: BaseException | None) -> None:
+        """End a request whose application failed or did not respond: uvicorn's code logs that, and answers 500."""
         if failed is not None and self._pending_response is not None:
             self.flush()  # it was sent before the application failed
         if failed is not None or not (self.response_complete or self._pending_response):
             await super().run_asgi(_FinishedApp(failed))
-        if self.response_complete:
-            self._has_notified = True
-        self.connection.tasks.discard(self.task)  # a done callback would cost an iteration of the loop for each request
 
     def send_json(self, status: int, body: bytes) -> bool:
         """Send a complete JSON response and return True; False if it must take the way through `send`."""
@@ -571,7 +571,7 @@ class RequestCycle(RequestResponseCycle):
         if self.disconnected or response is None or transport.is_closing():
             return
         transport.write(response)
-        self.on_response()
+        self.connection.on_response_complete()
         if not self.keep_alive:  # the server is shutting down
             transport.close()
 

@@ -28,6 +28,9 @@ RATE, BURST = 0.001, 4
 class HeaderAuthenticator:
     """The authenticator of these tests: the caller is the one that a header names."""
 
+    def local_caller(self, scope: Any, headers: Any) -> Caller | None:  # noqa: ARG002 - only headers prove a caller
+        return None
+
     def authenticate(self, scope: Scope, headers: Headers) -> Caller:
         """By a header that only these tests look at."""
         name = headers.get(CALLER_HEADER.encode())

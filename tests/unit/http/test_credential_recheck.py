@@ -20,6 +20,9 @@ class Issuer:
         self.valid = True
         self.seen: list[Any] = []
 
+    def local_caller(self, scope: Any, headers: Any) -> Caller | None:  # noqa: ARG002 - only headers prove a caller
+        return None
+
     def authenticate(self, scope: Any, headers: Any) -> AuthResult:
         self.seen.append((scope, headers))
         if self.known and not self.valid:

@@ -1,8 +1,8 @@
 """MCP's JSON-RPC envelope, protocol revisions and error codes: read_message, Revision, McpRefusal.
 
-Theory of operation of `read_message`. Nearly all messages are `tools/call` requests of one shape: an id, a name, `_meta`,
-and small arguments without escapes. `_read_usual_call` decodes these with a type, in which arguments and `_meta` stay
-raw, and makes the checks of `strict_json` only where something can be wrong:
+Theory of operation of `read_message`. Nearly all messages are `tools/call` requests of one shape: an id, a name, small
+arguments without escapes, and `_meta`. `read_usual_call` decodes these with a type, in which `_meta` stays raw, and
+makes the checks of `strict_json` only where something can be wrong:
 
 - The envelope has a fixed shape, so each of its keys is one colon of the body, and a duplicate key is one more.
 - Arguments are decoded and encoded once. The encoding has a colon for each key that was kept, and is passed on with the
@@ -18,7 +18,14 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from toolhall.dialects import strict_json
-from toolhall.dialects.strict_json import MAX_DEPTH, MAX_ID_LENGTH, MAX_INTEGER, SMALL_BODY, has_long_number
+from toolhall.dialects.strict_json import (
+    MAX_DEPTH,
+    MAX_DIGITS,
+    MAX_ID_LENGTH,
+    MAX_INTEGER,
+    SMALL_BODY,
+    has_long_number,
+)
 from toolhall.model.errors import Malformed
 from toolhall.model.json import Json, JsonObject, encode
 
@@ -148,7 +155,7 @@ class McpDecodeError(Exception):
 
 class _UsualParams(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     name: str
-    arguments: msgspec.Raw
+    arguments: dict[str, Json]
     meta: msgspec.Raw = msgspec.field(name="_meta", default=msgspec.Raw())
 
 
@@ -160,62 +167,64 @@ class _UsualCall(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 _decode_usual = msgspec.json.Decoder(_UsualCall).decode
-_decode = msgspec.json.Decoder().decode
 _ENVELOPE_COLONS = 6  # jsonrpc, id, method, params; name, arguments
 _MAX_METAS = 256  # remembered; clients that put something new into each request fill it up, and it is emptied
 _metas: dict[bytes, tuple[JsonObject, int]] = {}  # by its bytes: the value and the number of its colons
-_NO_META = ({}, 0)
 
 
-def _read_usual_call(body: bytes) -> JsonRpcRequest | None:
+def read_usual_call(body: bytes) -> JsonRpcRequest | None:
     """Decode a `tools/call` of the usual shape; None if the general decoder has to look at it."""
-    if b"\\" in body or len(body) > SMALL_BODY or body.count(b"{") + body.count(b"[") > MAX_DEPTH:
+    if b"\\" in body or len(body) > SMALL_BODY or _TOOLS_CALL not in body:
         return None
     try:
         message = _decode_usual(body)
-        params = message.params
-        arguments = _decode(params.arguments)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    raw_meta = bytes(params.meta)
-    meta, colons = (_metas.get(raw_meta) or _remember_meta(raw_meta)) if raw_meta else _NO_META
-    request_id, name = message.id, params.name
-    if type(request_id) is int:
-        is_plain = -MAX_INTEGER < request_id < MAX_INTEGER
-    else:
-        is_plain = ":" not in request_id and len(request_id) <= MAX_ID_LENGTH  # type: ignore[operator,arg-type]
-    if not is_plain or ":" in name or type(arguments) is not dict or colons < 0:
-        return None
+    request_id, params = message.id, message.params
+    name, arguments, raw_meta = params.name, params.arguments, bytes(params.meta)
     encoded = encode(arguments)
-    expected = _ENVELOPE_COLONS + encoded.count(b":") + colons + (1 if raw_meta else 0)
-    if body.count(b":") != expected or has_long_number(encoded):  # not equal: a duplicate key
-        return None
+    colons = _ENVELOPE_COLONS + encoded.count(b":")
     values: JsonObject = {"name": name, "arguments": arguments}
     if raw_meta:
-        values["_meta"] = meta
+        meta = _metas.get(raw_meta) or _remember_meta(raw_meta)
+        if meta is None:
+            return None
+        values["_meta"] = meta[0]
+        colons += 1 + meta[1]
+    if body.count(b":") != colons or not _is_plain_id(request_id):  # a duplicate key, or a colon in id or name
+        return None
+    if len(encoded) > MAX_DIGITS and (has_long_number(encoded) or _may_be_deep(encoded)):
+        return None
     return JsonRpcRequest(request_id, "tools/call", values, encoded, raw_meta or None)
 
 
-def _remember_meta(raw: bytes) -> tuple[JsonObject, int]:
-    """Decode `_meta` strictly and remember it; a negative number of colons says that it is unusual."""
+def _is_plain_id(request_id: int | str) -> bool:
+    return -MAX_INTEGER < request_id < MAX_INTEGER if type(request_id) is int else _is_id(request_id)
+
+
+def _may_be_deep(encoded: bytes) -> bool:
+    return len(encoded) > MAX_DEPTH and encoded.count(b"{") + encoded.count(b"[") > MAX_DEPTH
+
+
+def _remember_meta(raw: bytes) -> tuple[JsonObject, int] | None:
+    """Decode `_meta` strictly and remember it with the number of its colons; None if it is not the usual one."""
     try:
         meta = strict_json.decode(raw)
     except Malformed:
-        meta = None
-    known = (meta, raw.count(b":")) if type(meta) is dict and "progressToken" not in meta else ({}, -1)
-    if known[1] >= 0:
-        if len(_metas) >= _MAX_METAS:
-            _metas.clear()
-        _metas[raw] = known
+        return None
+    if type(meta) is not dict or "progressToken" in meta:  # the token differs in every request
+        return None
+    if len(_metas) >= _MAX_METAS:
+        _metas.clear()
+    known = _metas[raw] = meta, raw.count(b":")
     return known
 
 
 def read_message(body: bytes) -> JsonRpcMessage:
     """Decode one message; raises McpDecodeError."""
-    if _TOOLS_CALL in body:
-        usual = _read_usual_call(body)
-        if usual is not None:
-            return usual
+    usual = read_usual_call(body)
+    if usual is not None:
+        return usual
     try:
         message = strict_json.decode(body, ENVELOPE_DEPTH)
     except Malformed as error:

@@ -33,6 +33,7 @@ _NAME_MEMBERS = {"tools/call": "name", "prompts/get": "name", "resources/read": 
 
 
 _MAX_METAS = 256
+_STATELESS_VERSION = REVISION_2026_07_28.name.encode()
 
 
 class RequestMeta(msgspec.Struct, frozen=True):
@@ -178,6 +179,17 @@ def check_headers(headers: Mapping[bytes, bytes], request: JsonRpcRequest, meta:
     name = request.params.get(member) if member is not None else None
     if type(name) is str:
         _check_equal(headers, b"mcp-name", name, decoded=True)
+
+
+def repeats_usual_call(headers: Mapping[bytes, bytes], request: JsonRpcRequest) -> bool:
+    """True if the headers repeat a `tools/call` of MCP 2026-07-28 literally; if not, see check_headers."""
+    name: str = request.params["name"]
+    return (
+        headers.get(b"mcp-name") == name.encode()
+        and headers.get(b"mcp-method") == b"tools/call"
+        and headers.get(b"mcp-protocol-version") == _STATELESS_VERSION
+        and name.isascii()
+    )
 
 
 def check_version_header(headers: Mapping[bytes, bytes], request: JsonRpcRequest) -> None:

@@ -75,7 +75,9 @@ async def half_sent(served: Shielded, path: str, addresses: int) -> AsyncGenerat
 @pytest.mark.threat("K1")
 @pytest.mark.parametrize("addresses", [1, CROWD])
 @pytest.mark.parametrize("path", ["/machine", *PAGES])
-async def test_K1_half_sent_bodies_of_strangers_take_no_slot(path: str, addresses: int) -> None:
+async def test_K1_half_sent_bodies_without_a_key_leave_all_slots_to_authenticated_callers(
+    path: str, addresses: int
+) -> None:
     """A good key's calls and the health are answered; the oldest half-sent bodies have made way for new ones."""
     async with shielded(config=SERVER) as served:
         key = await key_of(served, "good")
@@ -91,7 +93,7 @@ async def test_K1_half_sent_bodies_of_strangers_take_no_slot(path: str, addresse
 
 
 @pytest.mark.threat("K1")
-async def test_K1_an_address_with_many_half_sent_bodies_drops_its_own() -> None:
+async def test_K1_address_with_many_half_sent_bodies_evicts_its_own_and_no_others() -> None:
     """Somebody else's slow body is not what makes way."""
     async with shielded(config=SERVER) as served, connected(served, local_addr=("127.0.1.1", 0)) as slow:
         slow.send(half(served, "/machine"))
@@ -102,7 +104,7 @@ async def test_K1_an_address_with_many_half_sent_bodies_drops_its_own() -> None:
 
 
 @pytest.mark.threat("K1")
-async def test_K1_a_stranger_has_less_time_for_a_body(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_K1_body_deadline_without_an_api_key_is_shorter_than_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few seconds, where a proven caller has the usual deadline."""
     monkeypatch.setattr(arriving, "ANONYMOUS_BODY_SECONDS", 0.01)
     async with shielded(config=SERVER) as served, connected(served) as client, connected(served) as proven:
@@ -117,7 +119,7 @@ async def test_K1_a_stranger_has_less_time_for_a_body(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.threat("K1")
-async def test_K1_half_sent_bodies_of_one_key_are_bounded_too() -> None:
+async def test_K1_half_sent_bodies_of_one_api_key_are_limited_to_half_of_the_places() -> None:
     """They take no slots, and of what there is for incomplete bodies no more than half."""
     async with shielded(config=SERVER) as served, AsyncExitStack() as stack:
         name, said = await key_of(served, "greedy")
@@ -131,7 +133,7 @@ async def test_K1_half_sent_bodies_of_one_key_are_bounded_too() -> None:
 
 
 @pytest.mark.threat("K1")
-async def test_K1_who_is_proven_inside_the_message_has_a_slot_of_its_own() -> None:
+async def test_K1_machine_call_with_its_token_in_the_message_uses_a_caller_slot() -> None:
     """Machine Context: until the token in the message is read, its sender is a stranger, and not longer."""
     async with shielded(config=SERVER) as served, connected(served) as client:
         _, said = await key_of(served, "good")
@@ -148,7 +150,7 @@ async def test_K1_who_is_proven_inside_the_message_has_a_slot_of_its_own() -> No
 
 @pytest.mark.threat("K2")
 @pytest.mark.parametrize("path", PAGES)
-async def test_K2_vital_paths_are_answered_while_strangers_fill_what_is_theirs(path: str) -> None:
+async def test_K2_health_and_management_answer_while_half_sent_bodies_fill_the_anonymous_slots(path: str) -> None:
     """The health, also for whoever proves nothing, and management for a key: the reserve is not for strangers."""
     async with shielded(config=SERVER) as served:
         key, admission = await key_of(served, "good"), served.hall.http.limiter
@@ -164,7 +166,7 @@ async def test_K2_vital_paths_are_answered_while_strangers_fill_what_is_theirs(p
 
 
 @pytest.mark.threat("K3")
-async def test_K3_one_caller_with_many_slow_calls() -> None:
+async def test_K3_caller_with_many_slow_calls_gets_half_of_the_slots_and_503_beyond() -> None:
     """It gets half of the slots and is told when to come back for more; every call of another one succeeds."""
     async with shielded(config=SERVER) as served, AsyncExitStack() as stack:
         greedy, modest = await key_of(served, "greedy"), await key_of(served, "modest")
@@ -182,7 +184,7 @@ async def test_K3_one_caller_with_many_slow_calls() -> None:
 
 
 @pytest.mark.threat("K3")
-async def test_K3_a_callers_sockets_and_requests_are_one_share() -> None:
+async def test_K3_websocket_messages_and_http_requests_of_one_caller_share_one_limit() -> None:
     """Messages on a socket wait in the queue of all others, and are told when to come back."""
     ask = {"type": "tool_request", "tool": "shielded", "method": "holds", "params": {}}
     async with shielded(ConcurrencyLimiter(SLOTS, 0.0), config=SERVER) as served, connected(served) as client:
@@ -198,7 +200,7 @@ async def test_K3_a_callers_sockets_and_requests_are_one_share() -> None:
 
 
 @pytest.mark.threat("K3")
-async def test_K3_the_bounds_can_be_set() -> None:
+async def test_K3_configured_concurrency_per_caller_and_per_tool_is_enforced() -> None:
     """`concurrency` bounds what one caller has at once, and how often one tool runs, whoever calls it."""
     bounds = Concurrency(per_caller=2, per_tool=3)
     async with shielded(config=Config(profile="server", concurrency=bounds)) as served, AsyncExitStack() as stack:

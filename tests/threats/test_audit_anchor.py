@@ -140,7 +140,7 @@ def attacked(data: Path, attack: Any) -> None:
 @pytest.mark.threat("K15")
 @pytest.mark.threat("K16")
 @pytest.mark.parametrize(("attack", "what"), ATTACKS)
-async def test_K15_K16_level_4_waits_until_an_operator_accepts(
+async def test_K15_K16_level_4_calls_after_audit_tampering_are_refused_until_an_operator_accepts(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, attack: Any, what: str
 ) -> None:
     """The log says it, health says it, calls without side effects run on; the acceptance is in the audit."""
@@ -170,7 +170,9 @@ async def test_K15_K16_level_4_waits_until_an_operator_accepts(
 @pytest.mark.threat("K15")
 @pytest.mark.threat("K16")
 @pytest.mark.parametrize(("attack", "what"), ATTACKS)
-def test_K15_K16_verify_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[str], attack: Any, what: str) -> None:
+def test_K15_K16_audit_verify_reports_the_tampering_with_exit_code_1_until_accepted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], attack: Any, what: str
+) -> None:
     """Exit code 1 before it was accepted, and a note of who did ever after."""
     attacked(tmp_path, attack)
     assert verify(options=AuditVerifyOptions(data=tmp_path)) == 1
@@ -187,7 +189,9 @@ def test_K15_K16_verify_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     "statement", ["DELETE FROM audit_anchors", "UPDATE audit_anchors SET marks = '[]', public = ''"]
 )
-async def test_K16_what_the_store_knows_cannot_be_changed_by_sql(tmp_path: Path, statement: str) -> None:
+async def test_K16_audit_anchor_changed_by_sql_is_detected_and_stops_level_4_calls(
+    tmp_path: Path, statement: str
+) -> None:
     """Whoever can write to the database and not make its codes is noticed like whoever writes to the audit."""
     await asyncio.to_thread(attacked, tmp_path, cut_with_witness)
     with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection, connection:
@@ -200,7 +204,9 @@ async def test_K16_what_the_store_knows_cannot_be_changed_by_sql(tmp_path: Path,
 
 @pytest.mark.threat("K16")
 @pytest.mark.parametrize("with_key", [True, False], ids=["its key stays", "its key is gone, too"])
-async def test_K16_a_new_database_does_not_pass_for_the_old_one(tmp_path: Path, with_key: bool) -> None:
+async def test_K16_recreated_database_beside_an_older_audit_is_detected_at_every_start(
+    tmp_path: Path, with_key: bool
+) -> None:
     """A database that is made anew, also with another key, knows nothing of the audit; that is told at every start."""
     await asyncio.to_thread(attacked, tmp_path, lose_store_and_witness)
     if not with_key:
@@ -217,7 +223,7 @@ async def test_K16_a_new_database_does_not_pass_for_the_old_one(tmp_path: Path, 
 
 
 @pytest.mark.threat("K16")
-async def test_K16_an_audit_without_a_database_is_not_blamed(tmp_path: Path) -> None:
+async def test_K16_audit_that_never_had_a_database_verifies(tmp_path: Path) -> None:
     """Of an earlier version, or of a hall that never made one: the first database takes over, and counts from then."""
     for _ in range(2):
         journal = AuditJournal(tmp_path)
@@ -231,7 +237,7 @@ async def test_K16_an_audit_without_a_database_is_not_blamed(tmp_path: Path) -> 
 
 
 @pytest.mark.threat("K16")
-async def test_K16_an_audit_that_was_moved_away_is_verified_where_it_is(
+async def test_K16_audit_copied_to_another_folder_verifies_with_a_note(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No hall's folder has neither a database nor its key; there `verify` says so, and finds nothing wrong."""
@@ -242,7 +248,7 @@ async def test_K16_an_audit_that_was_moved_away_is_verified_where_it_is(
 
 
 @pytest.mark.threat("K15")
-async def test_K15_what_one_worker_accepts_holds_for_all(tmp_path: Path) -> None:
+async def test_K15_acceptance_in_one_worker_process_holds_for_all_workers(tmp_path: Path) -> None:
     """Each process of a hall notices it by itself, and goes on once an operator has asked any of them."""
     await asyncio.to_thread(attacked, tmp_path, cut_with_witness)
     config = Config(data=str(tmp_path))
@@ -260,7 +266,7 @@ async def test_K15_what_one_worker_accepts_holds_for_all(tmp_path: Path) -> None
 
 
 @pytest.mark.threat("K15")
-async def test_K15_a_store_behind_the_log_is_a_crash_and_no_attack(tmp_path: Path) -> None:
+async def test_K15_database_older_than_the_audit_log_is_taken_for_a_crash(tmp_path: Path) -> None:
     """The log is synced first; what the store missed it takes over at the next start."""
     await asyncio.to_thread(work, tmp_path, "tea")
     shutil.copy(tmp_path / DATABASE_FILE, tmp_path / "kept.db")
@@ -278,7 +284,7 @@ async def test_K15_a_store_behind_the_log_is_a_crash_and_no_attack(tmp_path: Pat
 
 
 @pytest.mark.threat("K15")
-async def test_K15_old_files_that_were_dropped_are_not_missed(tmp_path: Path) -> None:
+async def test_K15_segments_deleted_by_retention_are_not_reported_missing(tmp_path: Path) -> None:
     """Also where the store knows only of a checkpoint that was dropped with them."""
     await asyncio.to_thread(work, tmp_path, "tea")
     shutil.copy(tmp_path / DATABASE_FILE, tmp_path / "kept.db")
@@ -299,7 +305,7 @@ async def test_K15_old_files_that_were_dropped_are_not_missed(tmp_path: Path) ->
 
 
 @pytest.mark.threat("K15")
-async def test_K15_a_call_of_level_7_cannot_be_cut_off_after_a_crash(tmp_path: Path) -> None:
+async def test_K15_intent_of_a_level_7_call_is_anchored_in_the_store_before_the_tool_ends(tmp_path: Path) -> None:
     """Its intent has a checkpoint that the store hears of as the call begins, not within a minute."""
     data, known = tmp_path / "data", list[Anchor]()
     await asyncio.to_thread(work, data, "tea")
@@ -345,7 +351,7 @@ asyncio.run(main())
 
 @pytest.mark.threat("K17")
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such signal")
-async def test_K17_an_intent_without_an_outcome_is_listed(cli: CliRunner) -> None:
+async def test_K17_intent_without_an_outcome_is_listed_by_audit_verify(cli: CliRunner) -> None:
     """A call whose process was killed while its tool ran; one that ended is not in the list."""
     script = cli.data / "killed.py"
     script.parent.mkdir(exist_ok=True)

@@ -46,7 +46,7 @@ def answer_to(question: bytes, colour: str) -> bytes:
 
 @pytest.mark.threat("B6")
 @each_legacy
-async def test_B6_anothers_session_is_as_good_as_none(halls: Halls, revision: str) -> None:
+async def test_B6_session_id_of_another_caller_is_answered_like_an_unknown_one(halls: Halls, revision: str) -> None:
     """Whoever knows the id of another's session learns nothing by it, not even that it exists."""
     alice, bob = Guest(halls, "alice", revision), Guest(halls, "bob", revision)
     bob.session = await alice.open()
@@ -69,7 +69,9 @@ async def test_B6_anothers_session_is_as_good_as_none(halls: Halls, revision: st
 
 @pytest.mark.threat("B6")
 @each_legacy
-async def test_B6_anothers_calls_and_streams_go_on(halls: Halls, revision: str) -> None:
+async def test_B6_session_calls_and_streams_go_on_when_another_caller_uses_the_session_id(
+    halls: Halls, revision: str
+) -> None:
     """What somebody else tries on a session reaches neither its stream, its calls nor their questions."""
     alice, bob = Guest(halls, "alice", revision), Guest(halls, "bob", revision)
     bob.session = await alice.open()
@@ -93,7 +95,7 @@ async def test_B6_anothers_calls_and_streams_go_on(halls: Halls, revision: str) 
 
 @pytest.mark.threat("B6")
 @each_legacy
-async def test_B6_second_stream_is_refused(halls: Halls, revision: str) -> None:
+async def test_B6_second_stream_of_a_session_is_refused_and_the_first_goes_on(halls: Halls, revision: str) -> None:
     """The first reader keeps its stream; a second one is told so and takes nothing away."""
     alice = Guest(halls, "alice", revision)
     await alice.open()
@@ -110,7 +112,7 @@ async def test_B6_second_stream_is_refused(halls: Halls, revision: str) -> None:
 
 @pytest.mark.threat("B6")
 @each_legacy
-async def test_B6_event_ids_lead_to_ones_own_streams(halls: Halls, revision: str) -> None:
+async def test_B6_last_event_id_of_another_session_replays_nothing(halls: Halls, revision: str) -> None:
     """An event id of another session resumes nothing of that session."""
     alice, bob = Guest(halls, "alice", revision), Guest(halls, "bob", revision)
     await alice.open()
@@ -130,7 +132,7 @@ async def test_B6_event_ids_lead_to_ones_own_streams(halls: Halls, revision: str
 
 @pytest.mark.threat("B6")
 @each_legacy
-async def test_B6_ended_session_is_gone(halls: Halls, revision: str) -> None:
+async def test_B6_deleted_session_is_unknown_and_its_calls_have_ended(halls: Halls, revision: str) -> None:
     """After DELETE its id is unknown, and its calls have ended."""
     alice = Guest(halls, "alice", revision)
     await alice.open()
@@ -141,7 +143,7 @@ async def test_B6_ended_session_is_gone(halls: Halls, revision: str) -> None:
 
 
 @pytest.mark.threat("B6")
-async def test_B6_whoever_is_not_local_sees_nothing(halls: Halls) -> None:
+async def test_B6_caller_without_proven_identity_sees_no_tool_in_any_revision(halls: Halls) -> None:
     """A caller whose identity is unproven finds no tool, in every revision and by every way."""
     for revision in REVISIONS:
         nobody = Guest(halls, None, revision)
@@ -154,7 +156,7 @@ async def test_B6_whoever_is_not_local_sees_nothing(halls: Halls) -> None:
 
 @pytest.mark.threat("B6")
 @each_legacy
-def test_B6_session_ids_cannot_be_guessed(server: Served, revision: str) -> None:
+def test_B6_session_ids_are_long_random_and_not_found_by_guessing(server: Served, revision: str) -> None:
     """Ids are long, random and visible ASCII; a thousand guesses find none."""
     ids = {open_session(server.port, revision) for _ in range(50)}
     assert len(ids) == 50
@@ -175,7 +177,7 @@ def test_B6_session_ids_cannot_be_guessed(server: Served, revision: str) -> None
     "place",
     ["c1-0", "c1-\u00b2", "c1-" + "9" * 5_000, "c1--1", "c1-1e9", "c1", "s-1", "-", "\u00e4", "c1-1 ", "c1-+1", ""],
 )
-def test_B6_odd_places_to_resume_from(server: Served, revision: str, place: str) -> None:
+def test_B6_malformed_last_event_id_opens_an_ordinary_stream_or_none(server: Served, revision: str, place: str) -> None:
     """An event id that was never given is no fault: it opens an ordinary stream or none."""
     line = HttpLine(server.port, revision)
     line.ask(encoded(calling(revision, "number", {"value": 7})))
@@ -191,7 +193,7 @@ def test_B6_odd_places_to_resume_from(server: Served, revision: str, place: str)
 
 
 @pytest.mark.threat("B7")
-def test_B7_two_hundred_requests_with_one_id(server: Served) -> None:
+def test_B7_two_hundred_concurrent_requests_with_one_id_each_get_their_own_answer(server: Served) -> None:
     """All at once, all with the id 1, in three revisions: every connection gets its own nonce."""
     lines = [HttpLine(server.port, revision) for revision in REVISIONS for _ in range(2)]
     connections = [Connection(server.port) for _ in range(200)]
@@ -205,7 +207,7 @@ def test_B7_two_hundred_requests_with_one_id(server: Served) -> None:
 
 
 @pytest.mark.threat("B7")
-def test_B7_progress_goes_to_whoever_asked(server: Served) -> None:
+def test_B7_progress_with_one_shared_token_goes_only_to_its_own_connection(server: Served) -> None:
     """The same id and the same progress token on many connections: each hears of its own steps only."""
     connections = [Connection(server.port) for _ in range(30)]
     for count, connection in enumerate(connections):
@@ -222,7 +224,9 @@ def test_B7_progress_goes_to_whoever_asked(server: Served) -> None:
 
 @pytest.mark.threat("B7")
 @each_legacy
-async def test_B7_questions_of_two_sessions(halls: Halls, revision: str) -> None:
+async def test_B7_elicitation_reply_with_a_shared_id_reaches_the_call_of_its_own_session(
+    halls: Halls, revision: str
+) -> None:
     """Two callers are asked the same question under the same id; each reply reaches its own call."""
     guests = [Guest(halls, name, revision) for name in ("alice", "bob", "alice")]
     for guest in guests:
@@ -239,7 +243,9 @@ async def test_B7_questions_of_two_sessions(halls: Halls, revision: str) -> None
 
 @pytest.mark.threat("B7")
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_B7_many_requests_on_one_pipe(pipe: StdioLine, revision: str) -> None:
+def test_B7_stdio_request_with_an_id_still_in_use_is_refused_and_the_first_is_answered(
+    pipe: StdioLine, revision: str
+) -> None:
     """Over stdio ids tell answers apart; an id that is still in use is refused, and the first keeps its answer."""
     line = pipe.speak(revision)
     nonces = {count: secrets.token_hex(8) for count in range(200)}

@@ -195,7 +195,7 @@ CONTROLS = {
 }  # fmt: skip
 
 
-def test_the_search_finds_what_is_there(evidence: Evidence) -> None:
+def test_secret_search_finds_allowed_words_in_every_place_and_encoding(evidence: Evidence) -> None:
     """In every place something that may be there; in answers and log, what the tools told in every form."""
     for place, control in CONTROLS.items():
         looked = {name: content for name, content in evidence.places.items() if name.startswith(place)}
@@ -209,31 +209,31 @@ def test_the_search_finds_what_is_there(evidence: Evidence) -> None:
 
 
 @pytest.mark.threat("G7")
-def test_G7_no_answer_in_any_dialect_holds_it(evidence: Evidence) -> None:
+def test_G7_secrets_and_tokens_are_in_no_answer_of_any_dialect(evidence: Evidence) -> None:
     """Neither secret nor token nor what a caller brought is in a result, an error, a notice, a page or a header."""
     assert found(evidence, "answers", "management") == {}
 
 
 @pytest.mark.threat("G8")
-def test_G8_nor_does_the_log_or_a_trace_or_a_figure(evidence: Evidence) -> None:
+def test_G8_secrets_and_tokens_are_in_no_log_line_span_or_metric(evidence: Evidence) -> None:
     """At the level of debug, with spans sent, and with tools that log it in every form."""
     assert found(evidence, "log", "spans", "metrics") == {}
 
 
 @pytest.mark.threat("G8")
-def test_G8_nor_what_others_see_of_the_processes(evidence: Evidence) -> None:
+def test_G8_secrets_and_tokens_are_in_no_command_line_or_environment_of_the_processes(evidence: Evidence) -> None:
     """Neither command line nor environment of the hall and of the workers that it gave secrets to."""
     assert found(evidence, "processes") == {}
 
 
 @pytest.mark.threat("G8")
-def test_G8_nor_what_a_tool_logs_in_a_process_of_its_own(evidence: Evidence) -> None:
+def test_G8_secret_logged_by_an_isolated_tool_is_in_no_output(evidence: Evidence) -> None:
     """A worker has the error output of the hall."""
     assert seen(LOGGED_SECRET, evidence.places) == {}
 
 
 @pytest.mark.threat("J4")
-def test_J4_nor_any_file_of_the_data_folder(evidence: Evidence) -> None:
+def test_J4_secrets_and_tokens_are_in_no_file_of_the_data_folder(evidence: Evidence) -> None:
     """Database, journal of the database, audit, recordings: while the hall runs, and after it has stopped."""
     assert found(evidence, *FILES) == {}
     assert all(name.startswith(FILES + OTHERS) for name in evidence.places), (

@@ -39,7 +39,7 @@ async def _timed(work: object, deadline: Deadline) -> object:
 
 
 @pytest.mark.threat("R11")
-async def test_R11_a_tool_that_hangs_in_four_threads_is_moved_to_a_process() -> None:  # noqa: N802
+async def test_R11_sync_tool_that_hangs_in_four_threads_is_moved_to_a_worker_process() -> None:  # noqa: N802
     """After four threads were lost, the next call of a tool runs in a process, which can be killed."""
     staff = FunctionExecutor(ExecutorLimits(threads=16, default_timeout=60), lambda _: None)
     definition = next(definitions_of(tools.stuck))
@@ -57,7 +57,7 @@ async def test_R11_a_tool_that_hangs_in_four_threads_is_moved_to_a_process() -> 
 
 
 @pytest.mark.threat("R11")
-async def test_R11_one_that_cannot_be_moved_is_refused_until_its_threads_return() -> None:  # noqa: N802
+async def test_R11_hanging_tool_that_cannot_be_moved_is_unavailable_until_its_threads_return() -> None:  # noqa: N802
     """A tool that no other process can find is unavailable while four of its threads hang, and then works again."""
 
     @tool

@@ -35,7 +35,7 @@ def posted(path: str) -> bytes:
 
 @pytest.mark.threat("I6")
 @pytest.mark.parametrize("path", PATHS)
-async def test_I6_refused_in_the_words_of_the_dialect(path: str) -> None:
+async def test_I6_request_without_a_free_slot_gets_503_in_the_dialects_own_form(path: str) -> None:
     """503, when to come back, and an error that the dialect's clients can read; the message was not looked at."""
     async with shielded(ConcurrencyLimiter(1, NO_TIME)) as served, taken(served), connected(served) as client:
         client.send(posted(path))
@@ -50,7 +50,7 @@ async def test_I6_refused_in_the_words_of_the_dialect(path: str) -> None:
 
 
 @pytest.mark.threat("I6")
-async def test_I6_refused_without_a_task_when_the_line_is_full() -> None:
+async def test_I6_request_beyond_the_full_queue_is_refused_without_a_task() -> None:
     """Beyond those who wait, a refusal costs no task, and the connection goes on afterwards."""
     async with shielded(ConcurrencyLimiter(1, NO_END)) as served, taken(served) as first, connected(served) as second:
         second.send(served.call("holds"))
@@ -67,7 +67,7 @@ async def test_I6_refused_without_a_task_when_the_line_is_full() -> None:
 
 
 @pytest.mark.threat("I4")
-async def test_I4_whoever_comes_back_is_served() -> None:
+async def test_I4_call_refused_for_want_of_a_slot_succeeds_when_repeated_later() -> None:
     """A refused call succeeds once there is a place; at no time did more calls run than there are places."""
     async with shielded(ConcurrencyLimiter(1, NO_TIME)) as served, connected(served) as second:
         async with taken(served) as first:
@@ -82,7 +82,7 @@ async def test_I4_whoever_comes_back_is_served() -> None:
 
 @pytest.mark.threat("I6")
 @pytest.mark.parametrize("path", ["/health", "/health/live", "/health/ready", "/oxp/health", "/api/tools"])
-async def test_I6_health_and_management_get_through(path: str) -> None:
+async def test_I6_health_and_management_are_answered_while_all_slots_are_taken(path: str) -> None:
     """Whoever has to see what is wrong, and to mend it, is answered while everything is taken."""
     async with shielded(ConcurrencyLimiter(1, NO_TIME)) as served, taken(served), connected(served) as client:
         client.send(served.get(path))
@@ -90,7 +90,7 @@ async def test_I6_health_and_management_get_through(path: str) -> None:
 
 
 @pytest.mark.threat("I6")
-async def test_I6_a_call_that_outlives_its_connection_keeps_its_place() -> None:
+async def test_I6_call_of_an_older_revision_keeps_its_slot_after_its_client_disconnects() -> None:
     """In the older revisions to hang up is not to cancel, so to hang up gives no place back either."""
     admission = ConcurrencyLimiter(1, NO_TIME)
     async with shielded(admission) as served:
@@ -109,7 +109,7 @@ async def test_I6_a_call_that_outlives_its_connection_keeps_its_place() -> None:
 
 
 @pytest.mark.threat("I6")
-async def test_I6_a_stream_that_listens_takes_no_place() -> None:
+async def test_I6_subscription_stream_takes_no_call_slot() -> None:
     """Streams are counted apart: one that stays open keeps no call out."""
     body = encoded(message(MODERN, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
     admission = ConcurrencyLimiter(1, NO_TIME)
@@ -121,7 +121,7 @@ async def test_I6_a_stream_that_listens_takes_no_place() -> None:
 
 @pytest.mark.threat("I6")
 @pytest.mark.parametrize("how", ["hangs up", "is refused", "is wrong"])
-async def test_I6_every_place_comes_back(how: str) -> None:
+async def test_I6_slot_is_released_however_its_request_ends(how: str) -> None:
     """However a request ends, its place is free again."""
     admission = ConcurrencyLimiter(2, NO_TIME)
     async with shielded(admission) as served:
@@ -141,7 +141,7 @@ async def test_I6_every_place_comes_back(how: str) -> None:
 
 @pytest.mark.threat("I6")
 @pytest.mark.parametrize("waits", [NO_END, NO_TIME])
-async def test_I6_messages_on_a_socket_wait_in_the_same_queue(waits: float) -> None:
+async def test_I6_websocket_message_without_a_free_slot_waits_or_is_rate_limited(waits: float) -> None:
     """Nothing more is read while a message waits for a slot; one that finds none is told when to come back."""
     admission, sent, left = ConcurrencyLimiter(1, waits), list[Any](), asyncio.Event()
     ask = encoded({"type": "request", "id": "1", "method": "health_check", "params": {}}).decode()

@@ -46,7 +46,7 @@ class Copy:
 
 
 @pytest.mark.threat("J7")
-async def test_J7_a_used_yes_that_was_put_back_is_used(tmp_path: Path) -> None:
+async def test_J7_consumed_approval_row_restored_by_sql_runs_no_second_call(tmp_path: Path) -> None:
     """The row of an approval, copied before the call and put back after it, lets no second call run."""
     house, copy = House(Config(data=str(tmp_path))), Copy(tmp_path, "approvals")
     with house.hall:
@@ -63,7 +63,7 @@ async def test_J7_a_used_yes_that_was_put_back_is_used(tmp_path: Path) -> None:
 
 @pytest.mark.threat("C8")
 @pytest.mark.threat("J7")
-async def test_C8_J7_a_used_code_that_was_put_back_is_used(tmp_path: Path) -> None:
+async def test_C8_J7_authenticator_row_restored_by_sql_does_not_accept_a_used_code(tmp_path: Path) -> None:
     """The row of an authenticator from before its code was used does not make the code good again."""
     house, copy = House(Config(data=str(tmp_path))), Copy(tmp_path, "factors")
     with house.hall:
@@ -80,7 +80,7 @@ async def test_C8_J7_a_used_code_that_was_put_back_is_used(tmp_path: Path) -> No
 
 
 @pytest.mark.threat("J7")
-async def test_J7_an_authenticator_that_was_removed_stays_away(tmp_path: Path) -> None:
+async def test_J7_removed_authenticator_or_used_invitation_restored_by_sql_is_refused(tmp_path: Path) -> None:
     """The row of one that was removed, put back, proves nobody; nor does an invitation invite twice."""
     house, copy = House(Config(data=str(tmp_path))), Copy(tmp_path, "factors")
     with house.hall:
@@ -100,7 +100,9 @@ async def test_J7_an_authenticator_that_was_removed_stays_away(tmp_path: Path) -
 
 
 @pytest.mark.threat("J7")
-async def test_J7_a_revoked_key_that_was_put_back_is_revoked(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_J7_revoked_api_key_restored_by_sql_stays_revoked_and_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """A process that saw a key revoked never takes it again, whatever it reads later; the log says so."""
     copy = Copy(tmp_path, "api_keys")
     with Toolhall(config=Config(data=str(tmp_path))) as hall:
@@ -116,7 +118,7 @@ async def test_J7_a_revoked_key_that_was_put_back_is_revoked(tmp_path: Path, cap
 
 
 @pytest.mark.threat("J7")
-async def test_J7_a_grant_that_was_removed_and_put_back_opens_nothing(tmp_path: Path) -> None:
+async def test_J7_removed_grant_restored_by_sql_keeps_the_hall_from_opening(tmp_path: Path) -> None:
     """A permit that somebody puts back by SQL keeps the hall from opening, and the message says what to do."""
     copy = Copy(tmp_path, "grants")
     with Toolhall(config=Config(data=str(tmp_path))) as hall:

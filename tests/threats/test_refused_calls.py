@@ -125,7 +125,7 @@ ATTEMPTS: dict[str, Attempt] = {
 @pytest.mark.threat("C3")
 @pytest.mark.threat("J3")
 @pytest.mark.parametrize("name", ATTEMPTS)
-async def test_B17_C3_J3_an_attempt_leaves_one_record(name: str) -> None:
+async def test_B17_C3_J3_malformed_call_leaves_one_audit_record_in_every_dialect(name: str) -> None:
     """Whoever forges, guesses or probes is in the audit, with as much of the tool's name as could be read."""
     attempt = ATTEMPTS[name]
     async with inside() as hall:
@@ -137,7 +137,7 @@ async def test_B17_C3_J3_an_attempt_leaves_one_record(name: str) -> None:
 
 @pytest.mark.threat("I4")
 @pytest.mark.parametrize("name", ATTEMPTS)
-async def test_I4_attempts_are_limited(name: str) -> None:
+async def test_I4_malformed_calls_count_against_the_rate_limit_in_every_dialect(name: str) -> None:
     """The third attempt is told to wait, in the words of its dialect, and so is a good call then."""
     async with inside(calls_per_second=0.001, call_burst=2) as hall:
         replies = [await ATTEMPTS[name].send(hall) for _ in range(3)]
@@ -151,7 +151,7 @@ async def test_I4_attempts_are_limited(name: str) -> None:
 
 
 @pytest.mark.threat("C3")
-async def test_C3_a_session_leaves_records_too() -> None:
+async def test_C3_malformed_call_in_a_session_is_recorded_with_its_revision_and_counted() -> None:
     """In an older revision a call of no shape is recorded with its revision, and counted."""
     async with inside(calls_per_second=0.001, call_burst=2) as hall:
         opened = await hall.send("POST", "/mcp", handshake(NOVEMBER), hall.bearer("alice"))
@@ -166,7 +166,7 @@ async def test_C3_a_session_leaves_records_too() -> None:
 
 
 @pytest.mark.threat("C3")
-def test_C3_so_do_calls_over_standard_input(tmp_path: Path) -> None:
+def test_C3_malformed_calls_over_stdio_are_recorded(tmp_path: Path) -> None:
     """Before the handshake, with other terms, in no shape: each is refused and recorded."""
     good = calling(MODERN, "nonce", {"nonce": "here"})
     refused = [
@@ -182,7 +182,7 @@ def test_C3_so_do_calls_over_standard_input(tmp_path: Path) -> None:
     assert found == [(*each, "Malformed") for each in named]
 
 
-async def test_what_is_no_call_leaves_no_record() -> None:
+async def test_request_that_is_no_tool_call_leaves_no_audit_record() -> None:
     """A list, a greeting or noise is no attempt at a tool."""
     noise = [
         Attempt("/mcp", b"{", "mcp", ""),
@@ -198,7 +198,7 @@ async def test_what_is_no_call_leaves_no_record() -> None:
 
 
 @pytest.mark.threat("B1")
-async def test_B1_a_token_in_a_message_that_cannot_be_read_still_says_who_sent_it() -> None:
+async def test_B1_malformed_machine_message_is_attributed_to_the_token_inside_it() -> None:
     """Only its body proves a message of Machine Context: whoever proves nobody is refused for that, first."""
     _, message = WAYS["machine"]()
     del message["payload"]["tool"]["capability"]
@@ -216,7 +216,7 @@ async def test_B1_a_token_in_a_message_that_cannot_be_read_still_says_who_sent_i
 
 @pytest.mark.threat("J4")
 @pytest.mark.parametrize("proven", [True, False], ids=["proven", "stranger"])
-async def test_J4_a_credential_in_a_name_is_not_in_the_record(proven: bool) -> None:
+async def test_J4_credential_in_a_tool_name_is_redacted_in_the_audit_record(proven: bool) -> None:
     """Whoever puts a key where a tool's name belongs does not find it in the audit, however long the name is."""
     async with inside() as hall:
         key, said = hall.keys["alice"], hall.bearer("alice") if proven else {}
@@ -233,7 +233,7 @@ async def test_J4_a_credential_in_a_name_is_not_in_the_record(proven: bool) -> N
 
 
 @pytest.mark.threat("J4")
-def test_J4_a_credential_in_the_name_of_a_caller_is_not_in_the_record() -> None:
+def test_J4_credential_in_a_caller_name_is_redacted_in_the_audit_record() -> None:
     """Also not in the names that a token or a message brings."""
     secret = "ghp_" + "0123456789" * 4
     caller = Caller(f"corp:{secret}", person=f"corp:{secret}2", acting_for=secret)
@@ -267,7 +267,7 @@ class Counted:
 
 @pytest.mark.threat("B13")
 @pytest.mark.parametrize("end", ["another address", "the same address", "the end"])
-async def test_B13_what_is_not_recorded_is_counted(end: str) -> None:
+async def test_B13_refused_credentials_beyond_the_record_limit_are_summed_in_one_record(end: str) -> None:
     """Beyond twenty a minute there is one record a minute, which says how many more there were."""
     async with inside(calls_per_second=0.001, call_burst=100) as hall:
         counted = Counted(hall)
@@ -288,7 +288,7 @@ async def test_B13_what_is_not_recorded_is_counted(end: str) -> None:
 
 
 @pytest.mark.threat("B13")
-async def test_B13_each_minute_and_each_address_is_counted_alone() -> None:
+async def test_B13_unrecorded_refusals_are_counted_per_minute_and_address() -> None:
     """The count begins anew with each window."""
     async with inside() as hall:
         counted = Counted(hall)
@@ -302,7 +302,7 @@ async def test_B13_each_minute_and_each_address_is_counted_alone() -> None:
 
 
 @pytest.mark.threat("B13")
-async def test_B13_the_count_is_written_when_the_hall_stops() -> None:
+async def test_B13_unrecorded_refusal_count_is_written_when_the_hall_closes() -> None:
     """Nothing that was refused is lost with the server's end."""
     async with inside() as hall:
         for _ in range(MAX_RECORDS + 2):

@@ -64,7 +64,7 @@ def painter(clock: Clock) -> Iterator[Painter]:
 
 
 @pytest.mark.threat("C3")
-async def test_C3_right_reply_is_taken(painter: Painter) -> None:
+async def test_C3_elicitation_reply_with_its_own_request_state_is_accepted(painter: Painter) -> None:
     """So that the refusals below mean something."""
     state = await painter.state()
     assert (await painter.paint(requestState=state, inputResponses=RED)).text == "north is red"
@@ -84,7 +84,7 @@ SWAPS: dict[str, dict[str, Any]] = {
 @pytest.mark.threat("C3")
 @pytest.mark.threat("B10")
 @pytest.mark.parametrize("swap", SWAPS)
-async def test_C3_state_of_another_call(painter: Painter, swap: str) -> None:
+async def test_C3_request_state_of_another_tool_arguments_or_caller_is_refused(painter: Painter, swap: str) -> None:
     """A reply given for one call opens no other: not with other arguments, not another tool, not somebody else's."""
     state, before = await painter.state(), await painter.touches()
     answer = await painter.paint(requestState=state, inputResponses=RED, **SWAPS[swap])
@@ -94,7 +94,7 @@ async def test_C3_state_of_another_call(painter: Painter, swap: str) -> None:
 
 
 @pytest.mark.threat("C3")
-async def test_C3_state_of_another_server(painter: Painter, clock: Clock) -> None:
+async def test_C3_request_state_sealed_with_another_key_is_refused(painter: Painter, clock: Clock) -> None:
     """A state sealed with another key is no state."""
     other = Halls(clock, key=bytes([1]) * 32)
     state = await Painter(other).state()
@@ -103,7 +103,7 @@ async def test_C3_state_of_another_server(painter: Painter, clock: Clock) -> Non
 
 
 @pytest.mark.threat("C3")
-async def test_C3_state_changed_at_every_byte(painter: Painter) -> None:
+async def test_C3_request_state_altered_at_any_byte_is_refused(painter: Painter) -> None:
     """Each letter changed, each letter left out, each cut, anything added: never opened."""
     state, before = await painter.state(), await painter.touches()
     forged = [
@@ -122,7 +122,7 @@ async def test_C3_state_changed_at_every_byte(painter: Painter) -> None:
 
 @pytest.mark.threat("C3")
 @pytest.mark.parametrize("odd", [1, True, [], {}, [1], {"a": 1}, "", "x" * 100_000, "\U0001f600", "AAAA"])
-async def test_C3_states_that_are_none(painter: Painter, odd: Any) -> None:
+async def test_C3_request_state_of_a_wrong_type_or_form_is_refused(painter: Painter, odd: Any) -> None:
     """Whatever is no state of ours is refused in the same words."""
     answer = await painter.paint(requestState=odd, inputResponses=RED)
     assert (answer.status, answer.code) == (200, STALE)
@@ -130,7 +130,7 @@ async def test_C3_states_that_are_none(painter: Painter, odd: Any) -> None:
 
 
 @pytest.mark.threat("C2")
-async def test_C2_state_expires(painter: Painter, clock: Clock) -> None:
+async def test_C2_request_state_older_than_ten_minutes_is_refused(painter: Painter, clock: Clock) -> None:
     """A state lives for ten minutes, and no clock of the caller's counts."""
     state, other = await painter.state(), await painter.state()
     clock.now += STATE_SECONDS - 1
@@ -141,7 +141,7 @@ async def test_C2_state_expires(painter: Painter, clock: Clock) -> None:
 
 
 @pytest.mark.threat("C1")
-async def test_C1_no_reply_of_the_client_is_an_approval(painter: Painter) -> None:
+async def test_C1_input_response_of_the_client_is_no_approval(painter: Painter) -> None:
     """A call that needs a person's yes does not run because the request itself says yes."""
     before = await painter.touches()
     for key in ("approval", "approve", "confirm", "form_1", "level"):
@@ -153,7 +153,7 @@ async def test_C1_no_reply_of_the_client_is_an_approval(painter: Painter) -> Non
 
 
 @pytest.mark.threat("C1")
-async def test_C1_replies_to_what_was_not_asked(painter: Painter) -> None:
+async def test_C1_input_response_under_an_unknown_key_is_ignored_and_the_question_repeated(painter: Painter) -> None:
     """Replies under other names are no replies; the person is asked again."""
     state, before = await painter.state(), await painter.touches()
     odd = {"other": RED["colour"], "COLOUR": RED["colour"], "": RED["colour"]}
@@ -168,7 +168,7 @@ async def test_C1_replies_to_what_was_not_asked(painter: Painter) -> None:
     [None, 1, "accept", [], {}, {"action": "yes"}, {"action": ["accept"]}, {"action": "accept", "content": "red"},
      {"action": "accept", "content": {"colour": 1}}, {"action": "accept", "content": {}}, {"action": "accept"}],
 )  # fmt: skip
-async def test_C1_replies_of_the_wrong_form(painter: Painter, reply: Any) -> None:
+async def test_C1_input_response_that_does_not_match_the_question_is_refused(painter: Painter, reply: Any) -> None:
     """A reply that does not fit the question is refused, and nothing is painted."""
     state, before = await painter.state(), await painter.touches()
     answer = await painter.paint(requestState=state, inputResponses={"colour": reply})
@@ -178,14 +178,14 @@ async def test_C1_replies_of_the_wrong_form(painter: Painter, reply: Any) -> Non
 
 @pytest.mark.threat("C1")
 @pytest.mark.parametrize("replies", [1, "x", [], [RED], True])
-async def test_C1_responses_that_are_no_object(painter: Painter, replies: Any) -> None:
+async def test_C1_input_responses_that_are_no_object_are_refused(painter: Painter, replies: Any) -> None:
     """Nor is anything but an object read as replies."""
     state = await painter.state()
     assert (await painter.paint(requestState=state, inputResponses=replies)).code == STALE
 
 
 @pytest.mark.threat("C1")
-async def test_C1_declined(painter: Painter) -> None:
+async def test_C1_declined_input_response_counts_despite_an_acceptance_under_another_key(painter: Painter) -> None:
     """A no is a no, also when a yes is sent along under another name."""
     state = await painter.state()
     said = {"colour": {"action": "decline"}, "color": RED["colour"]}
@@ -193,7 +193,7 @@ async def test_C1_declined(painter: Painter) -> None:
 
 
 @pytest.mark.threat("I12")
-async def test_I12_rounds_are_counted(painter: Painter) -> None:
+async def test_I12_tool_that_keeps_asking_is_stopped_after_the_maximum_of_rounds(painter: Painter) -> None:
     """A tool that never stops asking is stopped, and the client cannot make the server forget the count."""
     more: dict[str, Any] = {}
     for count in range(MAX_ROUNDS):
@@ -208,7 +208,7 @@ async def test_I12_rounds_are_counted(painter: Painter) -> None:
 
 
 @pytest.mark.threat("I12")
-async def test_I12_unanswered_rounds_count_too(painter: Painter) -> None:
+async def test_I12_rounds_without_an_answer_count_toward_the_maximum(painter: Painter) -> None:
     """Coming back without a reply is a round as well."""
     state = await painter.state()
     for _ in range(MAX_ROUNDS - 1):
@@ -217,7 +217,7 @@ async def test_I12_unanswered_rounds_count_too(painter: Painter) -> None:
 
 
 @pytest.mark.threat("C3")
-def test_C3_forged_states_are_forgotten(server: Served) -> None:
+def test_C3_large_forged_request_states_leave_nothing_in_memory(server: Served) -> None:
     """Many large forgeries, of which nothing stays in memory."""
     line = HttpLine(server.port, MODERN)
     forged = encoded(calling(MODERN, "paint", NORTH, requestState="A" * 900_000))

@@ -100,7 +100,9 @@ def fetching(url: str, file: str) -> dict[str, dict[str, Any]]:
 @pytest.mark.threat("F8")
 @pytest.mark.parametrize("output", [False, True], ids=["input", "output"])
 @pytest.mark.parametrize("variant", fetching("", ""))
-def test_F8_nothing_is_fetched(tmp_path: Path, trap: Trap, variant: str, output: bool) -> None:
+def test_F8_schema_with_an_external_reference_is_refused_and_nothing_is_fetched(
+    tmp_path: Path, trap: Trap, variant: str, output: bool
+) -> None:
     """A schema that leads outside is refused with the place, and nobody was asked for anything."""
     secret = tmp_path / "secret.json"
     secret.write_text('{"type":"string","const":"secret"}')
@@ -111,7 +113,9 @@ def test_F8_nothing_is_fetched(tmp_path: Path, trap: Trap, variant: str, output:
 
 @pytest.mark.threat("F8")
 @pytest.mark.parametrize("variant", ["http", "file", "dialect"])
-def test_F8_server_does_not_start(tmp_path: Path, trap: Trap, variant: str) -> None:
+def test_F8_server_with_an_external_schema_reference_does_not_start_and_names_the_tool(
+    tmp_path: Path, trap: Trap, variant: str
+) -> None:
     """`toolhall serve` ends with one line that names the tool and what to change."""
     schema = fetching(trap.url, str(tmp_path / "secret.json"))[variant]
     file = tmp_path / "hostile.py"
@@ -148,7 +152,7 @@ PATTERNS = {
 @pytest.mark.threat("F9")
 @pytest.mark.parametrize("place", ["pattern", "patternProperties"])
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_F9_patterns_that_could_backtrack(pattern: str, place: str) -> None:
+def test_F9_schema_pattern_that_needs_backtracking_is_refused(pattern: str, place: str) -> None:
     """What a linear engine cannot run is refused at once."""
     text = PATTERNS[pattern]
     started = time.monotonic()
@@ -159,7 +163,7 @@ def test_F9_patterns_that_could_backtrack(pattern: str, place: str) -> None:
 
 
 @pytest.mark.threat("F9")
-def test_F9_nested_quantifiers_take_linear_time(http: HttpLine, server: Served) -> None:
+def test_F9_pattern_with_nested_quantifiers_is_matched_in_linear_time(http: HttpLine, server: Served) -> None:
     """`^(a+)+$` meets a hundred thousand letters that almost match."""
     cpu = server.cpu
     for _ in range(5):
@@ -194,7 +198,7 @@ BOMBS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.threat("F10")
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_F10_schema_bombs(bomb: str) -> None:
+def test_F10_schema_that_multiplies_or_loops_is_refused_at_registration(bomb: str) -> None:
     """Refused at registration, before anything is compiled or unfolded."""
     started = time.monotonic()
     assert len(refusal(BOMBS[bomb])) < 1_000
@@ -244,7 +248,7 @@ COSTLY = {
 
 @pytest.mark.threat("F11")
 @pytest.mark.parametrize("case", COSTLY)
-def test_F11_costly_validation_stalls_nobody(server: Served, case: str) -> None:
+def test_F11_costly_argument_validation_does_not_delay_other_callers(server: Served, case: str) -> None:
     """The worst accepted schema meets as much as may be sent; others are answered meanwhile."""
     name, items = COSTLY[case]
     body = encoded(calling(MODERN, name, {"items": "?"})).replace(b'"?"', items.encode())
@@ -256,7 +260,7 @@ def test_F11_costly_validation_stalls_nobody(server: Served, case: str) -> None:
 
 
 @pytest.mark.threat("F11")
-def test_F11_many_costly_validations(server: Served) -> None:
+def test_F11_ten_concurrent_costly_validations_do_not_delay_other_callers(server: Served) -> None:
     """Ten such calls at once wait for each other, not the others for them, and each is answered."""
     line = HttpLine(server.port, MODERN)
     body = encoded(calling(MODERN, "widest", {"items": "?"})).replace(b'"?"', crowd(500_000).encode())
@@ -273,7 +277,7 @@ def test_F11_many_costly_validations(server: Served) -> None:
 
 
 @pytest.mark.threat("F11")
-def test_F11_abandoned_validation_is_in_nobodys_way(server: Served) -> None:
+def test_F11_costly_validation_ends_when_its_client_disconnects(server: Served) -> None:
     """Whoever hangs up on a costly check takes it along; the next one that needs the checker finds it free."""
     line = HttpLine(server.port, MODERN)
     hostile = encoded(calling(MODERN, "widest", {"items": ["xxxxx"] * 100_000}))
@@ -302,7 +306,7 @@ MISTAKES: dict[str, tuple[str, Any]] = {
 
 @pytest.mark.threat("F12")
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_F12_errors_are_few_and_short(line: Line, server: Served, mistake: str) -> None:
+def test_F12_validation_error_for_many_mistakes_is_short_and_cheap(line: Line, server: Served, mistake: str) -> None:
     """However much is wrong with the arguments, the answer is short and soon made."""
     name, arguments = MISTAKES[mistake]
     cpu = server.cpu

@@ -74,7 +74,7 @@ def texts(value: Any) -> str:
 @pytest.mark.threat("K10")
 @pytest.mark.threat("G7")
 @pytest.mark.parametrize("where", PLACES)
-def test_G7_a_result_never_shows_it(leaky: Served, where: str) -> None:
+def test_G7_secret_in_any_encoding_and_any_part_of_a_result_is_redacted(leaky: Served, where: str) -> None:
     """In whatever form, and in whatever part of a result it stands."""
     line = HttpLine(leaky.port, MODERN)
     for form in EVERY:
@@ -87,7 +87,7 @@ def test_G7_a_result_never_shows_it(leaky: Served, where: str) -> None:
 
 @pytest.mark.threat("G7")
 @pytest.mark.parametrize("form", FORMS)
-def test_G7_pieces_over_events_and_blocks_never_make_it(leaky: Served, form: str) -> None:
+def test_G7_secret_split_over_notifications_and_content_blocks_is_redacted(leaky: Served, form: str) -> None:
     """Cut at any place, over a real stream of events, no two pieces of it arrive."""
     line, whole = HttpLine(leaky.port, MODERN), disguised(form)
     for cut in range(1, len(whole)):
@@ -108,7 +108,7 @@ def test_G7_pieces_over_events_and_blocks_never_make_it(leaky: Served, form: str
 
 @pytest.mark.threat("G7")
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_G7_nor_in_other_revisions_and_threads(leaky: Served, revision: str) -> None:
+def test_G7_secret_split_by_a_tool_in_a_thread_is_redacted_in_every_revision(leaky: Served, revision: str) -> None:
     """The same for a tool in a thread, in every revision."""
     line = HttpLine(leaky.port, revision)
     for cut in range(4, len(SECRET), 5):
@@ -118,7 +118,7 @@ def test_G7_nor_in_other_revisions_and_threads(leaky: Served, revision: str) -> 
 
 @pytest.mark.threat("G8")
 @pytest.mark.parametrize("tool", ["refuses", "crashes", "crashes_in_thread"])
-def test_G8_errors_and_logs_never_show_it(leaky: Served, tool: str) -> None:
+def test_G8_secret_in_errors_and_log_lines_is_redacted_in_every_encoding(leaky: Served, tool: str) -> None:
     """Raised, chained, logged by us or by a library: it is in no answer and in no line of the log."""
     line = HttpLine(leaky.port, MODERN)
     for form in EVERY:
@@ -133,7 +133,7 @@ def test_G8_errors_and_logs_never_show_it(leaky: Served, tool: str) -> None:
 
 
 @pytest.mark.threat("G8")
-def test_G8_no_sink_holds_it(leaky: Served) -> None:
+def test_G8_secret_is_in_no_log_audit_or_recording_file_in_any_encoding(leaky: Served) -> None:
     """Of all calls, also one that brings it as an argument, no file that the server writes has it in any form."""
     line = HttpLine(leaky.port, MODERN)
     said(line, "takes", {"note": f"my key is {SECRET}"})
@@ -152,7 +152,7 @@ def test_G8_no_sink_holds_it(leaky: Served) -> None:
 
 @pytest.mark.threat("I11")
 @pytest.mark.parametrize("tool", ["floods", "floods_in_thread"])
-def test_I11_a_flood_of_events_is_dropped_and_counted(leaky: Served, tool: str) -> None:
+def test_I11_flood_of_progress_events_is_dropped_and_counted_and_the_call_answered(leaky: Served, tool: str) -> None:
     """Of a hundred thousand events few arrive, then one that says how many did not; the answer comes as ever."""
     line = HttpLine(leaky.port, MODERN)
     rss = leaky.rss

@@ -45,7 +45,7 @@ async def listening(guest: Guest) -> Visit:
 
 
 @pytest.mark.threat("I3")
-async def test_I3_the_sixth_stream_of_a_caller(halls: Halls) -> None:
+async def test_I3_sixth_subscription_stream_of_a_caller_is_refused_with_429(halls: Halls) -> None:
     """It is refused with 429 and in the dialect's words; other callers, and the same one later, are served."""
     ann, bob = Guest(halls, "ann", MODERN), Guest(halls, "bob", MODERN)
     visits = [await listening(ann) for _ in range(subscriptions.MAX_PER_CALLER)]
@@ -59,7 +59,9 @@ async def test_I3_the_sixth_stream_of_a_caller(halls: Halls) -> None:
 
 
 @pytest.mark.threat("I3")
-async def test_I3_all_streams_of_a_process(halls: Halls, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_I3_subscription_streams_of_all_callers_together_are_limited(
+    halls: Halls, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However many callers there are, streams are bounded; programs of this machine share one caller and have more."""
     monkeypatch.setattr(subscriptions, "MAX_STREAMS", 8)
     local = Guest(halls, "local", MODERN)
@@ -74,7 +76,7 @@ async def test_I3_all_streams_of_a_process(halls: Halls, monkeypatch: pytest.Mon
 
 
 @pytest.mark.threat("I8")
-async def test_I8_sessions_of_one_caller(halls: Halls) -> None:
+async def test_I8_session_beyond_the_callers_limit_replaces_its_idlest_one(halls: Halls) -> None:
     """The idlest session of a caller makes room for its next one; another caller's is left alone."""
     ann, bob = Guest(halls, "ann", NOVEMBER), Guest(halls, "bob", NOVEMBER)
     await bob.open()
@@ -90,7 +92,9 @@ async def test_I8_sessions_of_one_caller(halls: Halls) -> None:
 
 
 @pytest.mark.threat("I8")
-async def test_I8_sessions_that_are_all_at_work(halls: Halls, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_I8_new_session_while_all_others_are_busy_is_refused_with_429(
+    halls: Halls, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No running call is ended for a new session: the caller is told to end one itself."""
     monkeypatch.setattr(sessions, "MAX_PER_CALLER", 2)
     guests = [Guest(halls, "ann", NOVEMBER) for _ in range(2)]
@@ -108,7 +112,7 @@ async def test_I8_sessions_that_are_all_at_work(halls: Halls, monkeypatch: pytes
 
 
 @pytest.mark.threat("I8")
-async def test_I8_ended_sessions_are_forgotten(halls: Halls) -> None:
+async def test_I8_deleted_sessions_leave_no_entry_behind(halls: Halls) -> None:
     """A caller that opens and ends sessions leaves nothing behind."""
     kept = sessions.McpSessions(Clock())
     for _ in range(300):
@@ -121,7 +125,7 @@ async def test_I8_ended_sessions_are_forgotten(halls: Halls) -> None:
 
 
 @pytest.mark.threat("I2")
-async def test_I2_what_is_kept_for_a_reader_that_stops() -> None:
+async def test_I2_notifications_buffered_for_a_stopped_reader_are_bounded_and_the_answer_is_kept() -> None:
     """Of notices 256 kB are kept, the latest; the answer is never dropped."""
     stream = EventStream()
     for _ in range(1_000):
@@ -133,7 +137,7 @@ async def test_I2_what_is_kept_for_a_reader_that_stops() -> None:
 
 
 @pytest.mark.threat("I2")
-async def test_I2_small_notices_are_counted_too() -> None:
+async def test_I2_number_of_buffered_small_notifications_is_bounded() -> None:
     """Many empty notices cost no more than a few."""
     stream = EventStream()
     for _ in range(10_000):
@@ -145,7 +149,7 @@ async def test_I2_small_notices_are_counted_too() -> None:
 
 
 @pytest.mark.threat("P7")
-async def test_P7_answers_kept_for_a_session(halls: Halls) -> None:
+async def test_P7_answers_buffered_for_a_session_are_bounded_in_bytes(halls: Halls) -> None:
     """A session keeps its last streams so that a client can come back, and few of them when they are large."""
     held = sessions.HttpSession(session_of(halls, "ann"), 0.0)
     for _ in range(50):
@@ -155,7 +159,9 @@ async def test_P7_answers_kept_for_a_session(halls: Halls) -> None:
 
 
 @pytest.mark.threat("I3")
-async def test_I3_sockets_of_one_caller(halls: Halls, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_I3_websocket_beyond_the_callers_limit_is_closed_before_it_is_accepted(
+    halls: Halls, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """WebSockets are bounded for each caller and in all; one too many is refused before it is accepted."""
     monkeypatch.setattr(websocket, "MAX_PER_CALLER", 1)
     sent: list[Any] = []

@@ -65,7 +65,9 @@ def validate() -> Validate:
 
 @pytest.mark.threat("F13")
 @pytest.mark.parametrize("case", NAMING)
-def test_F13_only_what_is_named(validate: Validate, case: str) -> None:
+def test_F13_undeclared_argument_of_an_external_tool_is_refused_by_name_at_level_5(
+    validate: Validate, case: str
+) -> None:
     """However a schema names its arguments, these pass at level 5 and others are refused by name."""
     schema, known, unknown = NAMING[case]
     for name in known:
@@ -80,7 +82,7 @@ def test_F13_only_what_is_named(validate: Validate, case: str) -> None:
 
 @pytest.mark.threat("F13")
 @pytest.mark.parametrize("level", range(11))
-def test_F13_from_level_four_on(validate: Validate, level: int) -> None:
+def test_F13_undeclared_argument_of_an_external_tool_is_refused_from_level_4_on(validate: Validate, level: int) -> None:
     """Below level 4 an open schema is what its author made it."""
     call = at(level, OPEN, {"a": 1, "b": 2})
     if level < 4:
@@ -91,13 +93,13 @@ def test_F13_from_level_four_on(validate: Validate, level: int) -> None:
 
 
 @pytest.mark.threat("F13")
-def test_F13_own_code_says_itself_what_it_takes(validate: Validate) -> None:
+def test_F13_undeclared_argument_of_an_own_tool_with_an_open_schema_is_accepted(validate: Validate) -> None:
     """The operator's own tools are closed where they are made; an author who opens one means it."""
     assert isinstance(validate(at(9, OPEN, {"b": 2}, foreign=False)), Valid)
 
 
 @pytest.mark.threat("F13")
-def test_F13_many_strangers_make_no_long_answer(validate: Validate) -> None:
+def test_F13_refusal_of_a_thousand_undeclared_arguments_lists_twenty_and_no_escape_sequence(validate: Validate) -> None:
     """A refusal lists some of them, cut short, with nothing that a terminal would obey."""
     arguments = {f"{number}\x1b[2J" + "x" * 1_000: 1 for number in range(1_000)}
     with pytest.raises(BadArguments) as caught:

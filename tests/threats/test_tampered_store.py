@@ -44,7 +44,9 @@ async def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.threat("J7")
-async def test_J7_a_grant_that_was_copied_permits_nobody(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_J7_grant_copied_to_another_caller_by_sql_is_ignored_and_logged(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Alice's grant, copied to Bob by SQL, is left out, and the log says so."""
     altered(folder, COPIED)
     with caplog.at_level(logging.ERROR), hall_in(folder) as hall:
@@ -67,7 +69,7 @@ async def test_J7_a_grant_that_was_copied_permits_nobody(folder: Path, caplog: p
         "DELETE FROM seals",
     ],
 )
-async def test_J7_without_a_grant_that_was_there_nothing_opens(folder: Path, statement: str) -> None:
+async def test_J7_grant_changed_or_deleted_by_sql_keeps_the_hall_from_opening(folder: Path, statement: str) -> None:
     """A grant that was changed or deleted by SQL keeps the hall from opening, and the message says what to do."""
     altered(folder, statement)
     with hall_in(folder) as hall, pytest.raises(StoreFailed, match="changed, removed or restored") as raised:
@@ -90,7 +92,7 @@ async def test_J7_without_a_grant_that_was_there_nothing_opens(folder: Path, sta
         "UPDATE api_keys SET id = 'aaaaaaaaaaaa'",
     ],
 )
-async def test_J7_a_key_that_was_changed_opens_nothing(folder: Path, statement: str) -> None:
+async def test_J7_api_key_changed_by_sql_is_ignored(folder: Path, statement: str) -> None:
     """Whatever is changed in the row of a key by SQL, the key is left out."""
     with hall_in(folder) as hall:
         await hall.open()
@@ -103,7 +105,7 @@ async def test_J7_a_key_that_was_changed_opens_nothing(folder: Path, statement: 
 
 
 @pytest.mark.threat("J7")
-async def test_J7_a_revocation_that_was_struck_out_does_not_bring_the_key_back(folder: Path) -> None:
+async def test_J7_api_key_whose_revocation_was_erased_by_sql_is_refused(folder: Path) -> None:
     """A key whose row says by SQL that it was never revoked opens nothing."""
     with hall_in(folder) as hall:
         await hall.open()
@@ -125,7 +127,9 @@ async def test_J7_a_revocation_that_was_struck_out_does_not_bring_the_key_back(f
         "UPDATE documents SET content = CAST('{}' AS BLOB)",
     ],
 )
-async def test_J7_a_tool_that_was_activated_by_sql_is_quarantined(folder: Path, statement: str) -> None:
+async def test_J7_tool_activated_by_sql_is_quarantined_with_the_reason_in_its_history(
+    folder: Path, statement: str
+) -> None:
     """A tool that nobody has looked at is not served, whatever state its row was given; its history says why."""
     altered(folder, statement)
     for _ in range(2):  # also after it was seen once
@@ -144,7 +148,7 @@ async def test_J7_a_tool_that_was_activated_by_sql_is_quarantined(folder: Path, 
 
 
 @pytest.mark.threat("J7")
-async def test_J7_who_only_reads_the_store_is_not_deceived_either(folder: Path) -> None:
+async def test_J7_read_only_process_quarantines_a_tool_activated_by_sql(folder: Path) -> None:
     """A process that shares the folder read-only quarantines the same, though it cannot write that down."""
     with hall_in(folder) as writer, hall_in(folder) as reader:
         await writer.open()
@@ -155,7 +159,7 @@ async def test_J7_who_only_reads_the_store_is_not_deceived_either(folder: Path) 
 
 
 @pytest.mark.threat("J7")
-async def test_J7_a_file_with_another_key_is_not_trusted(folder: Path) -> None:
+async def test_J7_database_with_another_root_key_is_not_opened(folder: Path) -> None:
     """A file that was brought from elsewhere, or whose key is gone, opens nothing and says so."""
     (folder / ROOT_KEY_FILE).unlink()
     with hall_in(folder) as hall, pytest.raises(StoreFailed, match=r"state\.key was replaced"):

@@ -61,7 +61,7 @@ def checked() -> Iterator[Checked]:
 
 
 @pytest.mark.parametrize("algorithm", ["ES256", "RS256", "PS256", "Ed25519"])
-async def test_a_right_token_proves_its_subject(checked: Checked, algorithm: str) -> None:
+async def test_jwt_of_a_trusted_issuer_identifies_its_subject(checked: Checked, algorithm: str) -> None:
     now = int(checked.clock.now)
     text = checked.issuer.token(algorithm, scope="tools:Shop admin", exp=now + 3600, iat=now, auth_time=now - 99)
     found = await checked.caller(text)
@@ -78,7 +78,7 @@ async def test_a_right_token_proves_its_subject(checked: Checked, algorithm: str
     assert checked.tokens.verify(text) is found  # without asking anybody
 
 
-async def test_a_refreshed_token_is_no_new_sign_in(checked: Checked) -> None:
+async def test_jwt_from_a_refresh_has_no_authentication_time(checked: Checked) -> None:
     """Every refresh makes a new `iat`, and no person had to be there."""
     now = int(checked.clock.now)
     found = await checked.caller(checked.issuer.token(exp=now + 3600, iat=now))
@@ -86,7 +86,7 @@ async def test_a_refreshed_token_is_no_new_sign_in(checked: Checked) -> None:
     assert (found.authenticated_at, found.short_lived) == (None, True)
 
 
-async def test_the_old_name_of_ed25519_is_understood(checked: Checked) -> None:
+async def test_jwt_with_the_older_algorithm_name_eddsa_is_accepted(checked: Checked) -> None:
     text = checked.issuer.token("Ed25519")
     header, payload, _ = text.split(".")
     head = json.loads(base64.urlsafe_b64decode(header + "==")) | {"alg": "EdDSA"}
@@ -106,7 +106,9 @@ async def test_the_old_name_of_ed25519_is_understood(checked: Checked) -> None:
         ({"scope": " ".join(map(str, range(1_000)))}, set()),
     ],
 )
-async def test_scopes_in_either_form(checked: Checked, changed: dict[str, Any], scopes: set[str]) -> None:
+async def test_jwt_scopes_are_read_from_the_scope_or_scp_claim(
+    checked: Checked, changed: dict[str, Any], scopes: set[str]
+) -> None:
     found = await checked.caller(checked.issuer.token(**changed))
     assert found
     assert found.scopes == scopes
@@ -121,7 +123,7 @@ GOOD: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("case", GOOD)
-async def test_other_right_tokens(checked: Checked, case: str) -> None:
+async def test_jwt_with_several_audiences_clock_skew_or_without_iat_is_accepted(checked: Checked, case: str) -> None:
     found = await checked.caller(checked.issuer.token(**GOOD[case]))
     assert found
     assert found.short_lived is (case not in ("no_time_of_issue", "long_lived"))
@@ -131,14 +133,14 @@ async def test_other_right_tokens(checked: Checked, case: str) -> None:
 @pytest.mark.parametrize(
     "audience", ["https://other.example", HERE + "/x", HERE.upper(), [], None, 3, {"a": HERE}, [3]]
 )
-async def test_B3_a_token_for_another_server_proves_nobody(checked: Checked, audience: Any) -> None:
+async def test_B3_jwt_for_another_audience_is_refused(checked: Checked, audience: Any) -> None:
     """A token of the right issuer for any other audience is refused."""
     assert await checked.caller(checked.issuer.token(aud=audience)) is None
     assert await checked.caller(checked.issuer.token()) is not None
 
 
 @pytest.mark.threat("B3")
-async def test_B3_no_token_is_sent_to_anybody(checked: Checked) -> None:
+async def test_B3_key_fetch_sends_no_part_of_the_jwt_to_the_issuer(checked: Checked) -> None:
     """To fetch keys, the issuer is told nothing of the token, nor of anything else of the caller's."""
     text = checked.issuer.token()
     assert await checked.caller(text)
@@ -148,7 +150,7 @@ async def test_B3_no_token_is_sent_to_anybody(checked: Checked) -> None:
 
 
 @pytest.mark.threat("B3")
-async def test_B3_an_issuer_may_have_a_name_of_its_own_for_this_server() -> None:
+async def test_B3_jwt_must_carry_the_audience_configured_for_its_issuer() -> None:
     """Where an audience is stated for an issuer, its tokens must have that one and no other."""
     with issuing() as issuer:
         checked = Checked(issuer, audience="api://hall")
@@ -222,14 +224,14 @@ FORGED: dict[str, Callable[[Issuer], str]] = {
 
 @pytest.mark.threat("B4")
 @pytest.mark.parametrize("forgery", FORGED)
-async def test_B4_forged_tokens_prove_nobody(checked: Checked, forgery: str) -> None:
+async def test_B4_forged_jwt_is_refused_and_no_address_in_it_is_asked(checked: Checked, forgery: str) -> None:
     """However a token is forged, it proves nobody, and no address of its own is ever asked."""
     assert await checked.caller(FORGED[forgery](checked.issuer)) is None
     assert set(checked.issuer.asked) <= {DISCOVERY, "/jwks"}
 
 
 @pytest.mark.threat("B4")
-async def test_B4_what_must_be_understood_is_refused(checked: Checked) -> None:
+async def test_B4_jwt_with_critical_headers_is_refused(checked: Checked) -> None:
     """A token that is signed rightly but has critical headers is refused, because none of them is understood."""
     claims, key = checked.issuer.claims(), KEYS["ES256"]
     critical: list[dict[str, Any]] = [{"crit": ["b64"], "b64": True}, {"crit": ["x"], "x": 1}, {"crit": []}]
@@ -241,7 +243,7 @@ async def test_B4_what_must_be_understood_is_refused(checked: Checked) -> None:
 
 
 @pytest.mark.threat("B4")
-async def test_B4_a_key_is_good_for_its_own_algorithm_only(checked: Checked) -> None:
+async def test_B4_issuer_key_for_another_use_or_algorithm_verifies_no_jwt(checked: Checked) -> None:
     """Keys for encryption, weak keys, and keys for another algorithm verify nothing."""
     key = KEYS["RS256"]
     wrong = [{"use": "enc"}, {"key_ops": ["encrypt"]}, {"alg": "PS256"}, {"n": "AQAB"}, {"kty": "oct"}, {"kid": 3}]
@@ -258,7 +260,7 @@ def _answer(document: Any) -> tuple[int, bytes]:
 
 
 @pytest.mark.threat("B5")
-async def test_B5_a_thousand_unknown_keys_ask_the_issuer_once(checked: Checked) -> None:
+async def test_B5_thousand_jwts_with_unknown_key_ids_fetch_the_keys_once(checked: Checked) -> None:
     """Tokens with random key ids make the hall fetch keys once in 30 seconds, however many come at once."""
     tokens = [checked.issuer.token(header={"kid": f"unknown-{number}"}) for number in range(1_000)]
     assert await asyncio.gather(*map(checked.caller, tokens)) == [None] * 1_000
@@ -269,7 +271,7 @@ async def test_B5_a_thousand_unknown_keys_ask_the_issuer_once(checked: Checked) 
 
 
 @pytest.mark.threat("B5")
-async def test_B5_the_keys_are_never_fetched_from_elsewhere(checked: Checked) -> None:
+async def test_B5_issuer_keys_by_redirect_oversized_or_of_another_issuer_are_refused(checked: Checked) -> None:
     """Redirects, large documents and another issuer's document give no keys, so nobody is proven."""
     issuer = checked.issuer
     wrong: list[Callable[[], tuple[int, bytes]]] = [
@@ -289,13 +291,13 @@ async def test_B5_the_keys_are_never_fetched_from_elsewhere(checked: Checked) ->
         await checked.caller(issuer.token())
 
 
-async def test_another_form_of_discovery_is_understood(checked: Checked) -> None:
+async def test_jwks_url_is_found_by_oauth_authorization_server_metadata(checked: Checked) -> None:
     document = checked.issuer.documents.pop(DISCOVERY)
     checked.issuer.documents["/.well-known/oauth-authorization-server"] = document
     assert await checked.caller(checked.issuer.token())
 
 
-async def test_keys_are_renewed_and_old_ones_do_while_the_issuer_is_away(checked: Checked) -> None:
+async def test_issuer_keys_are_refreshed_and_old_ones_used_while_the_issuer_is_unavailable(checked: Checked) -> None:
     async def ask() -> Caller | None:
         return await checked.caller(checked.issuer.token(exp=int(checked.clock.now) + 60, iat=None))
 
@@ -316,7 +318,7 @@ async def test_keys_are_renewed_and_old_ones_do_while_the_issuer_is_away(checked
         await ask()
 
 
-async def test_a_new_key_is_found_and_a_withdrawn_one_is_good_no_longer(checked: Checked) -> None:
+async def test_jwt_of_a_withdrawn_issuer_key_is_refused_after_the_refetch(checked: Checked) -> None:
     await checked.caller(checked.issuer.token())
     old = checked.issuer.token(sub="old")
     checked.issuer.keys = {"RS256": KEYS["RS256"]}
@@ -326,7 +328,7 @@ async def test_a_new_key_is_found_and_a_withdrawn_one_is_good_no_longer(checked:
     assert await checked.caller(old) is None
 
 
-async def test_a_checked_token_is_remembered_for_a_minute_and_never_beyond_its_end(checked: Checked) -> None:
+async def test_verified_jwt_is_cached_for_a_minute_but_not_beyond_its_expiry(checked: Checked) -> None:
     now = int(checked.clock.now)
     long, short = checked.issuer.token(exp=now + 600), checked.issuer.token(exp=now + 20)
     assert await checked.caller(long)
@@ -347,7 +349,7 @@ def shared(**changed: Any) -> str:
     return sign("HS256", OctKey.import_key(SECRET), claims)
 
 
-def test_an_oxp_client_is_known_by_its_secret() -> None:
+def test_oxp_shared_secret_token_identifies_its_client() -> None:
     tokens = SharedSecretVerifier(SECRET, {HERE}, time.time)
     found = tokens.verify(shared(sub="agent"))
     assert found
@@ -358,14 +360,14 @@ def test_an_oxp_client_is_known_by_its_secret() -> None:
     assert nameless.id == "oxp:client"
 
 
-def test_an_oxp_client_cannot_give_itself_more_than_tools() -> None:
+def test_oxp_shared_secret_token_grants_only_tool_scopes() -> None:
     found = SharedSecretVerifier(SECRET, {HERE}, time.time).verify(shared(scope="admin act_as approve tools:Shop"))
     assert found
     assert found.scopes == frozenset({"tools:Shop"})
 
 
 @pytest.mark.threat("B4")
-def test_B4_oxp_tokens_without_an_end_or_for_others_prove_nobody() -> None:
+def test_B4_oxp_shared_secret_token_without_expiry_or_for_another_audience_is_refused() -> None:
     """HS256 tokens must end, must be signed with the secret, and must name this server if they name any."""
     tokens = SharedSecretVerifier(SECRET, {HERE}, time.time)
     assert tokens.verify(shared(exp=None)) is None

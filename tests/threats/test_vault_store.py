@@ -81,7 +81,9 @@ def sign_again(folder: Path, table: str, row_id: str) -> None:
 
 
 @pytest.mark.threat("J4")
-async def test_J4_no_file_holds_a_secret_in_any_spelling(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_J4_secret_value_is_in_no_file_or_log_line_in_any_encoding(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Set, changed, used, rotated and removed: its value is in no file of the folder and no log, however written."""
 
     def look() -> None:
@@ -108,7 +110,9 @@ async def test_J4_no_file_holds_a_secret_in_any_spelling(folder: Path, caplog: p
 
 @pytest.mark.threat("J4")
 @pytest.mark.parametrize("profile", ["local", "server"])
-async def test_J4_a_backup_without_the_vault_key_opens_nothing(folder: Path, profile: KeyProfile) -> None:
+async def test_J4_backup_without_the_vault_key_decrypts_nothing_and_does_not_start(
+    folder: Path, profile: KeyProfile
+) -> None:
     """Whoever has every other file of the folder has ciphertext, and a hall does not start with it."""
     keks = find_key_encryption_keys(None, folder, profile="local", environment={})
     assert isinstance(keks, KeyEncryptionKeys)
@@ -125,7 +129,7 @@ async def test_J4_a_backup_without_the_vault_key_opens_nothing(folder: Path, pro
 
 @pytest.mark.threat("J6")
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX's")
-async def test_J6_only_its_owner_reads_the_key_and_the_secrets(tmp_path: Path) -> None:
+async def test_J6_vault_key_and_database_are_mode_0600_whatever_the_umask(tmp_path: Path) -> None:
     """Whatever the umask, the folder is 0700, and the vault key, also a new one, and the database are 0600."""
     data = tmp_path / "data"
     before = os.umask(0)
@@ -147,7 +151,7 @@ async def test_J6_only_its_owner_reads_the_key_and_the_secrets(tmp_path: Path) -
     [COPIED, "UPDATE secrets SET user = 'bob' WHERE user = 'alice'"],
     ids=["copied", "moved"],
 )
-async def test_J7_alices_secret_is_not_bobs_whatever_its_row_says(
+async def test_J7_secret_row_copied_or_moved_to_another_user_by_sql_is_refused(
     folder: Path, statement: str, signed: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Alice's secret, copied or moved to Bob by SQL, does not open, and the log says so; even with a valid code."""
@@ -181,7 +185,7 @@ async def test_J7_alices_secret_is_not_bobs_whatever_its_row_says(
         "dek = 'none'",
     ],
 )
-async def test_J7_no_column_of_a_secret_can_be_exchanged(
+async def test_J7_secret_row_with_an_exchanged_column_is_refused(
     folder: Path, change: str, signed: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Bob's row with Alice's value, another name, or less than all of itself is good for nothing."""
@@ -199,7 +203,7 @@ async def test_J7_no_column_of_a_secret_can_be_exchanged(
 
 @pytest.mark.threat("J7")
 @pytest.mark.parametrize("signed", [False, True], ids=["by SQL", "with the key of the codes"])
-async def test_J7_a_data_key_given_to_another_opens_nothing(
+async def test_J7_data_key_assigned_to_another_user_by_sql_is_refused(
     folder: Path, signed: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Alice's data key, written down as Bob's so that his secrets are sealed with what she has, is left out."""
@@ -219,7 +223,9 @@ async def test_J7_a_data_key_given_to_another_opens_nothing(
 @pytest.mark.threat("J7")
 @pytest.mark.parametrize("signed", [False, True], ids=["by SQL", "with the key of the codes"])
 @pytest.mark.parametrize("table", ["secrets", "data_keys"])
-async def test_J7_what_was_spoiled_is_not_replaced_by_the_halls(folder: Path, table: str, signed: bool) -> None:
+async def test_J7_tampered_user_secret_does_not_fall_back_to_the_shared_secret(
+    folder: Path, table: str, signed: bool
+) -> None:
     """Alice's own secret, changed in the file, is refused; she does not act with everybody's instead."""
     async with Opened(folder) as vault:
         await vault.set("TOKEN", Secret("what everybody has"), None, "local")

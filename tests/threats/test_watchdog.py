@@ -80,7 +80,7 @@ def equipped(entry: Entry) -> Equipped:
 
 
 @pytest.mark.threat("I7")
-async def test_I7_a_tool_that_blocks_the_loop_is_named_with_the_fix(  # noqa: N802
+async def test_I7_async_tool_that_blocks_the_event_loop_is_named_in_the_log_with_the_fix(  # noqa: N802
     gate: threading.Event, hearing: Hearing, watched: AsyncWatched
 ) -> None:
     """The watchdog notices a loop that stands still, and logs the tool, the stack and what to write instead."""
@@ -98,7 +98,9 @@ async def test_I7_a_tool_that_blocks_the_loop_is_named_with_the_fix(  # noqa: N8
     assert watched.dog.stalls == 1
 
 
-async def test_what_is_no_tool_is_shown_too(gate: threading.Event, hearing: Hearing, watched: AsyncWatched) -> None:
+async def test_watchdog_logs_the_stack_when_other_code_blocks_the_event_loop(
+    gate: threading.Event, hearing: Hearing, watched: AsyncWatched
+) -> None:
     watched.activity.started += 1
     watched.activity.wake()
     gate.wait(30)
@@ -106,7 +108,9 @@ async def test_what_is_no_tool_is_shown_too(gate: threading.Event, hearing: Hear
     assert hearing.said[0].startswith("the loop has not turned for 100 ms; it hangs here:")
 
 
-async def test_calls_that_end_leave_no_trace(watched: AsyncWatched, hearing: Hearing) -> None:
+async def test_watchdog_logs_nothing_and_leaves_no_thread_after_calls_end(
+    watched: AsyncWatched, hearing: Hearing
+) -> None:
     @tool
     async def fine() -> None: ...
 
@@ -122,14 +126,14 @@ async def test_calls_that_end_leave_no_trace(watched: AsyncWatched, hearing: Hea
     assert not any(thread.name == "toolhall-watchdog" for thread in threading.enumerate())
 
 
-async def test_without_a_call_there_is_no_thread(watched: AsyncWatched) -> None:
+async def test_watchdog_starts_no_thread_without_a_call(watched: AsyncWatched) -> None:
     assert watched.activity.asleep
     await asyncio.sleep(0)
     assert not any(thread.name == "toolhall-watchdog" for thread in threading.enumerate())
     watched.dog.close()
 
 
-def test_a_loop_that_has_ended_is_not_watched() -> None:
+def test_watchdog_ignores_an_event_loop_that_has_ended() -> None:
     async def begin() -> AsyncWatched:
         watched = AsyncWatched()
         watched.activity.started += 1
@@ -141,7 +145,7 @@ def test_a_loop_that_has_ended_is_not_watched() -> None:
     assert watched.dog.stalls == 0
 
 
-async def test_one_that_blocks_again_and_again_is_moved() -> None:
+async def test_async_tool_that_blocks_the_event_loop_repeatedly_is_moved_to_another_runner() -> None:
     @tool
     async def freeze() -> str:
         return "here"

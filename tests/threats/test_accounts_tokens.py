@@ -48,7 +48,7 @@ def evil() -> Iterator[Liar]:
 
 
 @pytest.fixture
-def inner() -> Iterator[Liar]:
+def internal() -> Iterator[Liar]:
     """A server inside, which nobody opened."""
     with liar() as server:
         yield server
@@ -68,11 +68,11 @@ async def test_D8_provider_metadata_that_names_an_internal_endpoint_links_no_acc
     async with linking({"acme": settings(evil.issuer)}) as hall:
         link = await hall.begin()
         with pytest.raises(LinkFailed):
-            await _the_whole_way(hall, link.id, evil)
+            await _link_and_disconnect(hall, link.id, evil)
         assert await hall.broker.accounts() == ()
 
 
-async def _the_whole_way(hall: Any, link_id: str, evil: Liar) -> None:
+async def _link_and_disconnect(hall: Any, link_id: str, evil: Liar) -> None:
     url, nonce = await hall.broker.consent(link_id, ALICE)
     state = dict(each.split("=", 1) for each in url.partition("?")[2].split("&"))["state"]
     link = await hall.broker.finish(CALLBACK_PATH, {"code": "c0de-c0de", "state": state, "iss": evil.issuer}, nonce)
@@ -86,11 +86,11 @@ async def _the_whole_way(hall: Any, link_id: str, evil: Liar) -> None:
 @pytest.mark.threat("D8")
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_D8_redirects_of_metadata_and_token_endpoints_are_not_followed(
-    evil: Liar, inner: Liar, status: int
+    evil: Liar, internal: Liar, status: int
 ) -> None:
     """Neither from the metadata nor from the token endpoint; the server inside hears nothing."""
-    moved = Answer(status, headers=(("Location", f"{inner.issuer}{METADATA}"),))
-    door = opened(evil.issuer, inner.issuer)  # even where the other one could be reached
+    moved = Answer(status, headers=(("Location", f"{internal.issuer}{METADATA}"),))
+    door = opened(evil.issuer, internal.issuer)  # even where the other one could be reached
     async with linking({"acme": settings(evil.issuer)}, door=door) as hall:
         evil.paths[METADATA] = lambda _: moved
         with pytest.raises(LinkFailed):
@@ -100,16 +100,16 @@ async def test_D8_redirects_of_metadata_and_token_endpoints_are_not_followed(
         visit = await hall.agree(await hall.begin())
         with pytest.raises(LinkFailed):
             await hall.broker.finish_redirect(visit.path, visit.query, visit.nonce)
-    assert inner.asked == []
+    assert internal.asked == []
 
 
 @pytest.mark.threat("D8")
-async def test_D8_internal_issuer_is_not_asked_unless_the_operator_allows_its_address(inner: Liar) -> None:
+async def test_D8_internal_issuer_is_not_asked_unless_the_operator_allows_its_address(internal: Liar) -> None:
     """The settings name it, and that alone opens nothing."""
-    async with linking({"acme": settings(inner.issuer)}, door=opened()) as hall:
+    async with linking({"acme": settings(internal.issuer)}, door=opened()) as hall:
         with pytest.raises(LinkFailed):
             await hall.broker.consent((await hall.begin()).id, ALICE)
-    assert inner.asked == []
+    assert internal.asked == []
 
 
 @pytest.mark.threat("D8")

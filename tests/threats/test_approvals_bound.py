@@ -46,7 +46,7 @@ def records(house: House) -> list[AuditRecord]:
     return list(house.hall.journal.records)  # type: ignore[union-attr] # a hall without a folder keeps them in memory
 
 
-async def said_yes(house: House, path: str) -> None:
+async def approve(house: House, path: str) -> None:
     assert await house.hall.approval_components.approvals.store.decide(path.rpartition("/")[2], YES)
 
 
@@ -57,7 +57,7 @@ async def test_C3_approval_for_one_acting_for_user_is_not_valid_for_another(
     house: House, name: str, other: Caller
 ) -> None:
     """What was approved for one user does not run for another one, nor for none; for that user it does."""
-    await said_yes(house, await house.ask(name, FOR_ANN))
+    await approve(house, await house.ask(name, FOR_ANN))
     assert isinstance(await house.call(name, other), NeedsVerification)
     assert house.ran == []
     await house.call(name, FOR_ANN)
@@ -68,7 +68,7 @@ async def test_C3_approval_for_one_acting_for_user_is_not_valid_for_another(
 async def test_C4_approval_page_and_api_name_the_user_acted_for(house: House) -> None:
     """The page and the management interface name the user, and the page says that the last call was for another."""
     browser = Browser(house.hall)
-    await said_yes(house, await house.ask("burn", FOR_ANN))
+    await approve(house, await house.ask("burn", FOR_ANN))
     page = await browser.get(await house.ask("burn", FOR_BEN))
     assert "<dt>User</dt><dd>ben</dd>" in page.body
     assert "That was for the user ann." in page.text
@@ -82,7 +82,7 @@ async def test_J7_consumed_approval_reset_in_the_database_runs_no_second_call(tm
     house = House(Config(data=str(tmp_path)))
     with house.hall:
         await house.hall.open()
-        await said_yes(house, await house.ask("burn"))
+        await approve(house, await house.ask("burn"))
         assert await house.call("burn") == b'"burn attic"'
         await asyncio.to_thread(_change, tmp_path, "UPDATE approvals SET state = 'approved'")
         assert isinstance(await house.call("burn"), NeedsVerification)
@@ -125,7 +125,7 @@ async def test_C5_approval_page_sign_in_with_a_jwt_of_an_issuer_lets_the_person_
             assert "Denied" in (await browser.act(path, "deny")).text
 
 
-class Counting(MemoryFactorStore):
+class ScanCountingFactorStore(MemoryFactorStore):
     """Notes when all factors are read."""
 
     scans = 0
@@ -138,7 +138,7 @@ class Counting(MemoryFactorStore):
 @pytest.mark.threat("I8")
 async def test_I8_unknown_enrolment_link_does_not_read_every_factor(house: House) -> None:
     """A link that leads nowhere costs one look-up, however many factors there are."""
-    store = Counting()
+    store = ScanCountingFactorStore()
     house.hall.approval_components.factors.store = store
     assert (await Browser(house.hall).get("/enroll/nothing")).status == 410
     word, _ = await house.hall.approval_components.factors.invite("ann", "local")

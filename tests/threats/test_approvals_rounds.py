@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.threats.callers import Guest, Halls
+from tests.threats.callers import InProcessHall, McpCaller
 from tests.threats.lines import MODERN, Answer, calling
 from tests.unit.parts import Clock
 from tests.unit.web.browsing import Browser
@@ -39,8 +39,8 @@ def hall_in(data: Path, *tools: object) -> Toolhall:
     return Toolhall(*tools, config=Config(data=str(data)))
 
 
-class Served(Halls):
-    """A hall as it is, with the way in that guests take."""
+class GivenHall(InProcessHall):
+    """A hall that the test made, in the form that `McpCaller` takes."""
 
     def __init__(self, hall: Toolhall) -> None:
         self.hall = hall
@@ -49,7 +49,7 @@ class Served(Halls):
 
 async def ask(hall: Toolhall, name: str, **more: Any) -> Answer:
     """Call a tool by MCP 2026-07-28."""
-    return await Guest(Served(hall), None, MODERN).ask(calling(MODERN, name, {}, **more))
+    return await McpCaller(GivenHall(hall), None, MODERN).ask(calling(MODERN, name, {}, **more))
 
 
 async def call(hall: Toolhall) -> Any:
@@ -63,7 +63,7 @@ async def approve(hall: Toolhall) -> None:
     assert await hall.approval_components.approvals.store.decide(waiting.id, YES)
 
 
-def burning(body: Callable[[], str]) -> Any:
+def burn_tool(body: Callable[[], str]) -> Any:
     return tool(name="burn", level=9, effect="destroys", description="Burn a room.")(body)
 
 
@@ -90,14 +90,14 @@ def wrapped(body: Callable[[], str]) -> Callable[[], str]:
 @pytest.mark.parametrize("wrap", [plain, wrapped], ids=["itself", "in a wrapper"])
 async def test_K18_approval_is_not_valid_after_a_restart_with_another_tool_body(tmp_path: Path, wrap: Any) -> None:
     """After a restart with another body under the same definition the person is asked anew; the old code may run."""
-    with hall_in(tmp_path, burning(wrap(first))) as hall:
+    with hall_in(tmp_path, burn_tool(wrap(first))) as hall:
         await hall.open()
         assert isinstance(await call(hall), NeedsVerification)
         await approve(hall)
-    with hall_in(tmp_path, burning(wrap(second))) as hall:
+    with hall_in(tmp_path, burn_tool(wrap(second))) as hall:
         await hall.open()
         assert isinstance(await call(hall), NeedsVerification)
-    with hall_in(tmp_path, burning(wrap(first))) as hall:
+    with hall_in(tmp_path, burn_tool(wrap(first))) as hall:
         await hall.open()
         assert await call(hall) == b'"the attic"'
 
@@ -122,7 +122,7 @@ def test_K18_code_digest_covers_the_whole_file_but_not_its_path(tmp_path: Path) 
     assert code_sha256(functools.partial(first)) == code_sha256(first) != code_sha256(second)
 
 
-class Painted:
+class PaintTool:
     """A tool of level 9 that asks twice, and how often it ran to its end."""
 
     def __init__(self) -> None:
@@ -144,8 +144,8 @@ SURE = {"sure": {"action": "accept", "content": {"colour": "yes"}}}
 @pytest.mark.threat("K19")
 async def test_K19_one_approval_covers_both_questions_of_one_call_and_no_further_call(tmp_path: Path) -> None:
     """Both questions are answered under the first approval, which every record of the call names; then it is over."""
-    painted = Painted()
-    with hall_in(tmp_path, painted.tool) as hall:
+    paint = PaintTool()
+    with hall_in(tmp_path, paint.tool) as hall:
         await hall.open()
         assert (await ask(hall, "paint")).is_error
         await approve(hall)
@@ -163,7 +163,7 @@ async def test_K19_one_approval_covers_both_questions_of_one_call_and_no_further
         await hall.journal.flush()  # type: ignore[union-attr] # it has a folder
         status, told = await Browser(hall).api("GET", "/api/audit?tool=test_approvals_rounds.paint")
         approvals = {each["approval"] for each in told["records"] if each["outcome"] in ("asked", "ok", "intent")}
-        assert (status, len(approvals), painted.done) == (200, 1, 1)
+        assert (status, len(approvals), paint.done) == (200, 1, 1)
         await hall.settle()
 
 
@@ -171,7 +171,7 @@ async def test_K19_one_approval_covers_both_questions_of_one_call_and_no_further
 @pytest.mark.threat("K19")
 async def test_K18_K19_request_state_with_changed_tool_code_needs_a_new_approval(tmp_path: Path) -> None:
     """A restart with another body between two rounds: the state is still good, the yes is not."""
-    with hall_in(tmp_path, Painted().tool) as hall:
+    with hall_in(tmp_path, PaintTool().tool) as hall:
         await hall.open()
         await ask(hall, "paint")
         await approve(hall)
@@ -234,7 +234,7 @@ async def test_K19_rate_limited_call_does_not_use_up_its_request_state(tmp_path:
         await hall.settle()
 
 
-class Wiped:
+class RaisingTools:
     """Tools of level 9 that ask, do what they do, and end as if a limit or their client had stopped them."""
 
     def __init__(self) -> None:
@@ -260,19 +260,19 @@ class Wiped:
 @pytest.mark.threat("K19")
 async def test_K19_tool_that_raises_a_rate_limit_error_has_used_up_its_request_state(tmp_path: Path) -> None:
     """A tool that raises what a limit raises has run: its state is used up, with a person's yes and without one."""
-    wiped = Wiped()
-    with hall_in(tmp_path, *wiped.tools) as hall:
+    raising = RaisingTools()
+    with hall_in(tmp_path, *raising.tools) as hall:
         await hall.open()
         await ask(hall, "wipe")
         await approve(hall)
         for name, says in (("wipe", "too many calls"), ("pick", "elicitation")):
-            wiped.done = 0
+            raising.done = 0
             state = (await ask(hall, name)).result["requestState"]
             ended = await ask(hall, name, requestState=state, inputResponses=RED)
             assert says in ended.text
             for _ in range(2):
                 assert (await ask(hall, name, requestState=state, inputResponses=RED)).code == STALE
-            assert wiped.done == 1
+            assert raising.done == 1
         await hall.settle()
 
 

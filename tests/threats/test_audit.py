@@ -36,7 +36,7 @@ async def sell(what: str) -> str:
     return f"sold {what}"
 
 
-def spoil(log: Path, how: str) -> int:
+def tamper(log: Path, how: str) -> int:
     """Do something to one line of a log; the number of the line."""
     segment = segments_of(log)[1]
     lines = segment.read_bytes().splitlines(keepends=True)
@@ -62,7 +62,7 @@ def test_J1_flipped_deleted_swapped_or_truncated_audit_record_is_named_by_its_nu
 ) -> None:
     """A record that was flipped, deleted, swapped or cut off is found, and is named by its number."""
     wrote(tmp_path, 40)
-    number = spoil(tmp_path / "1", how)
+    number = tamper(tmp_path / "1", how)
     found = finding(tmp_path)
     assert (found.what, found.number) == (what, number)
 

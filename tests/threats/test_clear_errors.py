@@ -29,7 +29,7 @@ LONG = "n" * 2_000
 class Refusal(NamedTuple):
     """A bad message, and how it is refused: by a code or (None) by a result for the model, in words such as these."""
 
-    spoil: Callable[[dict[str, Any]], object]
+    corrupt: Callable[[dict[str, Any]], object]
     code: int | None
     words: tuple[str, ...]
 
@@ -52,13 +52,13 @@ def with_members(**members: Any) -> Callable[[dict[str, Any]], object]:
 def without(*path: str) -> Callable[[dict[str, Any]], object]:
     """Leave a member out."""
 
-    def spoil(message: dict[str, Any]) -> None:
+    def corrupt(message: dict[str, Any]) -> None:
         inner = message
         for part in path[:-1]:
             inner = inner[part]
         del inner[path[-1]]
 
-    return spoil
+    return corrupt
 
 
 # The same in every revision and over every transport.
@@ -96,13 +96,13 @@ EVERYWHERE = {
 }
 
 
-def repaired(revision: str, spoiled: dict[str, Any]) -> dict[str, Any]:
+def repaired(revision: str, corrupted: dict[str, Any]) -> dict[str, Any]:
     """Put back what the newest revision wants, where a case replaced the whole of params or of `_meta`."""
-    params = spoiled.get("params")
+    params = corrupted.get("params")
     if revision == MODERN and isinstance(params, dict):
         usual = message(MODERN, "x")["params"]["_meta"]
         params["_meta"] = {**usual, **params.get("_meta", {})}
-    return spoiled
+    return corrupted
 
 
 @pytest.mark.parametrize("case", EVERYWHERE)
@@ -110,7 +110,7 @@ def test_invalid_message_is_refused_with_words_on_what_to_change_and_no_values(l
     """In the same words over every transport and in every revision."""
     refusal = EVERYWHERE[case]
     body = calling(line.revision, "touch")
-    refusal.spoil(body)
+    refusal.corrupt(body)
     answer = line.ask(encoded(repaired(line.revision, body)))
     assert answer.code == refusal.code, answer
     assert answer.is_error == (refusal.code is None)
@@ -167,9 +167,9 @@ TERMS = {
 @pytest.mark.parametrize("case", TERMS)
 def test_invalid_meta_field_of_the_newest_revision_is_named_in_the_error(server: Served, case: str) -> None:
     """MCP 2026-07-28: the terms come with every request, and a wrong one is named."""
-    spoil, code, words = TERMS[case]
+    corrupt, code, words = TERMS[case]
     body = calling(MODERN, "touch")
-    spoil(body)
+    corrupt(body)
     version = {"other_version": "2099-01-01", "odd_version": "1"}.get(case, MODERN)
     headers = [("MCP-Protocol-Version", version), ("Mcp-Method", "tools/call"), ("Mcp-Name", "touch")]
     answer = answer_of(fetch(server.port, post(server.port, encoded(body), *headers)))
@@ -239,7 +239,7 @@ def test_log_level_that_is_unknown_is_refused_with_the_known_levels(server: Serv
 
 OURS: Header = ("Host", HOST)
 JSON: Header = ("Content-Type", "application/json")
-TURNED: dict[str, tuple[str, list[Header], int, tuple[str, ...]]] = {
+REFUSED_EARLY: dict[str, tuple[str, list[Header], int, tuple[str, ...]]] = {
     "host": ("POST /mcp", [("Host", "evil.example")], 421, ("evil.example", "allowed_hosts")),
     "no_host": ("POST /mcp", [], 400, ("Host",)),
     "origin": ("POST /mcp", [OURS, ("Origin", "http://evil.example")], 403, ("Origin", "allowed_hosts")),
@@ -252,10 +252,10 @@ TURNED: dict[str, tuple[str, list[Header], int, tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("case", TURNED)
+@pytest.mark.parametrize("case", REFUSED_EARLY)
 def test_http_request_refused_before_any_dialect_gets_json_that_says_what_to_change(server: Served, case: str) -> None:
     """What is refused before any dialect speaks is refused in JSON, with what to change."""
-    line, headers, status, words = TURNED[case]
+    line, headers, status, words = REFUSED_EARLY[case]
     method, _, path = line.partition(" ")
     reply = fetch(server.port, http(method, path, headers))
     said = reply.body.decode()

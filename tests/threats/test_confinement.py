@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.threats import isolated_tools as tools
-from tests.threats.test_isolation import Tools, gone
+from tests.threats.test_isolation import Tools, wait_for_exit
 from tests.unit.execution.test_process_runner import run
 from toolhall.config import Config
 from toolhall.execution import sandbox, worker_process
@@ -47,7 +47,7 @@ def data(tmp_path: Path) -> Path:
 async def hall(data: Path) -> AsyncIterator[Tools]:
     made = Tools(data)
     yield made
-    made.staff.close()
+    made.executor.close()
 
 
 @needs_landlock
@@ -108,7 +108,7 @@ async def test_K12_isolated_tool_whose_file_is_in_the_data_folder_is_refused_wit
         with pytest.raises(Unavailable):
             await made.call(tools.where)
     finally:
-        made.staff.close()
+        made.executor.close()
     assert "is in the hall's data folder, which such tools cannot read; move it elsewhere" in caplog.text
 
 
@@ -137,7 +137,7 @@ async def test_K13_isolated_tool_cannot_signal_trace_limit_or_freeze_another_pro
     finally:
         released.set()
         thread.join()
-        made.staff.close()
+        made.executor.close()
 
 
 # A worker under its supervisor as on a kernel of before Linux 6.12; the hall is the test itself, and in no group of its
@@ -239,7 +239,7 @@ async def test_K13_missing_kernel_feature_is_logged_once_for_each_hall(
             await made.call(tools.crash, how="exit")
         await made.call(tools.where)
     finally:
-        made.staff.close()
+        made.executor.close()
     said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert said == [f"an isolated tool is confined less than it could be: {each}" for each in lacking]
 
@@ -259,8 +259,8 @@ async def test_K14_daemon_of_an_isolated_tool_ends_with_its_worker(hall: Tools, 
         assert isinstance(task.exception(), Crashed)
         assert "ended its process with code 3" in str(task.exception())
     if then == "return":
-        hall.staff.close()
-    await gone(left)
+        hall.executor.close()
+    await wait_for_exit(left)
 
 
 _HALL = """
@@ -278,7 +278,7 @@ def test_K14_daemon_of_an_isolated_tool_ends_when_the_hall_is_killed(tmp_path: P
     with subprocess.Popen([sys.executable, "-c", _HALL, str(fifo)], cwd=Path(__file__).parents[2]) as process:
         left = int(fifo.read_text())
         process.send_signal(signal.SIGKILL)
-    asyncio.run(gone(left))
+    asyncio.run(wait_for_exit(left))
 
 
 async def printed(caplog: pytest.LogCaptureFixture, count: int) -> list[str]:

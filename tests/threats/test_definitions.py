@@ -49,7 +49,7 @@ def defined(name: str, version: str = "1.0.0", **stated: Any) -> dict[str, Any]:
     return {"name": f"{name}_go", "description": PLAIN, "inputSchema": {"type": "object"}, "_meta": meta, **stated}
 
 
-def taking(name: str, **properties: Any) -> dict[str, Any]:
+def with_parameters(name: str, **properties: Any) -> dict[str, Any]:
     """A definition with these parameters."""
     return defined(name, inputSchema={"type": "object", "properties": properties})
 
@@ -449,7 +449,7 @@ HEADERS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("case", HEADERS)
 def test_A12_invalid_x_mcp_header_refuses_the_whole_definition(registry: Registry, case: str) -> None:
     """The whole definition is refused, and nothing of it is kept."""
-    refused(registry.register(taking(f"header{case}", **HEADERS[case])), "header/refused")
+    refused(registry.register(with_parameters(f"header{case}", **HEADERS[case])), "header/refused")
     assert registry.ask("GET", f"/api/tools/header{case}.go").status == 404
 
 
@@ -468,7 +468,7 @@ def test_A12_invalid_x_mcp_header_in_hub_or_oxp_definitions_is_refused(registry:
 @pytest.mark.threat("A12")
 def test_A12_x_mcp_header_of_an_external_tool_must_equal_the_argument(registry: Registry) -> None:
     """What a proxy routes by is what the call says, for tools from outside as for one's own."""
-    registry.activate(registry.add(taking("routed", region=_marked("Region"))))
+    registry.activate(registry.add(with_parameters("routed", region=_marked("Region"))))
     arguments = {"region": "north"}
     mismatch, right = (_routed(registry, arguments, said) for said in ("south", "north"))
     assert (mismatch.status, mismatch.body["error"]["code"]) == (400, -32020)

@@ -17,7 +17,7 @@ EXECUTOR_THREADS = 8  # the event loop's own thread pool, which may grow to its 
 
 
 @contextmanager
-def nothing_left(server: Served, sync_calls: int = 0) -> Generator[None]:
+def no_leaks(server: Served, sync_calls: int = 0) -> Generator[None]:
     """Check that the block leaves no task, descriptor or thread behind, and the server healthy.
 
     The server is shared with other tests, so all three are compared with what it held before. A call of a sync tool
@@ -42,7 +42,7 @@ def nothing_left(server: Served, sync_calls: int = 0) -> Generator[None]:
 def test_F7_disconnect_at_every_byte_of_a_request_leaves_no_task_or_descriptor(http: HttpLine, server: Served) -> None:
     """Half a request is no request, wherever it was cut."""
     request = http.request(encoded(calling(http.revision, "sleeps", {"seconds": 0.01})))
-    with nothing_left(server):
+    with no_leaks(server):
         for offset in range(len(request) + 1):
             connection = Connection(server.port)
             connection.send(request[:offset])
@@ -59,7 +59,7 @@ def test_F7_disconnect_within_a_chunked_body_leaves_no_task_or_descriptor(http: 
     head = http.request(body).partition(b"\r\n\r\n")[0].replace(b"Content-Length: %d" % len(body), b"X: y")
     chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
     whole = head.replace(b"X: y", b"Transfer-Encoding: chunked") + b"\r\n\r\n" + chunks
-    with nothing_left(server):
+    with no_leaks(server):
         for offset in range(len(head), len(whole), 5):
             with Connection(server.port) as connection:
                 connection.send(whole[:offset])
@@ -71,7 +71,7 @@ def test_F7_disconnect_at_every_stage_of_a_reply_leaves_no_task_or_descriptor(ht
     body = calling(http.revision, "steps", {"count": 6, "delay": 0.01})
     body["params"].setdefault("_meta", {})["progressToken"] = "t"
     request = http.request(encoded(body))
-    with nothing_left(server):
+    with no_leaks(server):
         for parts in range(9):
             for rudely in (False, True):
                 connection = Connection(server.port)
@@ -85,7 +85,7 @@ def test_F7_disconnect_at_every_stage_of_a_reply_leaves_no_task_or_descriptor(ht
 def test_F7_disconnect_while_a_tool_runs_leaves_no_task_or_descriptor(http: HttpLine, server: Served) -> None:
     """The call of the newest revision is cancelled; those of the older ones run to their end, which comes."""
     calls = 10
-    with nothing_left(server, sync_calls=calls):
+    with no_leaks(server, sync_calls=calls):
         for tool in ("sleeps", "naps"):
             for _ in range(calls):
                 with Connection(server.port) as connection:
@@ -96,7 +96,7 @@ def test_F7_disconnect_while_a_tool_runs_leaves_no_task_or_descriptor(http: Http
 def test_F7_disconnect_between_pipelined_requests_leaves_no_task_or_descriptor(http: HttpLine, server: Served) -> None:
     """Twenty requests at once, answers to some of them read."""
     request = http.request(encoded(calling(http.revision, "nonce", {"nonce": "n"})))
-    with nothing_left(server):
+    with no_leaks(server):
         for read in range(0, 20, 4):
             with Connection(server.port) as connection:
                 connection.send(request * 20)
@@ -109,7 +109,7 @@ def test_F7_dropped_subscription_streams_leave_no_task_or_descriptor(server: Ser
     """A hundred subscriptions are opened and dropped, more than one caller may hold at once."""
     line = HttpLine(server.port, MODERN)
     body = encoded(message(MODERN, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
-    with nothing_left(server):
+    with no_leaks(server):
         for _ in range(2):
             connections = [Connection(server.port) for _ in range(60)]
             for connection in connections:
@@ -133,7 +133,7 @@ def test_F7_dropped_session_stream_can_be_opened_again_at_once(server: Served, r
             connection.send(request)
             return b" 200 " in connection.head()
 
-    with nothing_left(server):
+    with no_leaks(server):
         for _ in range(20):
             assert eventually(opened), "the stream of a client that went away is still held"
 

@@ -27,7 +27,7 @@ from toolhall.pipeline.states import Equipped
 from toolhall.registry.snapshot import compile_entry
 
 MEGABYTE = 1 << 20
-GONE_SECONDS = 60.0
+EXIT_SECONDS = 60.0
 
 
 class Tools:
@@ -35,15 +35,15 @@ class Tools:
 
     def __init__(self, *hidden: Path) -> None:
         limits = WorkerLimits(file_bytes=2 * MEGABYTE, result_bytes=MEGABYTE)
-        means = ExecutorLimits(
+        executor_limits = ExecutorLimits(
             threads=4, default_timeout=60, worker_limits=limits, hidden_paths=tuple(map(str, hidden))
         )
-        self.staff = FunctionExecutor(means, Run.tool_of_frame)
-        self._run = Run(60, self.staff.activity)
+        self.executor = FunctionExecutor(executor_limits, Run.tool_of_frame)
+        self._run = Run(60, self.executor.activity)
 
     async def call(self, function: Any, **arguments: Any) -> Any:
         definition = next(definitions_of(function))
-        entry = compile_entry(definition.tool, self.staff.runner_for(definition), known_good=True)
+        entry = compile_entry(definition.tool, self.executor.runner_for(definition), known_good=True)
         call = Call("call-1", entry.id, arguments, LOCAL, NULL_LINK, "test", 2, 0.0)
         fields: dict[str, Any] = {
             "call": call,
@@ -60,24 +60,24 @@ class Tools:
 async def hall() -> AsyncIterator[Tools]:
     made = Tools()
     yield made
-    made.staff.close()
+    made.executor.close()
 
 
-def is_gone(pid: int) -> bool:
+def has_exited(pid: int) -> bool:
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE  # dead; whoever adopted it has not looked yet
     except psutil.NoSuchProcess:
         return True
 
 
-async def gone(*pids: int) -> None:
+async def wait_for_exit(*pids: int) -> None:
     """Return once these have ended."""
-    async with asyncio.timeout(GONE_SECONDS):
-        while not all(map(is_gone, pids)):  # noqa: ASYNC110 - processes of nobody's
+    async with asyncio.timeout(EXIT_SECONDS):
+        while not all(map(has_exited, pids)):  # noqa: ASYNC110 - processes of nobody's
             await asyncio.sleep(0.01)
 
 
-async def told(fifo: Path) -> list[int]:
+async def read_pids(fifo: Path) -> list[int]:
     """The process of the tool, its child, and its session."""
     return [int(each) for each in (await asyncio.to_thread(fifo.read_text)).split()]
 
@@ -89,7 +89,7 @@ async def test_I7_isolated_tool_that_never_returns_is_killed_at_its_deadline(hal
     with pytest.raises(TimedOut, match=r"within 0\.3 seconds"):
         await hall.call(function)
     assert await hall.call(tools.where) != os.getpid()
-    assert hall.staff.worker_pool.running == 0
+    assert hall.executor.worker_pool.running == 0
 
 
 @pytest.mark.threat("H7")
@@ -98,11 +98,11 @@ async def test_H7_child_processes_of_a_cancelled_isolated_tool_are_killed(hall: 
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     task = asyncio.ensure_future(hall.call(tools.orphan, fifo=str(fifo)))
-    worker, child, session = await told(fifo)
+    worker, child, session = await read_pids(fifo)
     assert session == worker != os.getsid(0)
     task.cancel()
     await asyncio.wait([task])
-    await gone(worker, child)
+    await wait_for_exit(worker, child)
 
 
 _HALL = """
@@ -118,9 +118,9 @@ def test_H7_worker_and_its_child_end_when_the_hall_is_killed(tmp_path: Path) -> 
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     with subprocess.Popen([sys.executable, "-c", _HALL, str(fifo)], cwd=Path(__file__).parents[2]) as hall:
-        worker, child, _ = asyncio.run(told(fifo))
+        worker, child, _ = asyncio.run(read_pids(fifo))
         hall.send_signal(signal.SIGKILL)
-    asyncio.run(gone(worker, child))
+    asyncio.run(wait_for_exit(worker, child))
 
 
 @pytest.mark.threat("H8")

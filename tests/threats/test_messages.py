@@ -16,7 +16,7 @@ LIMIT = 1024 * 1024
 MIB = 1024 * 1024
 
 
-def touching(revision: str) -> str:
+def touch_call(revision: str) -> str:
     """A right call of `touch`, as text to spoil."""
     return encoded(calling(revision, "touch", {"note": "x"})).decode()
 
@@ -31,7 +31,7 @@ def refused(line: Line, body: bytes, *codes: int) -> Answer:
     return answer
 
 
-TWINS = {
+DUPLICATES = {
     "method": ('"method":', '"method":"tools/list","method":'),
     "same_value": ('"method":"tools/call"', '"method":"tools/call","method":"tools/call"'),
     "id": ('"id":1', '"id":2,"id":1'),
@@ -48,14 +48,14 @@ TWINS = {
 
 
 @pytest.mark.threat("F1")
-@pytest.mark.parametrize("twin", TWINS)
-def test_F1_duplicate_json_keys_are_refused(line: Line, twin: str) -> None:
+@pytest.mark.parametrize("duplicate", DUPLICATES)
+def test_F1_duplicate_json_keys_are_refused(line: Line, duplicate: str) -> None:
     """No reader of the same bytes can have seen another value under the same key."""
-    spoiled = touching(line.revision).replace(*TWINS[twin], 1)
-    assert "twice" in refused(line, spoiled.encode(), PARSE).text
+    corrupted = touch_call(line.revision).replace(*DUPLICATES[duplicate], 1)
+    assert "twice" in refused(line, corrupted.encode(), PARSE).text
 
 
-STRANGERS = {
+UNKNOWN_MEMBERS = {
     "case_twin": ('"method":', '"Method":"tools/list","method":'),
     "case_only": ('"method":', '"Method":'),
     "upper_id": ('"id":1', '"ID":1,"id":1'),
@@ -69,11 +69,11 @@ STRANGERS = {
 
 
 @pytest.mark.threat("F1")
-@pytest.mark.parametrize("stranger", STRANGERS)
-def test_F1_unknown_or_differently_cased_json_rpc_members_are_refused(line: Line, stranger: str) -> None:
+@pytest.mark.parametrize("member", UNKNOWN_MEMBERS)
+def test_F1_unknown_or_differently_cased_json_rpc_members_are_refused(line: Line, member: str) -> None:
     """Names of members are compared exactly, and there are no others."""
-    spoiled = touching(line.revision).replace(*STRANGERS[stranger], 1)
-    refused(line, spoiled.encode(), INVALID, PARSE)
+    corrupted = touch_call(line.revision).replace(*UNKNOWN_MEMBERS[member], 1)
+    refused(line, corrupted.encode(), INVALID, PARSE)
 
 
 NUMBERS = {
@@ -95,7 +95,7 @@ NUMBERS = {
 @pytest.mark.parametrize("number", NUMBERS)
 def test_F2_number_that_is_not_a_finite_json_number_is_refused(line: Line, number: str) -> None:
     """What is no finite JSON number never reaches a tool."""
-    refused(line, touching(line.revision).replace('"x"', NUMBERS[number], 1).encode(), PARSE)
+    refused(line, touch_call(line.revision).replace('"x"', NUMBERS[number], 1).encode(), PARSE)
 
 
 @pytest.mark.threat("F2")
@@ -109,7 +109,7 @@ def test_F2_large_integers_keep_their_exact_value(line: Line, number: int) -> No
 def test_F2_message_full_of_long_integers_is_refused_with_little_cpu_time(http: HttpLine, server: Served) -> None:
     """Reading a long integer takes quadratic time, so a message full of them is refused unread."""
     numbers = ",".join(["9" * 4_000] * 250)
-    body = touching(http.revision).replace('"x"', f"[{numbers}]", 1).encode()
+    body = touch_call(http.revision).replace('"x"', f"[{numbers}]", 1).encode()
     before = server.cpu
     for _ in range(5):
         refused(http, body, PARSE)
@@ -131,7 +131,7 @@ DEEP = {
 @pytest.mark.parametrize("shape", DEEP)
 def test_F3_deeply_nested_json_is_refused(line: Line, shape: str, whole: bool) -> None:
     """Depth is no way to the end of the stack."""
-    body = DEEP[shape] if whole else touching(line.revision).replace('"x"', DEEP[shape], 1)
+    body = DEEP[shape] if whole else touch_call(line.revision).replace('"x"', DEEP[shape], 1)
     refused(line, body.encode(), PARSE)
 
 
@@ -178,7 +178,7 @@ def test_F4_chunked_body_over_the_limit_is_refused_before_its_end(http: HttpLine
 @pytest.mark.threat("F4")
 def test_F4_body_of_exactly_the_size_limit_is_accepted(http: HttpLine) -> None:
     """A body of exactly the limit is read; only its content decides."""
-    body = touching(http.revision).encode()
+    body = touch_call(http.revision).encode()
     assert not http.ask(body + b" " * (LIMIT - len(body))).is_error
 
 
@@ -190,7 +190,7 @@ def test_F4_oversized_stdio_line_is_one_error_and_the_next_line_is_read(pipe: St
     refused(line, b" " * (size - 2) + b"{}", INVALID)
 
 
-CROWDS: dict[str, Any] = {
+LARGE_OBJECTS: dict[str, Any] = {
     "members": {f"key{count}": count for count in range(10_001)},
     "members_deep": [{f"key{count}": count} for count in range(10_001)],
     "long_key": {"k" * 5_000: 1},
@@ -199,10 +199,10 @@ CROWDS: dict[str, Any] = {
 
 
 @pytest.mark.threat("F4")
-@pytest.mark.parametrize("crowd", CROWDS)
-def test_F4_json_with_too_many_or_too_long_keys_is_refused(line: Line, crowd: str) -> None:
+@pytest.mark.parametrize("case", LARGE_OBJECTS)
+def test_F4_json_with_too_many_or_too_long_keys_is_refused(line: Line, case: str) -> None:
     """Members are counted and their names measured."""
-    body = touching(line.revision).replace('"x"', json.dumps(CROWDS[crowd]), 1)
+    body = touch_call(line.revision).replace('"x"', json.dumps(LARGE_OBJECTS[case]), 1)
     refused(line, body.encode(), PARSE)
 
 
@@ -238,7 +238,7 @@ TEXTS = {
 @pytest.mark.parametrize("text", TEXTS)
 def test_F5_invalid_utf8_surrogate_or_control_character_is_refused(line: Line, text: str) -> None:
     """What is no text is refused before anybody reads it, wherever it stands."""
-    right = touching(line.revision).encode()
+    right = touch_call(line.revision).encode()
     for place in (b'"x"', b'"note"', b'"tools/call"'):
         refused(line, right.replace(place, place[:-1] + TEXTS[text] + b'"', 1), PARSE)
 
@@ -247,7 +247,7 @@ def test_F5_invalid_utf8_surrogate_or_control_character_is_refused(line: Line, t
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32-be"])
 def test_F5_message_in_another_encoding_than_utf8_is_refused(line: Line, encoding: str) -> None:
     """Only UTF-8 is read, and without a byte-order mark."""
-    refused(line, touching(line.revision).encode(encoding), PARSE)
+    refused(line, touch_call(line.revision).encode(encoding), PARSE)
 
 
 @pytest.mark.threat("F5")
@@ -260,7 +260,7 @@ def test_F5_escaped_backslash_before_a_unicode_escape_is_plain_text(line: Line) 
 @pytest.mark.parametrize("batch", ["[]", "[{}]", "[{},{}]", "[CALL]", "[CALL,CALL]", "[[CALL]]", "null", "7", '"CALL"'])
 def test_F6_json_rpc_batch_is_refused(line: Line, batch: str) -> None:
     """One message at a time."""
-    body = batch.replace('"CALL"', '"x"').replace("CALL", touching(line.revision))
+    body = batch.replace('"CALL"', '"x"').replace("CALL", touch_call(line.revision))
     refused(line, body.encode(), INVALID)
 
 
@@ -351,7 +351,7 @@ def test_F6_request_id_that_is_no_string_or_integer_is_refused_and_not_echoed(li
 @pytest.mark.threat("F6")
 def test_F6_content_type_other_than_json_is_refused_with_415(http: HttpLine, server: Served) -> None:
     """A form or plain text, which a web page may send anywhere, is not read."""
-    body = touching(http.revision).encode()
+    body = touch_call(http.revision).encode()
     for kind in (
         b"text/plain",
         b"application/x-www-form-urlencoded",

@@ -15,7 +15,7 @@ MIB = 1024 * 1024
 CONTROLS = re.compile(rb"\\u00[01][0-9a-fA-F]|\\[bf]|[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]")
 
 
-def heard(line: Line, message: Any) -> bytes:
+def output_of(line: Line, message: Any) -> bytes:
     """Everything that came for one message."""
     before = len(line.seen)
     line.ask(encoded(message))
@@ -26,7 +26,7 @@ def heard(line: Line, message: Any) -> bytes:
 @pytest.mark.parametrize("where", ESCAPES)
 def test_G2_terminal_escape_sequences_in_a_result_are_removed(line: Line, where: str) -> None:
     """A terminal or a model reads the words only, wherever in a result they stand."""
-    said = heard(line, calling(line.revision, "escapes", {"where": where}))
+    said = output_of(line, calling(line.revision, "escapes", {"where": where}))
     assert b"click" in said
     assert not CONTROLS.search(said)
     assert b"evil.example" not in said
@@ -39,7 +39,7 @@ def test_G2_terminal_escape_sequences_in_progress_and_log_notifications_are_remo
     message["params"].setdefault("_meta", {})["progressToken"] = 1
     if line.revision == MODERN:
         message["params"]["_meta"][f"{PREFIX}logLevel"] = "debug"
-    said = heard(line, message)
+    said = output_of(line, message)
     assert b"notifications/progress" in said
     assert b"notifications/message" in said
     assert not CONTROLS.search(said)
@@ -54,7 +54,7 @@ def test_G2_terminal_escape_sequences_of_the_caller_are_not_repeated_in_errors(l
         calling(line.revision, "touch", {evil: 1}),
         calling(line.revision, "long_names", {evil: {evil: 1}}),
     ):
-        assert not CONTROLS.search(heard(line, message))
+        assert not CONTROLS.search(output_of(line, message))
 
 
 @pytest.mark.threat("G5")

@@ -18,7 +18,7 @@ PATHS = ["/mcp", "/oxp/tools/call", "/hub", "/machine", "/tools/a/b"]
 
 
 @asynccontextmanager
-async def taken(served: Shielded) -> AsyncGenerator[Client]:
+async def slot_taken(served: Shielded) -> AsyncGenerator[Client]:
     """A call that has the only place."""
     async with connected(served) as client:
         before = served.held
@@ -27,7 +27,7 @@ async def taken(served: Shielded) -> AsyncGenerator[Client]:
         yield client
 
 
-def posted(path: str) -> bytes:
+def post_request(path: str) -> bytes:
     """A request with a body that no dialect can use."""
     headers = [("Host", HOST), ("Content-Type", "application/json"), ("Content-Length", "2")]
     return http("POST", path, headers, b"{}")
@@ -37,8 +37,8 @@ def posted(path: str) -> bytes:
 @pytest.mark.parametrize("path", PATHS)
 async def test_I6_request_without_a_free_slot_gets_503_in_the_dialects_own_form(path: str) -> None:
     """503, when to come back, and an error that the dialect's clients can read; the message was not looked at."""
-    async with shielded(ConcurrencyLimiter(1, NO_TIME)) as served, taken(served), connected(served) as client:
-        client.send(posted(path))
+    async with shielded(ConcurrencyLimiter(1, NO_TIME)) as served, slot_taken(served), connected(served) as client:
+        client.send(post_request(path))
         status, headers, body = await client.reply()
         assert (status, headers["retry-after"]) == (503, "1")
         assert headers["content-type"] == "application/json"
@@ -52,7 +52,11 @@ async def test_I6_request_without_a_free_slot_gets_503_in_the_dialects_own_form(
 @pytest.mark.threat("I6")
 async def test_I6_request_beyond_the_full_queue_is_refused_without_a_task() -> None:
     """Beyond those who wait, a refusal costs no task, and the connection goes on afterwards."""
-    async with shielded(ConcurrencyLimiter(1, NO_END)) as served, taken(served) as first, connected(served) as second:
+    async with (
+        shielded(ConcurrencyLimiter(1, NO_END)) as served,
+        slot_taken(served) as first,
+        connected(served) as second,
+    ):
         second.send(served.call("holds"))
         await served.until(lambda: served.tasks == 2)
         async with connected(served) as third:
@@ -70,7 +74,7 @@ async def test_I6_request_beyond_the_full_queue_is_refused_without_a_task() -> N
 async def test_I4_call_refused_for_want_of_a_slot_succeeds_when_repeated_later() -> None:
     """A refused call succeeds once there is a place; at no time did more calls run than there are places."""
     async with shielded(ConcurrencyLimiter(1, NO_TIME)) as served, connected(served) as second:
-        async with taken(served) as first:
+        async with slot_taken(served) as first:
             second.send(served.call("holds"))
             assert await second.status() == 503
             assert served.held == 1
@@ -84,7 +88,7 @@ async def test_I4_call_refused_for_want_of_a_slot_succeeds_when_repeated_later()
 @pytest.mark.parametrize("path", ["/health", "/health/live", "/health/ready", "/oxp/health", "/api/tools"])
 async def test_I6_health_and_management_are_answered_while_all_slots_are_taken(path: str) -> None:
     """Whoever has to see what is wrong, and to mend it, is answered while everything is taken."""
-    async with shielded(ConcurrencyLimiter(1, NO_TIME)) as served, taken(served), connected(served) as client:
+    async with shielded(ConcurrencyLimiter(1, NO_TIME)) as served, slot_taken(served), connected(served) as client:
         client.send(served.get(path))
         assert await client.status() == 200
 
@@ -131,7 +135,7 @@ async def test_I6_slot_is_released_however_its_request_ends(how: str) -> None:
                     client.send(served.call("holds"))
                     await served.until(lambda: admission.running == 1)
                 elif how == "is refused":
-                    client.send(posted("/mcp").replace(b"127.0.0.1", b"evil.example"))
+                    client.send(post_request("/mcp").replace(b"127.0.0.1", b"evil.example"))
                     assert await client.status() == 421
                 else:
                     client.send(served.call("nothing"))
@@ -156,7 +160,7 @@ async def test_I6_websocket_message_without_a_free_slot_waits_or_is_rate_limited
     async def send(said: Any) -> None:
         sent.append(said)
 
-    async with shielded(admission) as served, taken(served) as client:
+    async with shielded(admission) as served, slot_taken(served) as client:
         scope = {"type": "websocket", "path": "/hub", "headers": [(b"host", HOST.encode())], "client": (HOST, 1)}
         socket = asyncio.create_task(served.hall(scope, receive, send))
         if waits == NO_END:

@@ -62,7 +62,7 @@ def cli(tmp_path: Path) -> CliRunner:
     return cli
 
 
-def told(cli: CliRunner, server: ServerProcess, name: str) -> list[str]:
+def environments_seen_by(cli: CliRunner, server: ServerProcess, name: str) -> list[str]:
     """What a tool says to somebody at this machine: its own environment, and that of what it started."""
     done = CliRunner(cli.folder).run("call", name, "--yes", "--url", server.url, "--json")
     assert done.code == 0, done
@@ -71,7 +71,7 @@ def told(cli: CliRunner, server: ServerProcess, name: str) -> list[str]:
     return seen
 
 
-def found(seen: list[str]) -> list[str]:
+def leaked(seen: list[str]) -> list[str]:
     return [each for each in CANARIES if any(each in text for text in seen)]
 
 
@@ -84,9 +84,9 @@ def test_J4_environment_of_tools_and_their_child_processes_holds_no_secret_of_th
 ) -> None:
     """Neither in their environment nor in that of a program they start."""
     with cli.serve(*words) as server:
-        seen = told(cli, server, "here")
+        seen = environments_seen_by(cli, server, "here")
         assert all("as-everything-else" in text for text in seen), "the rest is as it was"
-        assert found(seen) == []
+        assert leaked(seen) == []
 
 
 @pytest.mark.threat("J4")
@@ -96,9 +96,9 @@ def test_J4_command_line_and_environment_of_child_processes_hold_no_secret_of_th
 ) -> None:
     """Others on the machine can read a process's command line, and whoever is the same user its environment."""
     with cli.serve("tools.py", *way) as server:
-        assert found(told(cli, server, "apart")) == []  # it is loaded, and has started a worker
+        assert leaked(environments_seen_by(cli, server, "apart")) == []  # it is loaded, and has started a worker
         for child in children(server.process.pid):
-            assert found([Path(f"/proc/{child}/{place}").read_text() for place in ("cmdline", "environ")]) == []
+            assert leaked([Path(f"/proc/{child}/{place}").read_text() for place in ("cmdline", "environ")]) == []
 
 
 # Runs a program without any capability, so that the tests prove the same when they run as root.
@@ -147,7 +147,7 @@ def test_K11_process_of_a_running_hall_shows_no_key_and_cannot_be_read_or_traced
             assert_closed([process.pid])
         return
     with cli.serve(*words) as server:
-        told(cli, server, "here")  # whatever serves has loaded its tools
+        environments_seen_by(cli, server, "here")  # whatever serves has loaded its tools
         assert_closed([server.process.pid, *children(server.process.pid)])
 
 
@@ -155,7 +155,7 @@ def assert_closed(pids: list[int]) -> None:
     for pid in pids:
         environment = Path(f"/proc/{pid}/environ").read_text()
         assert "as-everything-else" in environment
-        assert found([environment]) == []
+        assert leaked([environment]) == []
         deadline = time.monotonic() + patience()
         while open_to_same_user(pid) != "":  # a second worker may still be starting, and has been told nothing yet
             assert time.monotonic() < deadline

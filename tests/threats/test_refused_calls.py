@@ -45,7 +45,7 @@ def modern(tool: str = "nonce", **params: Any) -> Attempt:
     return Attempt("/mcp", encoded(message), f"mcp@{MODERN}", tool, **dict(modern_headers(encoded(message))))
 
 
-def contradicted(**headers: str) -> Attempt:
+def with_other_headers(**headers: str) -> Attempt:
     """The same, where headers or terms say something else."""
     attempt = modern()
     return Attempt("/mcp", attempt.body, "mcp", "nonce", **(attempt.headers | headers))
@@ -87,9 +87,9 @@ def rest(body: bytes, path: str = "/tools/hostile_tools/nonce", tool: str = TOOL
 ATTEMPTS: dict[str, Attempt] = {
     "mcp: a forged state": modern(requestState="forged"),
     "mcp: responses that are none": modern(inputResponses=[]),
-    "mcp: another tool in the header": contradicted(**{"Mcp-Name": "other"}),
-    "mcp: another method in the header": contradicted(**{"Mcp-Method": "tools/list"}),
-    "mcp: another revision in the header": contradicted(**{"MCP-Protocol-Version": NOVEMBER}),
+    "mcp: another tool in the header": with_other_headers(**{"Mcp-Name": "other"}),
+    "mcp: another method in the header": with_other_headers(**{"Mcp-Method": "tools/list"}),
+    "mcp: another revision in the header": with_other_headers(**{"MCP-Protocol-Version": NOVEMBER}),
     "mcp: arguments that are none": modern(arguments=[]),
     "mcp: a name that is none": modern("", name=["nonce"]),
     "mcp: parameters that are none": jsonrpc("", params=[]),
@@ -245,19 +245,19 @@ def test_J4_credential_in_a_caller_name_is_redacted_in_the_audit_record() -> Non
 # --- strangers --------------------------------------------------------------------------------------------------------
 
 
-class Counted:
+class RefusalCounter:
     """Strangers at a hall, in a time that the test moves."""
 
     def __init__(self, hall: Inside) -> None:
         self.hall = hall
         self.now = 0.0
-        self.strangers = UnauthenticatedAudit(hall.hall.dispatcher, lambda: self.now)
+        self.audit = UnauthenticatedAudit(hall.hall.dispatcher, lambda: self.now)
 
     def refuse(self, times: int, address: str = "203.0.113.9") -> None:
         """So many wrong credentials."""
         for _ in range(times):
             asked = CallTool("/mcp", {}, "mcp", 0)
-            self.strangers.record(asked, Caller("anonymous", address=address), Unauthenticated("no"))
+            self.audit.record(asked, Caller("anonymous", address=address), Unauthenticated("no"))
 
     @property
     def reasons(self) -> list[str | None]:
@@ -270,34 +270,34 @@ class Counted:
 async def test_B13_refused_credentials_beyond_the_record_limit_are_summed_in_one_record(end: str) -> None:
     """Beyond twenty a minute there is one record a minute, which says how many more there were."""
     async with inside(calls_per_second=0.001, call_burst=100) as hall:
-        counted = Counted(hall)
-        counted.refuse(MAX_RECORDS + 37)
-        assert counted.reasons == ["no"] * MAX_RECORDS
-        counted.now = WINDOW_SECONDS + 1
+        counter = RefusalCounter(hall)
+        counter.refuse(MAX_RECORDS + 37)
+        assert counter.reasons == ["no"] * MAX_RECORDS
+        counter.now = WINDOW_SECONDS + 1
         finish: dict[str, Callable[[], None]] = {
-            "another address": lambda: counted.refuse(1, "203.0.113.10"),
-            "the same address": lambda: counted.refuse(1),
-            "the end": counted.strangers.close,
+            "another address": lambda: counter.refuse(1, "203.0.113.10"),
+            "the same address": lambda: counter.refuse(1),
+            "the end": counter.audit.close,
         }
         finish[end]()
-        reasons = counted.reasons[MAX_RECORDS:]
+        reasons = counter.reasons[MAX_RECORDS:]
         told = [each for each in reasons if each and each.startswith("37 more")]
         assert (len(told), len(reasons)) == (1, 1 if end == "the end" else 2)
-        counted.strangers.close()
-        assert len(counted.reasons) == MAX_RECORDS + len(reasons)
+        counter.audit.close()
+        assert len(counter.reasons) == MAX_RECORDS + len(reasons)
 
 
 @pytest.mark.threat("B13")
 async def test_B13_unrecorded_refusals_are_counted_per_minute_and_address() -> None:
     """The count begins anew with each window."""
     async with inside() as hall:
-        counted = Counted(hall)
+        counter = RefusalCounter(hall)
         for minute in range(2):
-            counted.now = minute * (WINDOW_SECONDS + 1)
-            counted.refuse(MAX_RECORDS + 3 + minute)
-            counted.refuse(MAX_RECORDS + 5 + minute, "203.0.113.10")
-        counted.strangers.close()
-        told = [each.split()[0] for each in counted.reasons if each and "more" in each]
+            counter.now = minute * (WINDOW_SECONDS + 1)
+            counter.refuse(MAX_RECORDS + 3 + minute)
+            counter.refuse(MAX_RECORDS + 5 + minute, "203.0.113.10")
+        counter.audit.close()
+        told = [each.split()[0] for each in counter.reasons if each and "more" in each]
     assert told == ["3", "5", "4", "6"]
 
 

@@ -21,7 +21,7 @@ LATE_SECONDS = 2.5  # usual are milliseconds, the rest is for a busy machine; wi
 PING = encoded(message(MODERN, "server/discover"))
 
 
-class Trap:
+class ConnectionDetector:
     """A server that nobody should ever connect to."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Trap:
         self.url = f"http://{HOST}:{self._socket.getsockname()[1]}"
 
     @property
-    def touched(self) -> bool:
+    def was_connected(self) -> bool:
         """Whether anybody connected."""
         try:
             self._socket.accept()[0].close()
@@ -44,14 +44,14 @@ class Trap:
 
 
 @pytest.fixture
-def trap() -> Iterator[Trap]:
+def detector() -> Iterator[ConnectionDetector]:
     """A server that nobody should ever connect to."""
-    trap = Trap()
-    yield trap
-    trap.close()
+    detector = ConnectionDetector()
+    yield detector
+    detector.close()
 
 
-def served(schema: dict[str, Any], *, output: bool = False) -> Toolhall:
+def hall_with_schema(schema: dict[str, Any], *, output: bool = False) -> Toolhall:
     """A hall with a tool that has this schema."""
 
     async def hostile(**arguments: Any) -> Any:
@@ -64,7 +64,7 @@ def served(schema: dict[str, Any], *, output: bool = False) -> Toolhall:
 def refusal(schema: dict[str, Any], *, output: bool = False) -> str:
     """Why a tool with this schema cannot be served."""
     with pytest.raises((TypeError, ValueError)) as refused:
-        served(schema, output=output)
+        hall_with_schema(schema, output=output)
     return str(refused.value)
 
 
@@ -101,23 +101,23 @@ def fetching(url: str, file: str) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("output", [False, True], ids=["input", "output"])
 @pytest.mark.parametrize("variant", fetching("", ""))
 def test_F8_schema_with_an_external_reference_is_refused_and_nothing_is_fetched(
-    tmp_path: Path, trap: Trap, variant: str, output: bool
+    tmp_path: Path, detector: ConnectionDetector, variant: str, output: bool
 ) -> None:
     """A schema that leads outside is refused with the place, and nobody was asked for anything."""
     secret = tmp_path / "secret.json"
     secret.write_text('{"type":"string","const":"secret"}')
-    said = refusal(fetching(trap.url, str(secret))[variant], output=output)
+    said = refusal(fetching(detector.url, str(secret))[variant], output=output)
     assert "/" in said, "the message names the place in the schema"
-    assert not trap.touched
+    assert not detector.was_connected
 
 
 @pytest.mark.threat("F8")
 @pytest.mark.parametrize("variant", ["http", "file", "dialect"])
 def test_F8_server_with_an_external_schema_reference_does_not_start_and_names_the_tool(
-    tmp_path: Path, trap: Trap, variant: str
+    tmp_path: Path, detector: ConnectionDetector, variant: str
 ) -> None:
     """`toolhall serve` ends with one line that names the tool and what to change."""
-    schema = fetching(trap.url, str(tmp_path / "secret.json"))[variant]
+    schema = fetching(detector.url, str(tmp_path / "secret.json"))[variant]
     file = tmp_path / "hostile.py"
     file.write_text(
         "from toolhall import tool\n\n"
@@ -135,7 +135,7 @@ def test_F8_server_with_an_external_schema_reference_does_not_start_and_names_th
     assert (ended.returncode, ended.stdout, said.count("\n")) == (1, b"", 1), said
     assert "fetcher" in said
     assert {"http": "$ref", "file": "$ref", "dialect": "$schema"}[variant] in said
-    assert not trap.touched
+    assert not detector.was_connected
 
 
 PATTERNS = {
@@ -227,22 +227,22 @@ def worst_ping_during(server: Served, body: bytes) -> tuple[float, Answer]:
     return worst, answer_of(reply)
 
 
-def crowd(size: int, item: str = '""') -> str:
+def json_list(size: int, item: str = '""') -> str:
     """A list of so many bytes."""
     return "[" + ",".join([item] * (size // (len(item) + 1))) + "]"
 
 
 COSTLY = {
-    "wide": ("wide", crowd(1_000_000)),
-    "widest": ("widest", crowd(1_000_000)),
-    "widest_matching": ("widest", crowd(1_000_000, '"xxxxx"')),
-    "narrow": ("narrow", crowd(1_000_000)),
+    "wide": ("wide", json_list(1_000_000)),
+    "widest": ("widest", json_list(1_000_000)),
+    "widest_matching": ("widest", json_list(1_000_000, '"xxxxx"')),
+    "narrow": ("narrow", json_list(1_000_000)),
     "deep_tree": ("tree", "[" * 55 + "]" * 55),
-    "tree_of_text": ("tree", crowd(1_000_000, '["a"]')),
+    "tree_of_text": ("tree", json_list(1_000_000, '["a"]')),
     "one_pattern": ("tree", '"' + "a" * 1_000_000 + '!"'),
-    "just_in_loop": ("wide", crowd(2_300)),
-    "narrow_in_loop": ("narrow", crowd(4_000)),
-    "narrow_large_in_loop": ("narrow", crowd(150_000)),
+    "just_in_loop": ("wide", json_list(2_300)),
+    "narrow_in_loop": ("narrow", json_list(4_000)),
+    "narrow_large_in_loop": ("narrow", json_list(150_000)),
 }
 
 
@@ -263,7 +263,7 @@ def test_F11_costly_argument_validation_does_not_delay_other_callers(server: Ser
 def test_F11_ten_concurrent_costly_validations_do_not_delay_other_callers(server: Served) -> None:
     """Ten such calls at once wait for each other, not the others for them, and each is answered."""
     line = HttpLine(server.port, MODERN)
-    body = encoded(calling(MODERN, "widest", {"items": "?"})).replace(b'"?"', crowd(500_000).encode())
+    body = encoded(calling(MODERN, "widest", {"items": "?"})).replace(b'"?"', json_list(500_000).encode())
     hostile = [Connection(server.port) for _ in range(10)]
     with Connection(server.port) as other:
         for connection in hostile:

@@ -23,7 +23,7 @@ HEAD = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json
 CROWD = 300
 
 
-async def given(served: Shielded, client: Client, data: bytes) -> None:
+async def send_and_wait(served: Shielded, client: Client, data: bytes) -> None:
     """Send this, and wait until the server has it."""
     client.send(data)
     (connection,) = served.connections
@@ -45,7 +45,7 @@ async def test_I1_connection_without_a_first_byte_is_closed_after_five_seconds()
 async def test_I1_slow_request_headers_get_408_at_the_deadline_of_the_whole_head() -> None:
     """More bytes buy no more time: the deadline is for the whole head."""
     async with shielded() as served, connected(served) as client:
-        await given(served, client, HEAD)
+        await send_and_wait(served, client, HEAD)
         served.after(LIMITS.headers - 1)
         (connection,) = served.connections
         before = len(connection.headers)

@@ -37,7 +37,7 @@ def frame(kind: int, data: bytes = b"") -> bytes:
 
 
 @asynccontextmanager
-async def opened(served: Shielded) -> AsyncGenerator[tuple[Client, WebSocketProtocol]]:
+async def open_websocket(served: Shielded) -> AsyncGenerator[tuple[Client, WebSocketProtocol]]:
     """A WebSocket, and the server's side of it."""
     async with connected(served) as client:
         client.send(upgrade())
@@ -113,7 +113,7 @@ async def test_K20_invalid_websocket_frame_closes_the_connection_without_a_trace
 ) -> None:
     """The close frame says what was wrong; the log has at most one line, at a level that can be switched off."""
     caplog.set_level("DEBUG")
-    async with shielded() as served, opened(served) as (client, _):
+    async with shielded() as served, open_websocket(served) as (client, _):
         client.send(sent)
         said = await client.rest()
         assert said[:1] == b"\x88"
@@ -124,7 +124,7 @@ async def test_K20_invalid_websocket_frame_closes_the_connection_without_a_trace
 @pytest.mark.threat("I1")
 async def test_I1_websocket_message_of_too_many_fragments_is_closed_with_1009() -> None:
     """Even empty ones take memory, so a message has a bound on them too."""
-    async with shielded() as served, opened(served) as (client, _):
+    async with shielded() as served, open_websocket(served) as (client, _):
         client.send(frame(TEXT, b"{") + frame(MORE) * (MAX_FRAGMENTS + 1))
         said = await client.rest()
         assert said[:1] == b"\x88"
@@ -134,7 +134,7 @@ async def test_I1_websocket_message_of_too_many_fragments_is_closed_with_1009() 
 @pytest.mark.threat("I1")
 async def test_I1_websocket_message_that_is_never_finished_is_cut_at_the_body_deadline() -> None:
     """The deadline of a body is also that of a message in pieces, however many pings are answered meanwhile."""
-    async with shielded() as served, opened(served) as (client, socket):
+    async with shielded() as served, open_websocket(served) as (client, socket):
         client.send(frame(TEXT, b"{"))
         await served.until(lambda: socket.frames)
         served.after(LIMITS.body - 0.1)
@@ -149,7 +149,7 @@ async def test_I1_websocket_message_that_is_never_finished_is_cut_at_the_body_de
 @pytest.mark.threat("I1")
 async def test_I1_idle_websocket_stays_open() -> None:
     """Between messages nothing runs out: that the other side lives is asked by pings."""
-    async with shielded() as served, opened(served) as (client, _):
+    async with shielded() as served, open_websocket(served) as (client, _):
         served.after(100_000)
         client.send(frame(TEXT | LAST, encoded({"type": "request", "id": "1", "method": "health_check", "params": {}})))
         assert b"health" in await client.some()
@@ -180,7 +180,7 @@ async def test_K4_websocket_that_never_answers_the_close_frame_is_cut_after_five
     """Five seconds after we closed it the connection is cut, whatever else its client sends meanwhile."""
     large, entrance = b"x" * 1_100_000, ConnectionLimiter()
     async with shielded(entrance=entrance) as served:
-        async with opened(served) as (client, socket):
+        async with open_websocket(served) as (client, socket):
             client.send(bytes([TEXT | LAST, 0xFF]) + len(large).to_bytes(8, "big") + bytes(4) + large)
             said = await client.some()
             assert said[2:4] == (1009).to_bytes(2, "big")

@@ -31,7 +31,7 @@ FROM secrets WHERE user = 'alice'
 """
 
 
-class Opened:
+class OpenVault:
     """A vault in a folder, as a hall opens it."""
 
     def __init__(self, folder: Path, profile: KeyProfile = "local") -> None:
@@ -54,7 +54,7 @@ class Opened:
 @pytest.fixture
 async def folder(tmp_path: Path) -> Path:
     """A hall that stopped, with a secret of Alice's and one of Bob's."""
-    async with Opened(tmp_path / "data") as vault:
+    async with OpenVault(tmp_path / "data") as vault:
         await vault.set("TOKEN", Secret(SECRET), "alice", "alice")
         await vault.set("OTHER", Secret("what Bob may have"), "bob", "bob")
     return tmp_path / "data"
@@ -64,7 +64,7 @@ def files_of(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-def altered(folder: Path, statement: str, *values: object) -> None:
+def alter_database(folder: Path, statement: str, *values: object) -> None:
     """An insider with a SQL shell."""
     with closing(sqlite3.connect(folder / DATABASE_FILE)) as connection, connection:
         assert connection.execute(statement, values).rowcount == 1
@@ -97,7 +97,7 @@ async def test_J4_secret_value_is_in_no_file_or_log_line_in_any_encoding(
 
     look()
     with caplog.at_level(logging.DEBUG):
-        async with Opened(folder) as vault:
+        async with OpenVault(folder) as vault:
             await vault.set("TOKEN", Secret(SECRET), None, "local")
             await vault.set("TOKEN", Secret(SECRET + SECRET), None, "local")
             assert vault.get("TOKEN", "alice") == Secret(SECRET)
@@ -122,7 +122,7 @@ async def test_J4_backup_without_the_vault_key_decrypts_nothing_and_does_not_sta
         each for each in found for form in (bytes(keks.keys[0]), format_key(keks.keys[0]).encode()) if form in each
     ]
     with pytest.raises(StoreFailed, match="the key that decrypts them is missing: restore it"):
-        async with Opened(folder, profile):
+        async with OpenVault(folder, profile):
             pass
     assert not (folder / "vault.key").exists(), "and none is made in its place"
 
@@ -134,7 +134,7 @@ async def test_J6_vault_key_and_database_are_mode_0600_whatever_the_umask(tmp_pa
     data = tmp_path / "data"
     before = os.umask(0)
     try:
-        async with Opened(data) as vault:
+        async with OpenVault(data) as vault:
             await vault.set("TOKEN", Secret(SECRET), None, "local")
             await vault.rotate(generate_key())
             modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (data, *data.rglob("*"))}
@@ -157,11 +157,11 @@ async def test_J7_secret_row_copied_or_moved_to_another_user_by_sql_is_refused(
     """Alice's secret, copied or moved to Bob by SQL, does not open, and the log says so; even with a valid code."""
     with closing(sqlite3.connect(folder / DATABASE_FILE)) as connection:
         ((alices,),) = connection.execute("SELECT id FROM secrets WHERE user = 'alice'")
-    altered(folder, statement)
+    alter_database(folder, statement)
     if signed:
         sign_again(folder, "secrets", "copied" if statement == COPIED else alices)
     with caplog.at_level(logging.ERROR):
-        async with Opened(folder) as vault:
+        async with OpenVault(folder) as vault:
             assert vault.get("TOKEN", "bob") is None
             assert vault.get("OTHER", "bob") == Secret("what Bob may have")
             assert (vault.get("TOKEN", "alice") is not None) == (statement == COPIED)
@@ -191,11 +191,11 @@ async def test_J7_secret_row_with_an_exchanged_column_is_refused(
     """Bob's row with Alice's value, another name, or less than all of itself is good for nothing."""
     with closing(sqlite3.connect(folder / DATABASE_FILE)) as connection:
         ((bobs,),) = connection.execute("SELECT id FROM secrets WHERE user = 'bob'")
-    altered(folder, f"UPDATE secrets SET {change} WHERE id = ?", bobs)
+    alter_database(folder, f"UPDATE secrets SET {change} WHERE id = ?", bobs)
     if signed:
         sign_again(folder, "secrets", bobs)
     with caplog.at_level(logging.ERROR):
-        async with Opened(folder) as vault:
+        async with OpenVault(folder) as vault:
             assert (vault.get("TOKEN", "bob"), vault.get("OTHER", "bob")) == (None, None)
             assert vault.get("TOKEN", "alice") == Secret(SECRET)
     assert "is left out" in caplog.text or "is refused" in caplog.text
@@ -210,11 +210,11 @@ async def test_J7_data_key_assigned_to_another_user_by_sql_is_refused(
     with closing(sqlite3.connect(folder / DATABASE_FILE)) as connection:
         ((bobs,),) = connection.execute("SELECT id FROM data_keys WHERE tenant = 'user:bob'")
     alices = "(SELECT wrapped FROM data_keys WHERE tenant = 'user:alice')"
-    altered(folder, f"UPDATE data_keys SET wrapped = {alices} WHERE id = ?", bobs)
+    alter_database(folder, f"UPDATE data_keys SET wrapped = {alices} WHERE id = ?", bobs)
     if signed:
         sign_again(folder, "data_keys", bobs)
     with caplog.at_level(logging.ERROR):
-        async with Opened(folder) as vault:
+        async with OpenVault(folder) as vault:
             assert vault.get("OTHER", "bob") is None
             assert vault.get("TOKEN", "alice") == Secret(SECRET)
     assert "is left out" in caplog.text
@@ -227,15 +227,15 @@ async def test_J7_tampered_user_secret_does_not_fall_back_to_the_shared_secret(
     folder: Path, table: str, signed: bool
 ) -> None:
     """Alice's own secret, changed in the file, is refused; she does not act with everybody's instead."""
-    async with Opened(folder) as vault:
+    async with OpenVault(folder) as vault:
         await vault.set("TOKEN", Secret("what everybody has"), None, "local")
     owner, column = ("user = 'alice'", "sealed") if table == "secrets" else ("tenant = 'user:alice'", "wrapped")
     with closing(sqlite3.connect(folder / DATABASE_FILE)) as connection:
         ((alices,),) = connection.execute(f"SELECT id FROM {table} WHERE {owner}")
-    altered(folder, f"UPDATE {table} SET {column} = zeroblob(60) WHERE id = ?", alices)
+    alter_database(folder, f"UPDATE {table} SET {column} = zeroblob(60) WHERE id = ?", alices)
     if signed:
         sign_again(folder, table, alices)
-    async with Opened(folder) as vault:
+    async with OpenVault(folder) as vault:
         for _ in range(2):
             assert vault.get("TOKEN", "alice") is None
             assert vault.get("TOKEN", "bob") == Secret("what everybody has")

@@ -42,7 +42,7 @@ async def town() -> AsyncIterator[Town]:
 async def listed(town: Town, dialect: str, caller: str) -> Reply:
     """The whole list, as one caller gets it."""
     path, message = LISTS[dialect]
-    meta = {"_meta": {f"io.modelcontextprotocol/{key}": value for key, value in _TERMS.items()}}
+    meta = {"_meta": {f"io.modelcontextprotocol/{key}": value for key, value in _META.items()}}
     headers = {"accept": "application/json, text/event-stream"}
     if dialect == "mcp":
         message = message | {"params": meta}
@@ -53,7 +53,7 @@ async def listed(town: Town, dialect: str, caller: str) -> Reply:
     return await town.post(path, json.dumps(message).encode(), caller, headers)
 
 
-_TERMS: dict[str, Any] = {"protocolVersion": MODERN, "clientCapabilities": {}}
+_META: dict[str, Any] = {"protocolVersion": MODERN, "clientCapabilities": {}}
 
 
 @pytest.mark.threat("B11")
@@ -103,7 +103,7 @@ async def test_B11_K7_call_of_a_hidden_tool_is_answered_like_an_unknown_one_in_e
             ]
             hidden, unknown = (reply.body.decode().replace("step9", "stepx") for reply in replies)
             assert replies[0].status == replies[1].status, way().dialect
-            assert _still(hidden) == _still(unknown), way().dialect
+            assert _without_ids(hidden) == _without_ids(unknown), way().dialect
 
 
 @pytest.mark.threat("K7")
@@ -116,7 +116,7 @@ async def test_K7_call_of_a_hidden_tool_by_name_id_or_version_range_is_answered_
     town = Town(Config(profile="server", public_url="http://localhost:8000", **settings))
     with town.hall:
         await town.open([Rule("bob", "Ladder.step5")])
-        terms = {f"io.modelcontextprotocol/{key}": value for key, value in _TERMS.items()}
+        terms = {f"io.modelcontextprotocol/{key}": value for key, value in _META.items()}
         replies: list[str] = []
         for name in (form.format("step9"), form.format("stepx")):
             params = {"name": name, "arguments": {}, "_meta": terms}
@@ -130,7 +130,7 @@ async def test_K7_call_of_a_hidden_tool_by_name_id_or_version_range_is_answered_
         assert [record.verdict for record in town.take()[0]] == ["deny", None]
 
 
-def _still(text: str) -> Any:
+def _without_ids(text: str) -> Any:
     """Without the ids and times of a message of Machine Context."""
     message = json.loads(text)
     message.get("header", {}).clear()

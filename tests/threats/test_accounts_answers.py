@@ -63,7 +63,9 @@ async def answer(hall: Linking) -> str:
         (None, None, True),
     ],
 )
-async def test_D3_the_table_of_rfc_9207(honest: Liar, advertised: bool | None, iss: str | None, believed: bool) -> None:
+async def test_D3_oauth_callback_iss_is_accepted_or_refused_as_rfc_9207_demands(
+    honest: Liar, advertised: bool | None, iss: str | None, believed: bool
+) -> None:
     """An issuer that says to name itself must; one that does is compared byte for byte, whatever it says."""
     honest.metadata = {"authorization_response_iss_parameter_supported": advertised}
     honest.callback = {"iss": {"right": honest.issuer, "wrong": f"{honest.issuer}/", None: None}[iss]}
@@ -75,7 +77,7 @@ async def test_D3_the_table_of_rfc_9207(honest: Liar, advertised: bool | None, i
 
 
 @pytest.mark.threat("D3")
-async def test_D3_near_misses_are_misses(honest: Liar) -> None:
+async def test_D3_oauth_callback_iss_that_differs_in_case_slash_or_encoding_is_refused(honest: Liar) -> None:
     """Nothing is normalised: case, port, slash, encoding."""
     async with linking({"acme": settings(honest.issuer)}) as hall:
         for iss in (honest.issuer.upper(), f"{honest.issuer}/", honest.issuer.replace("127", "%3127"), "", "null"):
@@ -85,7 +87,7 @@ async def test_D3_near_misses_are_misses(honest: Liar) -> None:
 
 
 @pytest.mark.threat("D3")
-async def test_D3_an_error_of_somebody_else_is_not_shown(honest: Liar) -> None:
+async def test_D3_oauth_error_response_with_a_foreign_iss_is_not_shown(honest: Liar) -> None:
     """Who is not known has nothing to say, not even that access was denied."""
     honest.callback = {"iss": "https://evil.example", "error": "access_denied", "code": None}
     async with linking({"acme": settings(honest.issuer)}) as hall:
@@ -93,7 +95,7 @@ async def test_D3_an_error_of_somebody_else_is_not_shown(honest: Liar) -> None:
 
 
 @pytest.mark.threat("D3")
-async def test_D3_a_code_of_one_provider_never_goes_to_another(honest: Liar, evil: Liar) -> None:
+async def test_D3_authorization_code_of_one_provider_is_never_sent_to_another(honest: Liar, evil: Liar) -> None:
     """The mix-up: the person means the evil one, which sends the browser on to the honest one with the hall's state."""
     providers = {"acme": settings(honest.issuer), "evil": settings(evil.issuer, client_secret="another-secret")}
     async with linking(providers) as hall:
@@ -115,7 +117,7 @@ def unnamed(server: Liar, client_id: str) -> ProviderSettings:
 
 @pytest.mark.threat("D3")
 @pytest.mark.parametrize("registered", ["/oauth/callback", "/oauth/callback/honest"])
-async def test_D3_without_iss_each_provider_has_a_callback_of_its_own(
+async def test_D3_providers_without_iss_have_separate_callback_paths_that_refuse_a_mix_up(
     honest: Liar, evil: Liar, registered: str
 ) -> None:
     """RFC 9700, 4.4: the evil one sends the browser on to the honest one, which sends it back to where it knows."""
@@ -136,7 +138,7 @@ async def test_D3_without_iss_each_provider_has_a_callback_of_its_own(
 
 
 @pytest.mark.threat("D3")
-async def test_D3_who_shares_the_callback_must_name_itself(evil: Liar) -> None:
+async def test_D3_provider_on_the_shared_callback_that_omits_iss_is_refused(evil: Liar) -> None:
     """Also one that says so when the browser leaves, and no longer when it is back."""
     evil.callback = {"iss": None}
     clock = Clock()
@@ -153,7 +155,7 @@ async def test_D3_who_shares_the_callback_must_name_itself(evil: Liar) -> None:
 
 @pytest.mark.threat("D4")
 @pytest.mark.parametrize("methods", [None, [], ["plain"], "S256", ["s256"], {"S256": True}])
-async def test_D4_without_S256_a_provider_is_not_used(honest: Liar, methods: Any) -> None:
+async def test_D4_provider_without_S256_in_its_metadata_is_not_used(honest: Liar, methods: Any) -> None:
     """No downgrade: who does not say S256 gets no person sent, and no code is exchanged."""
     honest.metadata = {"code_challenge_methods_supported": methods}
     async with linking({"acme": settings(honest.issuer)}) as hall:
@@ -164,7 +166,7 @@ async def test_D4_without_S256_a_provider_is_not_used(honest: Liar, methods: Any
 
 
 @pytest.mark.threat("D4")
-async def test_D4_every_attempt_has_a_challenge_of_its_own(honest: Liar) -> None:
+async def test_D4_pkce_challenge_and_verifier_are_new_for_every_authorization(honest: Liar) -> None:
     """A verifier goes with every code, and never twice."""
     async with linking({"acme": settings(honest.issuer)}) as hall:
         for _ in range(5):
@@ -193,7 +195,7 @@ TRICKS = (
 
 @pytest.mark.threat("D5")
 @pytest.mark.parametrize("address", TRICKS)
-async def test_D5_a_pasted_address_is_exactly_ours(honest: Liar, address: str) -> None:
+async def test_D5_pasted_callback_url_other_than_the_exact_redirect_uri_is_refused(honest: Liar, address: str) -> None:
     """A right code and state in another address are not taken, nor with a fragment, nor named twice."""
     async with linking({"acme": settings(honest.issuer)}) as hall:
         link = await hall.begin(how="paste")
@@ -211,7 +213,7 @@ async def test_D5_a_pasted_address_is_exactly_ours(honest: Liar, address: str) -
 @pytest.mark.parametrize(
     "public", ["http://hall.example", "http://10.0.0.1:8000", "https://me@hall.example", "ftp://x"]
 )
-async def test_D5_no_code_comes_back_in_the_clear(honest: Liar, public: str) -> None:
+async def test_D5_account_link_with_a_plain_http_public_url_is_refused(honest: Liar, public: str) -> None:
     """Over https or on this machine, or not at all."""
     async with linking({"acme": settings(honest.issuer)}, address=public) as hall:
         with pytest.raises(LinkFailed, match="public_url"):
@@ -219,7 +221,7 @@ async def test_D5_no_code_comes_back_in_the_clear(honest: Liar, public: str) -> 
 
 
 @pytest.mark.threat("D5")
-async def test_D5_the_same_redirect_is_sent_to_both_endpoints(honest: Liar) -> None:
+async def test_D5_redirect_uri_is_identical_at_the_authorize_and_token_endpoints(honest: Liar) -> None:
     """As text, never put together anew."""
     async with linking({"acme": settings(honest.issuer)}) as hall:
         assert await answer(hall) == "completed"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.corpora.journeys import converted, documents, exactly, resolve, unlisted, without_carriers
+from tests.corpora.journeys import converted, documents, exactly, resolve, unlisted, without_loss_records
 from tests.harness.seeds import examples
 from tests.properties.definitions import DOCUMENTS, MCP, NAMES, schemas
 from toolhall.dialects.catalogs import CATALOGS
@@ -37,7 +37,7 @@ def test_conversion_to_another_dialect_and_back_is_exact(source: str, target: st
 def test_conversion_without_the_loss_record_lists_every_loss(source: str, target: str, data: st.DataObject) -> None:
     document = data.draw(DOCUMENTS[source])
     written = translate(read_source(document, CATALOGS[source]), CATALOGS[target])
-    back = without_carriers(written.documents, CATALOGS[source], CATALOGS[target])
+    back = without_loss_records(written.documents, CATALOGS[source], CATALOGS[target])
     for loss in written.losses:
         resolve(document, loss.path)
     assert not unlisted(document, back, written.losses)

@@ -1,4 +1,4 @@
-"""`await Noticed(work, hook)` equals `await work`, for any coroutine and whatever is thrown into it."""
+"""`await on_first_suspend(work, hook)` equals `await work`, for any coroutine and whatever is thrown into it."""
 
 import asyncio
 from collections.abc import Awaitable, Generator
@@ -28,7 +28,7 @@ class Pause:
         yield self._place
 
 
-async def play(script: list[Step], log: list[str]) -> str:
+async def scripted_coroutine(script: list[Step], log: list[str]) -> str:
     """A coroutine that does what the script says, and notes what happens to it."""
     for place, step in enumerate(script):
         match step:
@@ -54,10 +54,14 @@ async def play(script: list[Step], log: list[str]) -> str:
     return "returned at the end"
 
 
+async def awaiting(work: Awaitable[Any]) -> Any:
+    return await work
+
+
 def drive(work: Awaitable[Any], script: list[Input]) -> list[object]:
     """Everything an event loop could see."""
     seen: list[object] = []
-    running: Any = work.__await__()
+    running: Any = awaiting(work).__await__()
     try:
         seen.append(next(running))
         for each in chain(script, repeat("go on")):  # a script has an end, so this has one
@@ -72,20 +76,23 @@ def drive(work: Awaitable[Any], script: list[Input]) -> list[object]:
 
 @settings(max_examples=examples(300))
 @given(steps, inputs)
-def test_it_equals_the_plain_await(script: list[Step], given_to_it: list[Input]) -> None:
-    plain_log, noticed_log, waits = list[str](), list[str](), list[str]()
-    plain = drive(play(script, plain_log), given_to_it)
-    noticed = drive(on_first_suspend(play(script, noticed_log), lambda: waits.append("waiting")), given_to_it)
-    assert noticed == plain
-    assert noticed_log == plain_log
+def test_on_first_suspend_behaves_like_a_plain_await(script: list[Step], given_to_it: list[Input]) -> None:
+    plain_log, wrapped_log, waits = list[str](), list[str](), list[str]()
+    plain = drive(scripted_coroutine(script, plain_log), given_to_it)
+    wrapped = drive(
+        on_first_suspend(scripted_coroutine(script, wrapped_log), lambda: waits.append("waiting")), given_to_it
+    )
+    assert wrapped == plain
+    assert wrapped_log == plain_log
     waited = isinstance(plain[0], int)
     assert len(waits) == waited
 
 
 @given(steps, inputs)
-def test_nesting_changes_nothing(script: list[Step], given_to_it: list[Input]) -> None:
+def test_on_first_suspend_nested_behaves_like_a_plain_await(script: list[Step], given_to_it: list[Input]) -> None:
     plain_log, nested_log = list[str](), list[str]()
-    plain = drive(play(script, plain_log), given_to_it)
-    twice = on_first_suspend(on_first_suspend(play(script, nested_log), lambda: None), lambda: None)
+    plain = drive(scripted_coroutine(script, plain_log), given_to_it)
+    once = on_first_suspend(scripted_coroutine(script, nested_log), lambda: None)
+    twice = on_first_suspend(awaiting(once), lambda: None)
     assert drive(twice, given_to_it) == plain
     assert nested_log == plain_log

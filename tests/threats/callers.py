@@ -27,7 +27,7 @@ WAIT_SECONDS = 60.0
 class HeaderAuthenticator:
     """Takes the caller from a header of the test's own."""
 
-    def local_caller(self, scope: Any, headers: Any) -> Caller | None:  # noqa: ARG002 - only headers prove a caller
+    def local_caller(self, scope: Any, headers: Any) -> Caller | None:
         return None
 
     def authenticate(self, scope: Scope, headers: Headers) -> Caller:

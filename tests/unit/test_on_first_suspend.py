@@ -20,10 +20,14 @@ class Pause:
         return (yield self._name)
 
 
+async def awaiting(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable
+
+
 def drive(awaitable: Awaitable[Any], *inputs: BaseException | None) -> list[object]:
     """What an event loop would see: what is waited for, and how it ends."""
     seen: list[object] = []
-    steps: Any = awaitable.__await__()
+    steps: Any = awaiting(awaitable).__await__()
     try:
         seen.append(next(steps))
         for given in inputs:

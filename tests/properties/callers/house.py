@@ -28,7 +28,7 @@ RATE, BURST = 0.001, 4
 class HeaderAuthenticator:
     """The authenticator of these tests: the caller is the one that a header names."""
 
-    def local_caller(self, scope: Any, headers: Any) -> Caller | None:  # noqa: ARG002 - only headers prove a caller
+    def local_caller(self, scope: Any, headers: Any) -> Caller | None:
         return None
 
     def authenticate(self, scope: Scope, headers: Headers) -> Caller:

@@ -20,7 +20,7 @@ class Issuer:
         self.valid = True
         self.seen: list[Any] = []
 
-    def local_caller(self, scope: Any, headers: Any) -> Caller | None:  # noqa: ARG002 - only headers prove a caller
+    def local_caller(self, scope: Any, headers: Any) -> Caller | None:
         return None
 
     def authenticate(self, scope: Any, headers: Any) -> AuthResult:

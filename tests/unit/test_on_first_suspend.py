@@ -36,7 +36,8 @@ def drive(awaitable: Awaitable[Any], *inputs: BaseException | None) -> list[obje
     except StopIteration as finished:
         seen.append(("returned", finished.value))
     except BaseException as error:  # noqa: BLE001 - every way to end is compared
-        seen.append(("raised", type(error), str(error)))
+        text = str(error).replace("generator ignored", "coroutine ignored")  # what the wrapper is made of
+        seen.append(("raised", type(error), text))
     finally:
         with contextlib.suppress(RuntimeError):  # a coroutine that waits while it is closed
             steps.close()

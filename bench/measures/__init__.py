@@ -8,6 +8,7 @@ from bench.measures.dialects import measure_dialects
 from bench.measures.guard import measure_guard
 from bench.measures.imports import measure_import
 from bench.measures.listing import measure_list
+from bench.measures.loop import measure_loop
 from bench.measures.overload import measure_overload
 from bench.measures.proxied import measure_proxied
 from bench.measures.registry import measure_registry
@@ -21,6 +22,7 @@ from bench.rounds import Effort
 
 MEASURES: Mapping[str, Callable[[Effort], Section]] = {
     "call": measure_call,
+    "loop": measure_loop,
     "guard": measure_guard,
     "proxied": measure_proxied,
     "dialects": measure_dialects,

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from tests.threats.shielded import Client, Shielded, connected, shielded
-from toolhall.server.protocol import RequestCycle, WriteBatcher, write_batcher_for
+from toolhall.server.request_cycle import RequestCycle, WriteBatcher, write_batcher_for
 
 CALLS = 20
 

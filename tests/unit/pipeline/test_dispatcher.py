@@ -71,7 +71,7 @@ class Built:
         return await self.hall.answer(CallTool(name, arguments, "test"), caller)
 
 
-async def test_a_call_is_answered_by_its_result_and_its_tool() -> None:
+async def test_dispatcher_answers_a_call_with_its_tool_and_result() -> None:
     @tool
     async def pick(n: int) -> int:
         return n + 1
@@ -82,12 +82,12 @@ async def test_a_call_is_answered_by_its_result_and_its_tool() -> None:
     assert (answer.tool.name, answer.result.encoded) == ("pick", b"2")
 
 
-async def test_an_error_is_an_answer() -> None:
+async def test_dispatcher_returns_errors_of_stages_as_answers() -> None:
     answer = await Built().call("missing")
     assert isinstance(answer, NotFound)
 
 
-async def test_a_question_is_an_answer() -> None:
+async def test_dispatcher_returns_input_requests_of_a_tool_as_answers() -> None:
     @tool
     async def pick() -> None:
         raise InputRequiredSignal({"where": Roots()})
@@ -96,7 +96,7 @@ async def test_a_question_is_an_answer() -> None:
         assert await Built(entry).call() == InputRequired({"where": Roots()})
 
 
-async def test_details_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_dispatcher_logs_the_detail_of_an_error(caplog: pytest.LogCaptureFixture) -> None:
     @tool
     async def pick() -> None:
         raise ToolFailed("it is full", detail="room 101")
@@ -107,12 +107,12 @@ async def test_details_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert "ToolFailed: room 101" in caplog.text
 
 
-async def test_without_details_there_is_nothing_to_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_dispatcher_logs_nothing_for_an_error_without_detail(caplog: pytest.LogCaptureFixture) -> None:
     await Built().call("missing")
     assert not caplog.records
 
 
-async def test_a_costly_check_is_waited_for() -> None:
+async def test_dispatcher_awaits_validation_outside_the_event_loop() -> None:
     @tool
     async def pick(n: int) -> int:
         return n
@@ -136,7 +136,9 @@ class Raising:
 
 
 @pytest.mark.parametrize("stage", NAMES)
-async def test_a_fault_of_ours_is_answered_and_logged(stage: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_dispatcher_answers_broken_and_logs_when_a_stage_raises(
+    stage: str, caplog: pytest.LogCaptureFixture
+) -> None:
     built = Built(entry_named(), **{stage: Raising()})
     with caplog.at_level(logging.ERROR):
         answer = await built.call()
@@ -148,7 +150,7 @@ async def test_a_fault_of_ours_is_answered_and_logged(stage: str, caplog: pytest
     assert record.outcome == "Broken"
 
 
-async def test_a_journal_that_fails_does_not_end_the_server(caplog: pytest.LogCaptureFixture) -> None:
+async def test_dispatcher_answers_broken_and_logs_when_the_journal_fails(caplog: pytest.LogCaptureFixture) -> None:
     class Full(MemoryJournal):
         def append(self, record: object) -> None:
             raise OSError("no space left")
@@ -158,7 +160,7 @@ async def test_a_journal_that_fails_does_not_end_the_server(caplog: pytest.LogCa
     assert "no space left" in caplog.text
 
 
-async def test_a_cancellation_passes_through() -> None:
+async def test_dispatcher_propagates_cancellation() -> None:
     @tool
     async def pick() -> None:
         await asyncio.Event().wait()
@@ -171,7 +173,7 @@ async def test_a_cancellation_passes_through() -> None:
             await task
 
 
-async def test_events_go_to_the_link_of_the_call() -> None:
+async def test_dispatcher_sends_progress_events_to_the_client_link_of_the_call() -> None:
     @tool
     async def pick(ctx: Context) -> None:
         ctx.progress(1)
@@ -182,7 +184,7 @@ async def test_events_go_to_the_link_of_the_call() -> None:
     assert link.events == [ProgressEvent(1, None, None)]
 
 
-async def test_tools_are_listed_in_pages() -> None:
+async def test_dispatcher_lists_tools_in_pages_with_a_cursor() -> None:
     hall = Built(*(entry_named(name) for name in "abc")).hall
     first = await hall.answer(ListTools(), LOCAL)
     assert isinstance(first, ToolPage)
@@ -192,11 +194,11 @@ async def test_tools_are_listed_in_pages() -> None:
     assert (first.shared, second.next_cursor) == (True, None)
 
 
-async def test_a_bad_cursor_is_an_answer() -> None:
+async def test_dispatcher_answers_an_invalid_cursor_with_malformed() -> None:
     assert isinstance(await Built().hall.answer(ListTools("!"), LOCAL), Malformed)
 
 
-async def test_a_stranger_sees_nothing_and_its_page_is_its_own() -> None:
+async def test_dispatcher_lists_no_hidden_tools_and_marks_the_page_as_not_shared() -> None:
     hall = Built(entry_named(level=4)).hall
     page = await hall.answer(ListTools(), STRANGER)
     assert isinstance(page, ToolPage)
@@ -207,7 +209,7 @@ async def test_a_stranger_sees_nothing_and_its_page_is_its_own() -> None:
     assert found.name == "pick"
 
 
-def test_what_is_made_for_one_caller_outlives_another_of_its_credentials() -> None:
+def test_dispatcher_cached_for_is_shared_by_equal_callers_and_cleared_by_new_rules() -> None:
     hall, made = Built().hall, list[str]()
     narrow = Caller("stranger", proof="key", scopes=frozenset({"tools:Other"}))
     again = Caller("stranger", proof="key", credential=Secret("its second key"))
@@ -219,7 +221,7 @@ def test_what_is_made_for_one_caller_outlives_another_of_its_credentials() -> No
     assert len(made) == 3
 
 
-async def test_stages_come_in_their_order() -> None:
+async def test_dispatcher_runs_the_stages_in_order() -> None:
     order: list[str] = []
 
     def noted(name: str, stage: Any) -> Any:

@@ -69,13 +69,13 @@ def valid(verdict: Allow | NeedsPerson, arguments: JsonObject = ARGUMENTS, calle
     return Valid(call_of(caller=caller), entry_named(input=schema), verdict, arguments)
 
 
-def test_an_allowed_call_bothers_nobody() -> None:
+def test_verify_allowed_call_asks_no_person() -> None:
     person = Person(yes=False)
     assert isinstance(stage(person)(valid(Allow("grant"))), Verified)
     assert person.asked == []
 
 
-async def test_a_person_is_asked_about_this_tool_and_these_arguments_at_the_level_that_counts() -> None:
+async def test_verify_asks_the_person_about_the_tool_the_arguments_and_the_level() -> None:
     person = Person(yes=True)
     waiting = stage(person)(valid(PERSON))
     assert not isinstance(waiting, Verified)
@@ -84,14 +84,14 @@ async def test_a_person_is_asked_about_this_tool_and_these_arguments_at_the_leve
     assert person.asked == [("pick", ARGUMENTS, 9)]
 
 
-async def test_no_means_no() -> None:
+async def test_verify_call_that_the_person_declines_raises_needs_verification() -> None:
     waiting = stage(Person(yes=False))(valid(PERSON))
     assert not isinstance(waiting, Verified)
     with pytest.raises(NeedsVerification, match="level 9 needs a person's yes, and the person asked said no"):
         await waiting
 
 
-async def test_without_a_person_the_answer_is_no() -> None:
+async def test_verify_without_an_approver_raises_needs_verification() -> None:
     waiting = stage()(valid(PERSON))
     assert not isinstance(waiting, Verified)
     with pytest.raises(NeedsVerification, match="level 9 needs a person's yes, and nobody can be asked"):
@@ -99,7 +99,7 @@ async def test_without_a_person_the_answer_is_no() -> None:
 
 
 @pytest.mark.parametrize("how", ["step_up", "approval", "second_person"])
-async def test_who_is_not_at_this_machine_is_verified_on_a_page(how: str) -> None:
+async def test_verify_remote_caller_is_verified_by_the_approval_service(how: str) -> None:
     person, page = Person(yes=True), GivenApprovals()
     waiting = stage(person, page)(valid(NeedsPerson("grant-1", 9, how), caller=ADA))  # type: ignore[arg-type]
     assert not isinstance(waiting, Verified)
@@ -108,7 +108,7 @@ async def test_who_is_not_at_this_machine_is_verified_on_a_page(how: str) -> Non
     assert person.asked == [], "the terminal belongs to the local caller"
 
 
-def test_a_grant_with_conditions_is_settled_by_the_arguments() -> None:
+def test_verify_conditional_verdict_is_decided_by_the_arguments() -> None:
     verified = stage()(valid(Allow("", 5, conditional=True), {"amount": 20}, ADA))
     assert isinstance(verified, Verified)
     assert verified.verdict == Allow("grant-3", 5)
@@ -116,20 +116,20 @@ def test_a_grant_with_conditions_is_settled_by_the_arguments() -> None:
         stage()(valid(Allow("", 5, conditional=True), {"amount": 60}, ADA))
 
 
-def test_conditions_see_what_the_tool_would_see() -> None:
+def test_verify_conditions_are_evaluated_with_schema_defaults() -> None:
     verified = stage()(valid(Allow("", 5, conditional=True), {}, ADA))
     assert isinstance(verified, Verified), "the schema says 10 where nothing was sent"
     assert verified.arguments == {}, "what is sent on is what was sent"
 
 
-async def test_conditions_come_before_the_person() -> None:
+async def test_verify_checks_conditions_before_asking_a_person() -> None:
     page = GivenApprovals()
     with pytest.raises(Denied):
         stage(page=page)(valid(NeedsPerson("", 9, "approval", conditional=True), {"amount": 60}, ADA))
     assert page.asked == []
 
 
-async def test_nobody_is_asked_to_agree_to_what_could_not_run() -> None:
+async def test_verify_asks_no_person_when_a_requirement_is_missing() -> None:
     person = Person(yes=True)
     entry = entry_named(requirements={"secrets": [{"id": "KEY"}]})
     verify = Verify(LevelPolicy(clock=Clock()), person, check_ready=Equip().check_ready)
@@ -139,7 +139,7 @@ async def test_nobody_is_asked_to_agree_to_what_could_not_run() -> None:
 
 
 @pytest.mark.parametrize("requirements", [None, {"secrets": [{"id": "KEY"}]}])
-async def test_nobody_is_asked_to_agree_to_credentials_that_are_not_taken(requirements: JsonObject | None) -> None:
+async def test_verify_asks_no_person_when_caller_credentials_are_not_accepted(requirements: JsonObject | None) -> None:
     person = Person(yes=True)
     verify = Verify(LevelPolicy(clock=Clock()), person, check_ready=Equip().check_ready)
     call = msgspec.structs.replace(call_of(), caller_credentials=CallerCredentials({"KEY": Secret("sk-brought")}))

@@ -19,7 +19,7 @@ def changed() -> Any:
     return document
 
 
-async def test_what_a_file_defines_waits_for_somebody_to_look() -> None:
+async def test_definition_file_tools_are_quarantined_until_activated() -> None:
     harness = await RegistrationHarness().open(files=(paper(),))
     assert (harness.served, harness.state(ADD)) == ([], "quarantined")
     assert harness.service.find(ADD).origin_detail == "tools.json"
@@ -29,7 +29,7 @@ async def test_what_a_file_defines_waits_for_somebody_to_look() -> None:
     assert await again.told(ADD) == [("activated", "eve"), ("registered", "operator")]
 
 
-async def test_a3_a_change_under_an_unchanged_version_is_quarantined_again_and_never_served() -> None:
+async def test_definition_file_changed_under_its_version_is_quarantined_again() -> None:
     harness = await RegistrationHarness().open(files=(paper(),))
     await harness.activate(ADD)
     await harness.activate(SUBTRACT)
@@ -40,7 +40,7 @@ async def test_a3_a_change_under_an_unchanged_version_is_quarantined_again_and_n
     assert (third.served, len(await third.told(ADD))) == ([SUBTRACT], len(await again.told(ADD)))
 
 
-async def test_a_new_version_in_a_file_is_held_to_the_contract() -> None:
+async def test_definition_file_with_a_breaking_change_requires_a_major_version() -> None:
     harness = await RegistrationHarness().open(files=(paper(),))
     await harness.activate(ADD)
     fewer = [CALCULATOR["capabilities"][1]]

@@ -9,7 +9,7 @@ class Hands:
     wall, running = 1_000.0, 5.0
 
 
-def test_it_goes_with_the_clock_as_long_as_that_goes_on() -> None:
+def test_monotonic_clock_follows_the_wall_clock_while_it_advances() -> None:
     hands = Hands()
     now = MonotonicClock(lambda: hands.wall, lambda: hands.running)
     assert now() == 1_000.0
@@ -19,7 +19,7 @@ def test_it_goes_with_the_clock_as_long_as_that_goes_on() -> None:
     assert now() == 2_000.0
 
 
-def test_a_clock_that_was_set_back_is_not_believed_and_time_goes_on() -> None:
+def test_monotonic_clock_advances_by_uptime_while_the_wall_clock_is_set_back() -> None:
     hands = Hands()
     now = MonotonicClock(lambda: hands.wall, lambda: hands.running)
     assert now() == 1_000.0
@@ -33,7 +33,7 @@ def test_a_clock_that_was_set_back_is_not_believed_and_time_goes_on() -> None:
     assert now() == 1_016.0
 
 
-def test_it_is_not_before_what_was_written() -> None:
+def test_monotonic_clock_advance_to_sets_a_lower_bound() -> None:
     hands = Hands()
     now = MonotonicClock(lambda: hands.wall, lambda: hands.running)
     now.advance_to(3_000.0, None, 2_000.0)

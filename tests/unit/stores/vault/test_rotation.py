@@ -57,7 +57,7 @@ async def stores(tmp_path: Path) -> AsyncIterator[Stores]:
     opened_here.close()
 
 
-async def test_with_both_keys_everything_opens_and_after_it_the_old_one_may_go() -> None:
+async def test_rotate_with_old_and_new_key_makes_the_old_key_unnecessary() -> None:
     store = MemoryVaultStore()
     await filled(await opened(store, OLD))
     vault = await opened(store, NEW, OLD)
@@ -78,7 +78,7 @@ async def test_with_both_keys_everything_opens_and_after_it_the_old_one_may_go()
         await opened(store, OLD)
 
 
-async def test_what_was_sealed_for_others_still_opens_and_new_things_get_a_new_key() -> None:
+async def test_rotate_keeps_sealed_records_readable_and_seals_with_a_new_data_key() -> None:
     store = MemoryVaultStore()
     vault = await opened(store, OLD)
     sealer = await vault.sealer("user:ada")
@@ -95,7 +95,7 @@ async def test_what_was_sealed_for_others_still_opens_and_new_things_get_a_new_k
     assert (alone.open(sealed, "a1"), alone.open(again, "a1")) == (b"tokens", b"tokens")
 
 
-async def test_another_process_finds_a_key_that_was_just_made(stores: Stores, tmp_path: Path) -> None:
+async def test_open_with_refresh_finds_a_data_key_of_another_process(stores: Stores, tmp_path: Path) -> None:
     one, other = await in_folder(stores, tmp_path), await in_folder(stores, tmp_path)
     theirs = await other.sealer("user:ada")
     mine = await one.sealer("user:ada")
@@ -106,7 +106,7 @@ async def test_another_process_finds_a_key_that_was_just_made(stores: Stores, tm
     assert await theirs.open_with_refresh(sealed, "a1") == b"tokens"
 
 
-async def test_a_new_key_takes_the_place_of_the_one_in_the_folder(stores: Stores, tmp_path: Path) -> None:
+async def test_rotate_with_a_new_key_replaces_the_key_file(stores: Stores, tmp_path: Path) -> None:
     vault = await in_folder(stores, tmp_path)
     await filled(vault)
     assert await vault.rotate(format_key(NEW)) == 6
@@ -117,7 +117,7 @@ async def test_a_new_key_takes_the_place_of_the_one_in_the_folder(stores: Stores
     assert whole(await in_folder(stores, tmp_path))
 
 
-async def test_a_key_from_a_setting_cannot_be_replaced_from_here() -> None:
+async def test_rotate_with_a_new_key_refuses_a_key_from_a_setting_and_changes_nothing() -> None:
     store = MemoryVaultStore()
     vault = await opened(store, OLD)
     await filled(vault)
@@ -127,7 +127,7 @@ async def test_a_key_from_a_setting_cannot_be_replaced_from_here() -> None:
     assert (await store.all(), whole(vault)) == (before, True)
 
 
-async def test_wherever_the_power_goes_everything_opens(
+async def test_rotate_interrupted_by_power_loss_at_any_statement_keeps_all_secrets_readable(
     stores: Stores, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """The folder as it is before every statement is what a machine would find after a power loss there."""
@@ -163,7 +163,7 @@ async def test_wherever_the_power_goes_everything_opens(
     assert len(seen) == 2, "with both keys while it lasts, and with the new one alone"
 
 
-async def test_a_rotation_that_fails_half_way_changes_nothing(stores: Stores, tmp_path: Path) -> None:
+async def test_rotate_that_fails_half_way_changes_nothing(stores: Stores, tmp_path: Path) -> None:
     vault = await in_folder(stores, tmp_path)
     await filled(vault)
     before = await stores.vault.all()
@@ -218,7 +218,7 @@ class Interrupted(MemoryVaultStore):
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("what", ["secret", "first of a user", "record"])
-async def test_what_comes_while_another_process_rotates_is_kept(tmp_path: Path, when: str, what: str) -> None:
+async def test_secret_stored_while_another_process_rotates_stays_readable(tmp_path: Path, when: str, what: str) -> None:
     """The old key is dropped at the end, and nothing may be left that only the old key opens."""
     KeyFile(tmp_path / VAULT_KEY_FILE).create(OLD)
     store = Interrupted()
@@ -239,7 +239,7 @@ async def test_what_comes_while_another_process_rotates_is_kept(tmp_path: Path, 
         assert what == "record" or vault.get("NEW", None if what == "secret" else "carol") == VALUE
 
 
-async def test_what_comes_between_reading_and_replacing_is_kept(tmp_path: Path) -> None:
+async def test_concurrent_rotations_and_sets_lose_no_secret(tmp_path: Path) -> None:
     store = MemoryVaultStore()
     one, other = await opened(store, OLD), await opened(store, OLD)
     await filled(one)
@@ -251,7 +251,7 @@ async def test_what_comes_between_reading_and_replacing_is_kept(tmp_path: Path) 
     assert one.get("NEW") == other.get("NEW") == VALUE
 
 
-async def test_a_process_that_had_no_key_finds_what_another_made(stores: Stores, tmp_path: Path) -> None:
+async def test_vault_refresh_finds_the_first_key_and_secrets_of_another_process(stores: Stores, tmp_path: Path) -> None:
     one, other = await in_folder(stores, tmp_path), await in_folder(stores, tmp_path)
     await one.set("TOKEN", VALUE, None, "local")
     assert other.get("TOKEN") is None
@@ -265,14 +265,16 @@ async def test_a_process_that_had_no_key_finds_what_another_made(stores: Stores,
     assert one.get("TOKEN", "ada") == Secret("another")
 
 
-async def test_of_two_first_secrets_at_once_both_open(stores: Stores, tmp_path: Path) -> None:
+async def test_first_secrets_set_concurrently_by_two_processes_are_both_readable(
+    stores: Stores, tmp_path: Path
+) -> None:
     one, other = await in_folder(stores, tmp_path), await in_folder(stores, tmp_path)
     await asyncio.gather(one.set("ONE", VALUE, None, "a"), other.set("TWO", VALUE, None, "b"))
     again = await in_folder(stores, tmp_path)
     assert again.get("ONE") == again.get("TWO") == VALUE
 
 
-async def test_a_key_that_is_gone_is_not_made_anew(stores: Stores, tmp_path: Path) -> None:
+async def test_deleted_vault_key_file_is_not_created_again_while_secrets_exist(stores: Stores, tmp_path: Path) -> None:
     """What it sealed would be lost with the process."""
     vault = await in_folder(stores, tmp_path)
     await filled(vault)
@@ -285,7 +287,7 @@ async def test_a_key_that_is_gone_is_not_made_anew(stores: Stores, tmp_path: Pat
     assert whole(vault)
 
 
-async def test_nothing_is_rotated_too() -> None:
+async def test_rotate_of_an_empty_vault_does_nothing() -> None:
     store = MemoryVaultStore()
     vault = await opened(store)
     assert await vault.rotate() == 0

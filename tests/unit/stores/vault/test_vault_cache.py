@@ -23,7 +23,7 @@ def unwrapped(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return tenants
 
 
-async def test_one_more_user_is_one_more_key(unwrapped: list[str]) -> None:
+async def test_vault_unwraps_only_new_data_keys_after_a_change(unwrapped: list[str]) -> None:
     """Else linking an account would take longer with everybody who has linked one."""
     store = MemoryVaultStore()
     vault, other = await opened(store), await opened(store)
@@ -42,7 +42,7 @@ async def test_one_more_user_is_one_more_key(unwrapped: list[str]) -> None:
     assert len(unwrapped) == 3, "what goes needs no key"
 
 
-async def test_a_key_that_was_wrapped_anew_is_unwrapped_anew(unwrapped: list[str]) -> None:
+async def test_vault_unwraps_a_rewrapped_data_key_again(unwrapped: list[str]) -> None:
     store = MemoryVaultStore()
     vault = await opened(store, OLD)
     sealed = (await vault.sealer("user:ada")).seal(b"tokens", "a1")

@@ -99,7 +99,7 @@ async def test_external_definition_is_quarantined(config: Config) -> None:
         assert [each.name for each in await client.list_tools()] == ["greeter_greet"]
 
 
-async def test_deprecated_tool_has_sunset_and_successor(config: Config) -> None:
+async def test_deprecated_tool_without_sunset_can_still_be_called(config: Config) -> None:
     async with Client(Shop, Asked, config=config) as client:
         registrar = client.hall.registration
         await registrar.deprecate("Shop.price@1.0.0", "ada", None, "Shop.price@2.0.0")

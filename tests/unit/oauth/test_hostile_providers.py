@@ -51,14 +51,14 @@ LIES: dict[str, Callable[[Asked], Answer]] = {
 
 
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
-async def test_tokens_that_are_none(lying: Liar, lie: Callable[[Asked], Answer]) -> None:
+async def test_link_with_an_invalid_token_response_fails(lying: Liar, lie: Callable[[Asked], Answer]) -> None:
     lying.token = lie
     async with linking({"acme": settings(lying.issuer)}) as hall:
         await refused(hall, SAFE)
         assert lying.count("/token") == 1
 
 
-async def test_an_answer_that_does_not_come(lying: Liar, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_link_with_a_token_endpoint_that_times_out_fails(lying: Liar, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolhall.oauth.client.REQUEST_TIMEOUT_SECONDS", 0.2)
     with lying.holding("/token"):
         async with linking({"acme": settings(lying.issuer)}) as hall:
@@ -69,20 +69,20 @@ async def test_an_answer_that_does_not_come(lying: Liar, monkeypatch: pytest.Mon
     ("said", "shown"),
     [("invalid_grant", "invalid_grant"), ("<script>alert(1)</script>", "an unknown error"), ([1], "an unknown error")],
 )
-async def test_a_refusal_is_told_in_oauths_words_only(lying: Liar, said: Any, shown: str) -> None:
+async def test_link_failure_shows_only_error_codes_known_to_oauth(lying: Liar, said: Any, shown: str) -> None:
     lying.token = lambda _: answered({"error": said, "error_description": "call 0800 EVIL"}, 400)
     async with linking({"acme": settings(lying.issuer)}) as hall:
         await refused(hall, rf"refused \({shown}\)")
 
 
-async def test_fewer_scopes_than_the_tool_needs(lying: Liar) -> None:
+async def test_link_with_fewer_scopes_than_needed_fails_and_revokes_the_tokens(lying: Liar) -> None:
     lying.tokens = {"scope": "mail.list"}
     async with linking({"acme": settings(lying.issuer)}) as hall:
         await refused(hall, "granted less than is needed; missing: mail.read")
         assert lying.count("/revoke") == 2  # what cannot be used is given back
 
 
-async def test_fewer_scopes_leave_the_account_that_is_there(lying: Liar) -> None:
+async def test_link_with_fewer_scopes_keeps_the_existing_account(lying: Liar) -> None:
     """Some providers revoke everything at once, so nothing is revoked that could be in use."""
     async with linking({"acme": settings(lying.issuer)}) as hall:
         await hall.connect()
@@ -94,7 +94,7 @@ async def test_fewer_scopes_leave_the_account_that_is_there(lying: Liar) -> None
         assert await hall.token() is not None
 
 
-async def test_scopes_that_nobody_asked_for_are_not_taken(lying: Liar) -> None:
+async def test_link_ignores_granted_scopes_that_were_not_requested(lying: Liar) -> None:
     lying.tokens = {"scope": "mail.read admin"}
     async with linking({"acme": settings(lying.issuer)}) as hall:
         await hall.connect()
@@ -105,7 +105,7 @@ async def test_scopes_that_nobody_asked_for_are_not_taken(lying: Liar) -> None:
         assert [each.scopes for each in await hall.broker.accounts()] == [("mail.read",)]
 
 
-async def test_scopes_with_commas(lying: Liar) -> None:
+async def test_link_accepts_comma_separated_scopes(lying: Liar) -> None:
     """As GitHub writes them."""
     lying.tokens = {"scope": "mail.read,mail.send"}
     async with linking({"acme": settings(lying.issuer)}) as hall:
@@ -117,7 +117,9 @@ async def test_scopes_with_commas(lying: Liar) -> None:
     [{"code": None}, {"code": ""}, {"code": "x" * 10_000}, {"error": "<b>call 0800 EVIL</b>"}, {"error": "x"}],
     ids=["no code", "empty", "long", "html", "unknown"],
 )
-async def test_a_callback_without_a_code(lying: Liar, changed: dict[str, str | None]) -> None:
+async def test_callback_without_a_valid_code_fails_without_token_request(
+    lying: Liar, changed: dict[str, str | None]
+) -> None:
     lying.callback = changed
     async with linking({"acme": settings(lying.issuer)}) as hall:
         await refused(hall, "the provider refused; the operator checks")
@@ -138,7 +140,7 @@ BAD_METADATA: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("lie", BAD_METADATA.values(), ids=BAD_METADATA.keys())
-async def test_metadata_that_is_not_believed(
+async def test_provider_metadata_with_invalid_members_is_refused(
     lying: Liar, lie: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     lying.metadata = {name: f"{lying.issuer}/" if said == "SLASH" else said for name, said in lie.items()}
@@ -155,7 +157,7 @@ async def test_metadata_that_is_not_believed(
     [Answer(200, b"<html>"), Answer(200, b"[]"), Answer(500), Answer(302, headers=(("Location", "/elsewhere"),))],
     ids=["html", "list", "500", "redirect"],
 )
-async def test_metadata_that_is_none(lying: Liar, told: Answer) -> None:
+async def test_provider_metadata_response_that_is_no_document_is_refused(lying: Liar, told: Answer) -> None:
     lying.paths["/.well-known/oauth-authorization-server"] = lambda _: told
     async with linking({"acme": settings(lying.issuer)}) as hall:
         link = await hall.begin()
@@ -164,7 +166,7 @@ async def test_metadata_that_is_none(lying: Liar, told: Answer) -> None:
         assert lying.count("/elsewhere") == 0
 
 
-async def test_metadata_in_openids_place(lying: Liar) -> None:
+async def test_provider_metadata_is_found_at_the_openid_connect_path(lying: Liar) -> None:
     """An issuer with a path, which publishes as OpenID Connect says."""
     document = lying.right_metadata() | {"issuer": f"{lying.issuer}/tenant"}
     lying.callback = {"iss": f"{lying.issuer}/tenant"}
@@ -180,7 +182,7 @@ async def test_metadata_in_openids_place(lying: Liar) -> None:
     ]
 
 
-async def test_metadata_is_asked_for_once_an_hour_and_kept_when_the_issuer_is_silent(lying: Liar) -> None:
+async def test_provider_metadata_is_cached_for_an_hour_and_used_while_the_issuer_fails(lying: Liar) -> None:
     place = "/.well-known/oauth-authorization-server"
     async with linking({"acme": settings(lying.issuer)}) as hall:
         await hall.connect()
@@ -192,7 +194,7 @@ async def test_metadata_is_asked_for_once_an_hour_and_kept_when_the_issuer_is_si
         assert lying.count(place) == 2
 
 
-async def test_endpoints_in_the_settings_need_no_metadata(lying: Liar) -> None:
+async def test_provider_with_configured_endpoints_needs_no_metadata(lying: Liar) -> None:
     lying.callback = {"iss": None}
     urls = {"authorize_url": f"{lying.issuer}/authorize?tenant=7", "token_url": f"{lying.issuer}/token"}
     given = settings(None, **urls)

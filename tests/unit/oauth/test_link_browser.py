@@ -16,7 +16,7 @@ from toolhall.oauth.providers import LinkFailed, TooManyLinks, UnknownProvider
 from toolhall.stores.accounts import MAX_PENDING_PER_USER
 
 
-async def test_a_person_connects_and_the_tool_gets_the_token(acme: Authority) -> None:
+async def test_browser_link_completed_gives_tools_the_token_of_that_user_only(acme: Authority) -> None:
     async with linking(
         {"acme": settings(acme.issuer, scopes=("profile",), resource="https://api.acme.example")}
     ) as hall:
@@ -45,7 +45,7 @@ async def test_a_person_connects_and_the_tool_gets_the_token(acme: Authority) ->
         assert await hall.token(user="bob") is None
 
 
-async def test_what_goes_to_the_provider(acme: Authority) -> None:
+async def test_browser_link_sends_pkce_redirect_uri_and_resource_and_no_secret_in_the_url(acme: Authority) -> None:
     """PKCE with S256, the exact redirect, the resource; the hall's secret goes to the token endpoint alone."""
     async with linking({"acme": settings(acme.issuer, resource="https://api.acme.example")}) as hall:
         visit = await hall.agree(await hall.begin())
@@ -68,13 +68,15 @@ async def test_what_goes_to_the_provider(acme: Authority) -> None:
     [("client_secret_post", {"token_auth": "post"}), ("none", {"client_secret": None})],
     ids=["post", "none"],
 )
-async def test_the_hall_proves_itself_as_the_provider_wants(acme: Authority, way: str, auth: dict[str, Any]) -> None:
+async def test_browser_link_uses_the_token_endpoint_authentication_of_the_provider(
+    acme: Authority, way: str, auth: dict[str, Any]
+) -> None:
     register(acme, way)
     async with linking({"acme": settings(acme.issuer, **auth)}) as hall:
         assert (await hall.connect()).state == "completed"
 
 
-async def test_the_server_requires_pkce_and_the_code_alone_is_worth_nothing(acme: Authority) -> None:
+async def test_authority_refuses_authorization_and_code_exchange_without_pkce(acme: Authority) -> None:
     """Proof that the server checks what the hall always sends: without it, neither step succeeds."""
     async with linking({"acme": settings(acme.issuer)}) as hall:
         url, _ = await hall.broker.consent((await hall.begin()).id, ALICE)
@@ -90,7 +92,7 @@ async def test_the_server_requires_pkce_and_the_code_alone_is_worth_nothing(acme
         assert acme.issued == []
 
 
-async def test_denial(acme: Authority) -> None:
+async def test_browser_link_denied_by_the_person_fails_and_connects_nothing(acme: Authority) -> None:
     acme.agrees = False
     async with linking({"acme": settings(acme.issuer)}) as hall:
         link = await hall.begin()
@@ -103,7 +105,7 @@ async def test_denial(acme: Authority) -> None:
         assert await hall.token() is None
 
 
-async def test_wrong_state_changes_nothing(acme: Authority) -> None:
+async def test_callback_with_wrong_state_is_refused_and_the_link_stays_usable(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         link = await hall.begin()
         visit = await hall.agree(link)
@@ -114,7 +116,7 @@ async def test_wrong_state_changes_nothing(acme: Authority) -> None:
         assert (await hall.broker.finish_redirect(visit.path, visit.query, visit.nonce)).state == "completed"
 
 
-async def test_a_callback_is_good_once(acme: Authority) -> None:
+async def test_callback_repeated_concurrently_completes_once(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         visit = await hall.agree(await hall.begin())
         tries = [hall.broker.finish_redirect(visit.path, visit.query, visit.nonce) for _ in range(10)]
@@ -125,7 +127,7 @@ async def test_a_callback_is_good_once(acme: Authority) -> None:
             await hall.broker.finish_redirect(visit.path, visit.query, visit.nonce)
 
 
-async def test_a_code_that_was_used_before_connects_nothing(acme: Authority) -> None:
+async def test_callback_with_a_reused_code_connects_nothing_and_breaks_the_first_account(acme: Authority) -> None:
     """The provider finds the replay, and revokes what came of the code; so the first account breaks as well."""
     async with linking({"acme": settings(acme.issuer)}) as hall:
         first = await hall.agree(await hall.begin())
@@ -138,7 +140,7 @@ async def test_a_code_that_was_used_before_connects_nothing(acme: Authority) -> 
         assert await hall.token() is None
 
 
-async def test_another_browser(acme: Authority) -> None:
+async def test_callback_with_a_wrong_or_missing_nonce_is_refused(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         visit = await hall.agree(await hall.begin())
         for nonce in (None, "", "guessed", visit.nonce + "x"):
@@ -147,7 +149,7 @@ async def test_another_browser(acme: Authority) -> None:
         assert acme.count("/token") == 0
 
 
-async def test_the_last_browser_in_which_the_person_agreed_counts(acme: Authority) -> None:
+async def test_consent_in_a_second_browser_invalidates_the_first(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         link = await hall.begin()
         first, second = await hall.agree(link), await hall.agree(link)
@@ -161,7 +163,7 @@ FOR_ALICE = Caller("service", proof="key", person="service", scopes=frozenset({"
 
 
 @pytest.mark.parametrize("visitor", [BOB, ANONYMOUS, SERVICE, FOR_ALICE], ids=["bob", "nobody", "service", "for alice"])
-async def test_another_person(acme: Authority, visitor: Caller) -> None:
+async def test_consent_by_another_caller_is_refused(acme: Authority, visitor: Caller) -> None:
     """Also the service that asked for Alice cannot connect in her place."""
     async with linking({"acme": settings(acme.issuer)}) as hall:
         for asker in (ALICE, FOR_ALICE):
@@ -172,7 +174,7 @@ async def test_another_person(acme: Authority, visitor: Caller) -> None:
             assert await hall.state(link) == "pending"
 
 
-async def test_alice_connects_what_a_service_asked_for_her(acme: Authority) -> None:
+async def test_link_begun_by_a_service_for_a_user_connects_the_account_of_that_user(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         visit = await hall.agree(await hall.begin(FOR_ALICE))
         await hall.broker.finish_redirect(visit.path, visit.query, visit.nonce)
@@ -180,7 +182,7 @@ async def test_alice_connects_what_a_service_asked_for_her(acme: Authority) -> N
         assert await hall.token(user="service") is None
 
 
-async def test_a_link_ends(acme: Authority) -> None:
+async def test_link_expires_after_its_lifetime(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         link = await hall.begin()
         visit = await hall.agree(link)
@@ -193,7 +195,7 @@ async def test_a_link_ends(acme: Authority) -> None:
         assert acme.count("/token") == 0
 
 
-async def test_the_same_question_has_one_link_and_there_are_not_too_many(acme: Authority) -> None:
+async def test_begin_link_reuses_a_pending_link_and_limits_pending_links_per_user(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         assert (await hall.begin()).id == (await hall.begin()).id
         assert (await hall.begin(BOB)).id != (await hall.begin()).id
@@ -204,13 +206,13 @@ async def test_the_same_question_has_one_link_and_there_are_not_too_many(acme: A
 
 
 @pytest.mark.parametrize("caller", [ANONYMOUS, Caller("all", proof="shared")], ids=["nobody", "shared"])
-async def test_an_account_needs_a_person(acme: Authority, caller: Caller) -> None:
+async def test_begin_link_without_a_personal_credential_is_refused(acme: Authority, caller: Caller) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         with pytest.raises(LinkFailed, match="credential of your own"):
             await hall.begin(caller)
 
 
-async def test_a_provider_that_nobody_set_up(acme: Authority) -> None:
+async def test_begin_link_with_an_unknown_provider_is_refused(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         with pytest.raises(UnknownProvider, match="known are acme"):
             await hall.begin(provider="evil")
@@ -219,7 +221,7 @@ async def test_a_provider_that_nobody_set_up(acme: Authority) -> None:
         assert "the operator adds it" in words
 
 
-async def test_more_scopes_are_a_new_consent_and_the_old_ones_stay(acme: Authority) -> None:
+async def test_link_for_more_scopes_keeps_the_scopes_already_granted(acme: Authority) -> None:
     """Two tools that need different scopes do not take the account from each other."""
     async with linking({"acme": settings(acme.issuer)}) as hall:
         await hall.connect()
@@ -235,7 +237,7 @@ async def test_more_scopes_are_a_new_consent_and_the_old_ones_stay(acme: Authori
         assert len(await hall.broker.accounts("alice")) == 1
 
 
-async def test_a_browser_that_leaves_loses_nothing(acme: Authority) -> None:
+async def test_callback_cancelled_by_the_browser_completes_the_link(acme: Authority) -> None:
     """The code is worth nothing once it was used, so the exchange is finished whoever waits."""
     async with linking({"acme": settings(acme.issuer)}) as hall:
         visit = await hall.agree(await hall.begin())

@@ -42,7 +42,7 @@ async def ended(hall: Linking, link: AccountLink) -> AccountLink:
     return found
 
 
-async def test_a_code_is_entered_elsewhere(acme: Authority) -> None:
+async def test_device_link_completes_once_the_code_is_entered_and_obeys_slow_down(acme: Authority) -> None:
     clock = Clock()
     waiting = Waiting(clock)
     async with linking({"acme": settings(acme.issuer)}, clock=clock, sleep=waiting) as hall:
@@ -59,7 +59,7 @@ async def test_a_code_is_entered_elsewhere(acme: Authority) -> None:
         assert code.device_code.reveal() not in repr(code)
 
 
-async def test_a_code_that_is_refused(acme: Authority) -> None:
+async def test_device_link_denied_by_the_person_fails(acme: Authority) -> None:
     clock = Clock()
     waiting = Waiting(clock)
     async with linking({"acme": settings(acme.issuer)}, clock=clock, sleep=waiting) as hall:
@@ -70,7 +70,7 @@ async def test_a_code_that_is_refused(acme: Authority) -> None:
         assert (found.state, found.reason) == ("failed", "access was denied: nothing was connected")
 
 
-async def test_a_code_that_nobody_enters(acme: Authority) -> None:
+async def test_device_link_expires_when_the_code_is_never_entered(acme: Authority) -> None:
     clock = Clock()
     waiting = Waiting(clock)
     async with linking({"acme": settings(acme.issuer)}, clock=clock, sleep=waiting) as hall:
@@ -81,7 +81,7 @@ async def test_a_code_that_nobody_enters(acme: Authority) -> None:
         assert sum(waiting.slept) <= 603
 
 
-async def test_a_provider_that_is_down_is_asked_less_often(acme: Authority) -> None:
+async def test_device_link_backs_off_while_the_provider_is_unavailable(acme: Authority) -> None:
     clock = Clock()
     waiting = Waiting(clock)
 
@@ -97,14 +97,14 @@ async def test_a_provider_that_is_down_is_asked_less_often(acme: Authority) -> N
         assert waiting.slept == [3.0, 6.0, 12.0, 24.0]
 
 
-async def test_closing_asks_no_more(acme: Authority) -> None:
+async def test_broker_close_ends_device_polling(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         await hall.broker.start_device(await hall.begin(how="device"))
         await hall.broker.close()
         assert not hall.broker.devices.tasks
 
 
-async def test_what_a_provider_gives_while_the_hall_closes_is_kept(acme: Authority) -> None:
+async def test_device_link_granted_during_close_is_stored(acme: Authority) -> None:
     clock = Clock()
     async with linking({"acme": settings(acme.issuer)}, clock=clock, sleep=Waiting(clock)) as hall:
         link = await hall.begin(how="device")
@@ -119,7 +119,7 @@ async def test_what_a_provider_gives_while_the_hall_closes_is_kept(acme: Authori
         assert [each.state for each in await hall.broker.accounts()] == ["connected"]
 
 
-async def test_a_code_that_is_entered_after_the_hall_closed_is_not_asked_for(acme: Authority) -> None:
+async def test_device_link_not_granted_before_close_stays_pending(acme: Authority) -> None:
     clock = Clock()
     async with linking({"acme": settings(acme.issuer)}, clock=clock, sleep=Waiting(clock)) as hall:
         link = await hall.begin(how="device")
@@ -132,7 +132,7 @@ async def test_a_code_that_is_entered_after_the_hall_closed_is_not_asked_for(acm
         assert (await hall.state(link), acme.count("/token")) == ("pending", 1)
 
 
-async def test_where_to_ask_about_a_code_is_settled_when_it_is_shown(lying: Liar) -> None:
+async def test_device_link_keeps_its_token_endpoint_when_metadata_changes(lying: Liar) -> None:
     """A task that dies of metadata that went bad meanwhile would be seen by nobody."""
     lying.metadata = {"device_authorization_endpoint": f"{lying.issuer}/device"}
     given = {"device_code": "d3vice-code", "user_code": "ABCD-EFGH", "verification_uri": "https://acme.example/device"}
@@ -146,7 +146,7 @@ async def test_where_to_ask_about_a_code_is_settled_when_it_is_shown(lying: Liar
         assert await asyncio.wait_for(asyncio.gather(*hall.broker.devices.tasks), 10) == [None]
 
 
-async def test_a_code_for_another_account_replaces_the_one_at_hand(acme: Authority) -> None:
+async def test_device_link_replaces_the_cached_token_of_the_account(acme: Authority) -> None:
     clock = Clock()
     waiting = Waiting(clock)
     async with linking({"acme": settings(acme.issuer)}, clock=clock, sleep=waiting) as hall:
@@ -161,7 +161,7 @@ async def test_a_code_for_another_account_replaces_the_one_at_hand(acme: Authori
         assert token.token.reveal() == acme.issued[1].access
 
 
-async def test_a_provider_without_codes(lying: Liar) -> None:
+async def test_device_link_with_a_provider_without_device_endpoint_is_refused(lying: Liar) -> None:
     async with linking({"acme": settings(lying.issuer)}) as hall:
         with pytest.raises(LinkFailed, match="connect it in a browser"):
             await hall.broker.start_device(await hall.begin(how="device"))
@@ -177,7 +177,7 @@ async def test_a_provider_without_codes(lying: Liar) -> None:
         {"device_code": None},
     ],
 )
-async def test_codes_that_nobody_should_enter(lying: Liar, said: dict[str, str | None]) -> None:
+async def test_device_link_with_an_unsafe_device_response_is_refused(lying: Liar, said: dict[str, str | None]) -> None:
     lying.metadata = {"device_authorization_endpoint": f"{lying.issuer}/device"}
     right = {"device_code": "d3vice-code", "user_code": "ABCD-EFGH", "verification_uri": "https://acme.example/device"}
     lying.paths["/device"] = lambda _: answered(right | said)
@@ -187,7 +187,7 @@ async def test_codes_that_nobody_should_enter(lying: Liar, said: dict[str, str |
         assert not hall.broker.devices.tasks
 
 
-async def test_only_the_person_at_the_terminal(acme: Authority) -> None:
+async def test_device_and_paste_links_on_behalf_of_another_user_are_refused(acme: Authority) -> None:
     """Who acts for others could enter a code of its own for them."""
     async with linking({"acme": settings(acme.issuer)}) as hall:
         for how in ("device", "paste"):
@@ -201,7 +201,7 @@ async def pasted(hall: Linking) -> tuple[AccountLink, Visit]:
     return link, Visit(url, nonce, await visited(url))
 
 
-async def test_an_address_is_pasted(acme: Authority) -> None:
+async def test_paste_link_completes_once_with_the_pasted_redirect(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         link, visit = await pasted(hall)
         assert (await hall.broker.finish_pasted(link.id, ALICE, f" {visit.back}\n")).state == "completed"
@@ -210,7 +210,7 @@ async def test_an_address_is_pasted(acme: Authority) -> None:
             await hall.broker.finish_pasted(link.id, ALICE, visit.back)
 
 
-async def test_who_may_paste_and_what(acme: Authority) -> None:
+async def test_paste_link_refuses_other_callers_other_attempts_and_browser_callbacks(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         link, visit = await pasted(hall)
         _, other = await pasted(hall)
@@ -224,7 +224,7 @@ async def test_who_may_paste_and_what(acme: Authority) -> None:
         await hall.broker.finish_pasted(link.id, ALICE, visit.back)
 
 
-async def test_a_link_for_a_browser_cannot_be_pasted(acme: Authority) -> None:
+async def test_browser_link_cannot_be_completed_by_pasting(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         link = await hall.begin()
         visit = await hall.agree(link)

@@ -30,7 +30,9 @@ def hidden(asked: list[Asked]) -> Iterator[str]:
                 yield each.form[name]
 
 
-async def test_the_whole_way(acme: Authority, caplog: pytest.LogCaptureFixture) -> None:
+async def test_link_refresh_and_disconnect_log_no_tokens_codes_or_secrets(
+    acme: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
     async with linking({"acme": settings(acme.issuer)}) as hall:
         await hall.connect()
@@ -61,7 +63,7 @@ async def test_the_whole_way(acme: Authority, caplog: pytest.LogCaptureFixture) 
     ],
     ids=["error", "description", "token", "type", "end"],
 )
-async def test_what_a_provider_says_is_not_repeated(
+async def test_provider_error_response_is_in_no_log_or_error(
     lying: Liar, caplog: pytest.LogCaptureFixture, status: int, body: dict[str, str]
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -73,7 +75,7 @@ async def test_what_a_provider_says_is_not_repeated(
 
 
 @pytest.mark.parametrize("body", [CANARY.encode(), f'{{"access_token": {CANARY}}}'.encode(), b"\xff" + CANARY.encode()])
-async def test_a_body_that_cannot_be_read_is_not_repeated(
+async def test_unreadable_provider_response_is_in_no_log_or_error(
     lying: Liar, caplog: pytest.LogCaptureFixture, body: bytes
 ) -> None:
     caplog.set_level(logging.DEBUG)

@@ -27,7 +27,7 @@ def distinct(tokens: list[AccountToken | None]) -> set[str]:
     return {each.token.reveal() for each in tokens if each is not None}
 
 
-async def test_fifty_at_once_refresh_once(acme: Authority) -> None:
+async def test_refresh_requested_concurrently_is_sent_once(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         await hall.connect()
         hall.clock.now += 3600
@@ -36,7 +36,7 @@ async def test_fifty_at_once_refresh_once(acme: Authority) -> None:
         assert distinct(list(tokens)) == {acme.issued[1].access}
 
 
-async def test_fifty_at_once_in_two_processes_refresh_once(acme: Authority, tmp_path: Path) -> None:
+async def test_refresh_requested_concurrently_by_two_processes_is_sent_once(acme: Authority, tmp_path: Path) -> None:
     """Two halls over one file: one claims the refresh, the other waits for what it brings."""
     clock = Clock()
     with (
@@ -57,7 +57,7 @@ async def test_fifty_at_once_in_two_processes_refresh_once(acme: Authority, tmp_
             assert distinct(list(tokens)) == {acme.issued[1].access}
 
 
-async def test_a_token_is_renewed_before_it_ends(acme: Authority) -> None:
+async def test_refresh_starts_shortly_before_the_token_expires(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         await hall.connect()
         hall.clock.now += 3600 - REFRESH_EARLY_SECONDS - 1
@@ -68,7 +68,7 @@ async def test_a_token_is_renewed_before_it_ends(acme: Authority) -> None:
         assert distinct([await hall.token()]) == {acme.issued[1].access}
 
 
-async def test_a_short_lived_token_is_used_for_most_of_its_time(acme: Authority) -> None:
+async def test_refresh_of_a_short_lived_token_starts_near_its_end(acme: Authority) -> None:
     acme.lifetime = 40
     async with linking({"acme": settings(acme.issuer)}) as hall:
         await hall.connect()
@@ -99,7 +99,7 @@ class Died(Exception):
     """Nothing runs after this."""
 
 
-async def test_what_was_renewed_survives_a_crash_before_it_was_used(acme: Authority) -> None:
+async def test_refresh_stored_before_a_crash_is_used_by_the_next_process(acme: Authority) -> None:
     """Saves: the account, the claim, the new tokens; then the process dies, and the next one has them."""
     clock = Clock()
     kept = Kept(Dying(clock, 3), MemoryVaultStore())
@@ -115,7 +115,7 @@ async def test_what_was_renewed_survives_a_crash_before_it_was_used(acme: Author
         assert distinct([await again.token()]) == {acme.issued[2].access}
 
 
-async def test_a_crash_while_the_provider_is_asked_holds_others_up_for_a_while(acme: Authority) -> None:
+async def test_refresh_lease_of_a_crashed_process_delays_others_until_it_expires(acme: Authority) -> None:
     """Nobody knows whether the provider was asked, so the claim stands until that can no longer be under way."""
     clock = Clock()
     kept = Kept(Dying(clock, 2), MemoryVaultStore())
@@ -149,7 +149,7 @@ class Full(MemoryAccountStore):
         return await super().save(account, serial)
 
 
-async def test_what_could_not_be_kept_is_not_used_and_not_lost(acme: Authority) -> None:
+async def test_refresh_that_cannot_be_stored_is_unavailable_and_stored_by_the_next_request(acme: Authority) -> None:
     clock = Clock()
     kept = Kept(Full(clock, 3), MemoryVaultStore())
     async with linking({"acme": settings(acme.issuer)}, kept=kept, clock=clock) as hall:
@@ -161,7 +161,7 @@ async def test_what_could_not_be_kept_is_not_used_and_not_lost(acme: Authority) 
         assert acme.count(*REFRESH) == 1
 
 
-async def test_a_caller_that_leaves_does_not_end_the_refresh(acme: Authority) -> None:
+async def test_refresh_goes_on_when_its_caller_is_cancelled(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         await hall.connect()
         hall.clock.now += 3600
@@ -176,7 +176,7 @@ async def test_a_caller_that_leaves_does_not_end_the_refresh(acme: Authority) ->
         assert acme.count(*REFRESH) == 1
 
 
-async def test_a_revoked_grant_is_a_new_challenge(acme: Authority) -> None:
+async def test_refresh_of_a_revoked_grant_breaks_the_account_until_it_is_linked_again(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         await hall.connect()
         acme.revoke_all()
@@ -194,7 +194,7 @@ async def test_a_revoked_grant_is_a_new_challenge(acme: Authority) -> None:
         assert [each.state for each in await hall.broker.accounts("alice")] == ["connected"]
 
 
-async def test_an_old_token_is_used_while_the_provider_is_down(acme: Authority) -> None:
+async def test_refresh_with_an_unavailable_provider_uses_the_old_token_until_it_expires(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         await hall.connect()
         acme.down = True
@@ -205,7 +205,7 @@ async def test_an_old_token_is_used_while_the_provider_is_down(acme: Authority) 
             await hall.token()
 
 
-async def test_a_provider_that_is_down_is_left_alone_for_longer_and_longer(acme: Authority) -> None:
+async def test_refresh_backs_off_exponentially_while_the_provider_is_unavailable(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         await hall.connect()
         acme.down = True
@@ -225,7 +225,7 @@ async def test_a_provider_that_is_down_is_left_alone_for_longer_and_longer(acme:
         assert await hall.token() is not None
 
 
-async def test_a_lost_race_reads_again(acme: Authority) -> None:
+async def test_refresh_that_loses_the_race_uses_the_token_of_the_other_process(acme: Authority) -> None:
     """Another process has renewed it between our look and our claim: its token is used, and nobody is asked."""
     clock = Clock()
 
@@ -254,7 +254,7 @@ async def connected(hall: Linking, lying: Liar) -> None:
     lying.asked.clear()
 
 
-async def test_without_a_new_refresh_token_the_old_one_stays(lying: Liar) -> None:
+async def test_refresh_response_without_refresh_token_keeps_the_old_one(lying: Liar) -> None:
     async with linking({"acme": settings(lying.issuer)}) as hall:
         await connected(hall, lying)
         lying.tokens = {"refresh_token": None}
@@ -266,7 +266,7 @@ async def test_without_a_new_refresh_token_the_old_one_stays(lying: Liar) -> Non
         assert len(set(sent)) == 1
 
 
-async def test_an_account_without_a_refresh_token_ends_with_its_token(lying: Liar) -> None:
+async def test_account_without_refresh_token_breaks_when_its_token_expires(lying: Liar) -> None:
     lying.tokens = {"refresh_token": None}
     async with linking({"acme": settings(lying.issuer)}) as hall:
         await hall.connect()
@@ -278,7 +278,7 @@ async def test_an_account_without_a_refresh_token_ends_with_its_token(lying: Lia
         assert [each.state for each in await hall.broker.accounts()] == ["broken"]
 
 
-async def test_a_token_without_an_end_is_used_for_ever(lying: Liar) -> None:
+async def test_token_without_expiry_is_never_refreshed(lying: Liar) -> None:
     lying.tokens = {"refresh_token": None, "expires_in": None}
     async with linking({"acme": settings(lying.issuer)}) as hall:
         await hall.connect()
@@ -286,7 +286,7 @@ async def test_a_token_without_an_end_is_used_for_ever(lying: Liar) -> None:
         assert await hall.token() is not None
 
 
-async def test_scopes_that_a_refresh_takes_away_are_gone(lying: Liar) -> None:
+async def test_refresh_response_with_fewer_scopes_removes_them_from_the_account(lying: Liar) -> None:
     async with linking({"acme": settings(lying.issuer)}) as hall:
         await connected(hall, lying)
         lying.tokens = {"scope": "something.else"}
@@ -297,7 +297,7 @@ async def test_scopes_that_a_refresh_takes_away_are_gone(lying: Liar) -> None:
 
 @pytest.mark.parametrize("code", ["invalid_grant", "bad_refresh_token", "invalid_refresh_token"])
 @pytest.mark.parametrize("status", [200, 400, 401])
-async def test_ways_to_say_that_a_grant_is_over(lying: Liar, code: str, status: int) -> None:
+async def test_refresh_error_codes_of_an_ended_grant_break_the_account(lying: Liar, code: str, status: int) -> None:
     async with linking({"acme": settings(lying.issuer)}) as hall:
         await connected(hall, lying)
         lying.token = lambda _: answered({"ok": False, "error": code}, status)
@@ -306,7 +306,7 @@ async def test_ways_to_say_that_a_grant_is_over(lying: Liar, code: str, status: 
 
 
 @pytest.mark.parametrize("code", ["invalid_client", "unauthorized_client", "server_error", "\u202eevil", 7])
-async def test_what_the_operator_can_mend_breaks_no_account(lying: Liar, code: object) -> None:
+async def test_refresh_error_codes_of_the_client_or_server_keep_the_account(lying: Liar, code: object) -> None:
     async with linking({"acme": settings(lying.issuer)}) as hall:
         await connected(hall, lying)
         lying.token = lambda _: answered({"error": code}, 400)

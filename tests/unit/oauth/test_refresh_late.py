@@ -44,7 +44,7 @@ async def access(hall: Linking) -> str:
     return token.token.reveal()
 
 
-async def test_an_answer_that_comes_late_is_not_lost(acme: Authority) -> None:
+async def test_refresh_response_just_before_the_timeout_is_used(acme: Authority) -> None:
     """By then the provider has replaced the refresh token; to send the old one again would end the whole grant."""
     clock = Clock()
     far = Far(opened(acme.issuer), clock)
@@ -57,7 +57,7 @@ async def test_an_answer_that_comes_late_is_not_lost(acme: Authority) -> None:
         assert not acme.issued[1].revoked
 
 
-async def test_who_waits_gives_up_and_the_refresh_goes_on(acme: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_refresh_goes_on_after_waiting_callers_time_out(acme: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         await hall.connect()
         hall.clock.now += 3600
@@ -76,7 +76,7 @@ async def test_who_waits_gives_up_and_the_refresh_goes_on(acme: Authority, monke
         assert acme.count(*REFRESH) == 1
 
 
-async def test_a_token_that_is_still_good_is_used_meanwhile(acme: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_valid_token_is_used_while_a_refresh_is_running(acme: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         await hall.connect()
         hall.clock.now += 3600 - 30
@@ -87,7 +87,7 @@ async def test_a_token_that_is_still_good_is_used_meanwhile(acme: Authority, mon
             assert await access(hall) == acme.issued[0].access
 
 
-async def test_no_other_process_asks_while_a_refresh_may_be_under_way(acme: Authority) -> None:
+async def test_refresh_lease_keeps_other_processes_from_refreshing(acme: Authority) -> None:
     clock = Clock()
     kept = Kept(MemoryAccountStore(clock), MemoryVaultStore())
     providers = {"acme": settings(acme.issuer)}
@@ -110,11 +110,11 @@ async def test_no_other_process_asks_while_a_refresh_may_be_under_way(acme: Auth
             assert acme.count(*REFRESH) == 1
 
 
-def test_a_claim_outlasts_the_refresh_with_a_margin() -> None:
+def test_refresh_lease_outlasts_the_refresh_timeout() -> None:
     assert LEASE_SECONDS >= REFRESH_TIMEOUT_SECONDS + 10
 
 
-async def test_an_issuer_that_is_silent_is_asked_once_a_minute(lying: Liar) -> None:
+async def test_provider_metadata_of_a_failing_issuer_is_requested_once_a_minute(lying: Liar) -> None:
     async with linking({"acme": settings(lying.issuer)}) as hall:
         await hall.connect()
         lying.paths[METADATA] = lambda _: Answer(503)
@@ -130,7 +130,7 @@ async def test_an_issuer_that_is_silent_is_asked_once_a_minute(lying: Liar) -> N
         assert lying.count(METADATA) == asked + 2
 
 
-async def test_nothing_is_claimed_before_it_is_known_where_to_ask(acme: Authority) -> None:
+async def test_refresh_lease_is_taken_after_the_metadata_is_fetched(acme: Authority) -> None:
     """Otherwise a claim could end while its refresh is under way."""
     async with linking({"acme": settings(acme.issuer)}) as hall:
         await hall.connect()
@@ -143,7 +143,7 @@ async def test_nothing_is_claimed_before_it_is_known_where_to_ask(acme: Authorit
         assert await waiting is not None
 
 
-async def test_the_other_name_of_a_scope_is_at_hand_too(lying: Liar) -> None:
+async def test_cached_token_is_found_by_a_scope_alias(lying: Liar) -> None:
     """Google has two for some; which of them a tool uses makes no difference."""
     given = settings(
         lying.issuer, preset="google", authorize_url=f"{lying.issuer}/authorize", token_url=f"{lying.issuer}/token"

@@ -19,7 +19,7 @@ def third() -> Iterator[str]:
         yield issuer
 
 
-async def test_connect_and_refresh(third: str) -> None:
+async def test_acceptance_kit_authorization_server_link_and_refresh_succeed(third: str) -> None:
     given = settings(third, client_id=registered(third, REDIRECT), client_secret=None)
     async with linking({"acme": given}) as hall:
         assert (await hall.connect()).state == "completed"
@@ -32,7 +32,7 @@ async def test_connect_and_refresh(third: str) -> None:
         assert second.scopes == MAIL.scopes
 
 
-async def test_a_served_hall_connects_and_calls(third: str, tmp_path: Path) -> None:
+async def test_acceptance_kit_authorization_server_served_hall_links_and_calls(third: str, tmp_path: Path) -> None:
     """It must be registered before it starts, so its port is chosen first."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

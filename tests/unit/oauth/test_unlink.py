@@ -10,7 +10,7 @@ from toolhall.model.caller import LOCAL
 from toolhall.oauth.broker import NotConnected
 
 
-async def test_disconnecting_revokes(acme: Authority) -> None:
+async def test_disconnect_revokes_both_tokens_and_removes_the_account(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         await hall.connect()
         (account,) = await hall.broker.accounts("alice")
@@ -27,7 +27,7 @@ async def test_disconnecting_revokes(acme: Authority) -> None:
             await hall.broker.disconnect(account.id, ALICE)
 
 
-async def test_it_is_forgotten_also_when_revoking_fails(acme: Authority) -> None:
+async def test_disconnect_with_failing_revocation_still_removes_the_account(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         await hall.connect()
         acme.down = True
@@ -37,7 +37,7 @@ async def test_it_is_forgotten_also_when_revoking_fails(acme: Authority) -> None
         assert await hall.token() is None
 
 
-async def test_what_was_linked_elsewhere_is_forgotten_and_goes_nowhere(acme: Authority) -> None:
+async def test_disconnect_of_a_removed_provider_revokes_nothing_and_removes_the_account(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         await hall.connect()
         (account,) = await hall.broker.accounts()
@@ -48,7 +48,7 @@ async def test_what_was_linked_elsewhere_is_forgotten_and_goes_nowhere(acme: Aut
         assert acme.count("/revoke") == 0
 
 
-async def test_a_refresh_under_way_is_waited_for_and_what_it_brought_is_revoked(acme: Authority) -> None:
+async def test_disconnect_during_a_refresh_waits_and_revokes_the_new_tokens(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         await hall.connect()
         (account,) = await hall.broker.accounts()
@@ -64,7 +64,7 @@ async def test_a_refresh_under_way_is_waited_for_and_what_it_brought_is_revoked(
         assert await hall.token() is None
 
 
-async def test_what_another_process_renews_meanwhile_is_revoked_too(acme: Authority) -> None:
+async def test_refresh_of_an_account_removed_meanwhile_revokes_the_new_tokens(acme: Authority) -> None:
     """The account is gone when the new tokens come, so they are given back."""
     async with linking({"acme": settings(acme.issuer)}) as hall:
         await hall.connect()

@@ -18,7 +18,7 @@ async def test_fetch_local_issuer_returns_document() -> None:
 
 
 @pytest.mark.threat("E1")
-async def test_E1_a_document_does_not_lead_elsewhere_on_this_machine() -> None:  # noqa: N802 - the name of its row
+async def test_E1_fetch_of_an_address_not_named_by_the_operator_is_refused() -> None:  # noqa: N802 - the name of its row
     """A host that the operator named is asked; another port of it, which a document names, is not."""
     async with outside() as server, outside() as trap:
         fetch = named(server.url, "https://idp.example/realms/a")
@@ -55,7 +55,7 @@ async def test_fetch_invalid_document_fails(body: bytes, headers: tuple[str, ...
 @pytest.mark.parametrize(
     "url", ["http://idp.example", "ftp://idp.example", "https://a:b@idp.example", "https://x:99999"]
 )
-async def test_is_safe_url_plain_http_is_unsafe(url: str) -> None:
+async def test_fetch_from_an_unsafe_url_fails(url: str) -> None:
     with pytest.raises(FetchFailed):
         await named(url)(url)
     assert not is_safe_url(url) or "99999" in url

@@ -14,7 +14,7 @@ def world() -> World:
     return World()
 
 
-def test_its_metadata_is_what_a_hall_believes(world: World) -> None:
+def test_oauth_provider_metadata_is_accepted_by_the_hall(world: World) -> None:
     provider = build_provider("google", ProviderSettings(issuer=URL, client_id=CLIENT_ID))
     found = read_metadata(value(world.get("/.well-known/oauth-authorization-server")), provider)
     assert (found.authorize_url, found.token_url, found.revoke_url) == (
@@ -25,7 +25,7 @@ def test_its_metadata_is_what_a_hall_believes(world: World) -> None:
     assert (found.token_auth, found.sends_iss) == ("none", True)
 
 
-def test_a_page_asks_and_cannot_be_framed_or_scripted(world: World) -> None:
+def test_oauth_provider_consent_page_has_a_strict_content_security_policy(world: World) -> None:
     page = world.asked()
     assert page.status == 200
     assert READ_MAIL_SCOPE.encode() in page.body
@@ -36,14 +36,14 @@ def test_a_page_asks_and_cannot_be_framed_or_scripted(world: World) -> None:
     assert "form-action 'self' http://localhost:8000;" in policy
 
 
-def test_a_yes_sends_back_a_code_with_state_and_issuer(world: World) -> None:
+def test_oauth_provider_consent_redirects_with_code_state_and_issuer(world: World) -> None:
     back = said(world.answered(world.asked()))
     assert back.keys() == {"code", "state", "iss"}
     assert (back["state"], back["iss"]) == ("the state & more", URL)
 
 
 @pytest.mark.parametrize("answer", ["deny", "", "Allow"])
-def test_all_but_a_yes_is_a_no(world: World, answer: str) -> None:
+def test_oauth_provider_any_answer_but_allow_is_access_denied(world: World, answer: str) -> None:
     assert said(world.answered(world.asked(), answer)) == {
         "error": "access_denied",
         "state": "the state & more",
@@ -51,7 +51,7 @@ def test_all_but_a_yes_is_a_no(world: World, answer: str) -> None:
     }
 
 
-def test_a_page_is_good_for_one_answer(world: World) -> None:
+def test_oauth_provider_consent_page_answered_twice_is_400(world: World) -> None:
     page = world.asked()
     world.answered(page)
     assert world.answered(page).status == 400
@@ -72,20 +72,20 @@ def test_a_page_is_good_for_one_answer(world: World) -> None:
         f"{REDIRECT}\r\nset-cookie: a=b",
     ],
 )
-def test_nobody_is_sent_to_an_address_that_is_not_exactly_a_hall_here(world: World, uri: str) -> None:
+def test_oauth_provider_unknown_redirect_uri_is_400_without_redirect(world: World, uri: str) -> None:
     reply = world.asked(redirect_uri=uri)
     assert reply.status == 400
     assert "location" not in dict(reply.headers)
 
 
-def test_a_hall_with_a_public_address_has_exactly_that(world: World) -> None:
+def test_oauth_provider_with_public_url_accepts_only_its_redirect_uri(world: World) -> None:
     public = World("https://hall.example/")
     assert public.asked(redirect_uri="https://hall.example/oauth/callback").status == 200
     assert public.asked(redirect_uri=REDIRECT).status == 400
     assert world.asked(redirect_uri="https://hall.example/oauth/callback").status == 400
 
 
-def test_other_programs_are_not_known(world: World) -> None:
+def test_oauth_provider_unknown_client_id_is_400(world: World) -> None:
     assert world.asked(client_id="somebody").status == 400
 
 
@@ -101,13 +101,13 @@ def test_other_programs_are_not_known(world: World) -> None:
         ({"scope": ""}, "invalid_scope"),
     ],
 )
-def test_what_cannot_be_asked_for_is_refused_before_a_person_sees_it(
+def test_oauth_provider_invalid_authorization_request_redirects_with_an_error(
     world: World, changed: dict[str, str], error: str
 ) -> None:
     assert said(world.asked(**changed)) == {"error": error, "state": "the state & more", "iss": URL}
 
 
-def test_a_code_gives_tokens_for_two_minutes(world: World) -> None:
+def test_oauth_provider_access_token_expires_after_two_minutes(world: World) -> None:
     tokens = world.tokens()
     assert (tokens["token_type"], tokens["expires_in"], tokens["scope"]) == ("Bearer", 120, READ_MAIL_SCOPE)
     assert world.reads(tokens["access_token"])
@@ -129,23 +129,25 @@ def test_a_code_gives_tokens_for_two_minutes(world: World) -> None:
         {"code": ""},
     ],
 )
-def test_a_code_without_its_proof_is_worth_nothing(world: World, changed: dict[str, str]) -> None:
+def test_oauth_provider_code_with_wrong_verifier_or_redirect_uri_is_invalid_grant(
+    world: World, changed: dict[str, str]
+) -> None:
     assert refused(world.exchange(world.code(), **changed)) == "invalid_grant"
 
 
-def test_a_wrong_proof_spends_the_code(world: World) -> None:
+def test_oauth_provider_failed_code_exchange_consumes_the_code(world: World) -> None:
     code = world.code()
     world.exchange(code, code_verifier="w" * 43)
     assert refused(world.exchange(code)) == "invalid_grant"
 
 
-def test_a_code_is_good_for_a_minute(world: World) -> None:
+def test_oauth_provider_code_expires_after_a_minute(world: World) -> None:
     code = world.code()
     world.clock.now += 60
     assert refused(world.exchange(code)) == "invalid_grant"
 
 
-def test_a_code_that_is_used_again_ends_what_came_of_it(world: World) -> None:
+def test_oauth_provider_reused_code_revokes_its_tokens(world: World) -> None:
     code = world.code()
     tokens = value(world.exchange(code))
     assert refused(world.exchange(code)) == "invalid_grant"
@@ -153,7 +155,7 @@ def test_a_code_that_is_used_again_ends_what_came_of_it(world: World) -> None:
     assert refused(world.renew(tokens["refresh_token"])) == "invalid_grant"
 
 
-def test_refresh_tokens_rotate(world: World) -> None:
+def test_oauth_provider_refresh_returns_a_new_refresh_token(world: World) -> None:
     first = world.tokens()
     second = value(world.renew(first["refresh_token"]))
     assert second["refresh_token"] != first["refresh_token"]
@@ -161,7 +163,7 @@ def test_refresh_tokens_rotate(world: World) -> None:
     assert world.reads(first["access_token"]), "it has not come to its end"
 
 
-def test_a_refresh_token_that_is_used_again_ends_them_all(world: World) -> None:
+def test_oauth_provider_reused_refresh_token_revokes_all_tokens(world: World) -> None:
     first = world.tokens()
     second = value(world.renew(first["refresh_token"]))
     assert refused(world.renew(first["refresh_token"])) == "invalid_grant"
@@ -169,12 +171,12 @@ def test_a_refresh_token_that_is_used_again_ends_them_all(world: World) -> None:
     assert refused(world.renew(second["refresh_token"])) == "invalid_grant"
 
 
-def test_tokens_are_for_the_program_that_got_them(world: World) -> None:
+def test_oauth_provider_refresh_by_another_client_is_invalid_grant(world: World) -> None:
     assert refused(world.renew(world.tokens()["refresh_token"], client_id="somebody")) == "invalid_grant"
 
 
 @pytest.mark.parametrize("kind", ["access_token", "refresh_token"])
-def test_either_token_revokes_both(world: World, kind: str) -> None:
+def test_oauth_provider_revoking_either_token_revokes_both(world: World, kind: str) -> None:
     tokens, others = world.tokens(), world.tokens()
     assert world.post("/revoke", token=tokens[kind]).status == 200
     assert not world.reads(tokens["access_token"])
@@ -183,11 +185,11 @@ def test_either_token_revokes_both(world: World, kind: str) -> None:
     assert world.post("/revoke", token="unknown").status == 200
 
 
-def test_other_ways_to_tokens_are_not_there(world: World) -> None:
+def test_oauth_provider_other_grant_types_are_unsupported(world: World) -> None:
     assert refused(world.post("/token", grant_type="password", client_id=CLIENT_ID)) == "unsupported_grant_type"
 
 
-def test_what_nobody_answers_is_forgotten(world: World) -> None:
+def test_oauth_provider_evicts_the_oldest_unanswered_consent_page(world: World) -> None:
     oldest = world.asked()
     for _ in range(100):
         world.asked()

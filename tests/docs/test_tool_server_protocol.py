@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.docs.test_dialects import masked, posted
-from tests.unit.execution.remote.peer import Wire, peer, whole
+from tests.unit.execution.remote.fake_tool_server import ServerConnection, fake_tool_server, http_response
 from toolhall import ToolFailed, Toolhall
 from toolhall.dialects.hub import call_messages, catalog, results
 from toolhall.dialects.hub.catalog import write_declaration
@@ -83,11 +83,11 @@ def test_tool_server_page_declaration_round_trips_and_documents_every_member() -
 async def test_tool_server_page_join_messages_get_the_replies_on_the_page() -> None:
     (health,) = [message for message in told("from the tool server") if '"h1"' in message]
 
-    async def answer(body: bytes, wire: Wire) -> None:
-        wire.write(whole(health.replace("h1", json.loads(body)["id"]).encode()))
+    async def answer(body: bytes, wire: ServerConnection) -> None:
+        wire.write(http_response(health.replace("h1", json.loads(body)["id"]).encode()))
 
     lease = ""
-    async with peer(answer) as server:
+    async with fake_tool_server(answer) as server:
         with Toolhall() as hall:
             for side, message, reply in MESSAGES:
                 if side != "to the hall":

@@ -11,7 +11,17 @@ import pytest
 
 from tests.faults.flaky_proxy import WAYS, Fault, Flaky, Kind, Way
 from tests.harness.seeds import seeds
-from tests.unit.execution.remote.peer import LOCAL, TOKEN, Wire, ended, peer, progress, stream, until, whole
+from tests.unit.execution.remote.fake_tool_server import (
+    LOCAL,
+    TOKEN,
+    ServerConnection,
+    fake_tool_server,
+    http_response,
+    progress,
+    stream,
+    tool_response,
+    until,
+)
 from toolhall.dialects.hub.call_messages import CallEvent, ToolResponseMessage
 from toolhall.execution.remote.http_transport import HttpTransport
 from toolhall.execution.remote.replica_transport import CallLost
@@ -212,15 +222,15 @@ class Upstream:
         self.saw: Counter[str] = Counter()
         self._random = Random(seed)
 
-    async def answer(self, body: bytes, wire: Wire) -> None:
+    async def answer(self, body: bytes, wire: ServerConnection) -> None:
         try:
             call_id = json.loads(body)["id"]
         except (ValueError, KeyError, TypeError):  # it was corrupted
-            wire.write(whole(b'{"type":"tool_error","code":"INVALID_REQUEST","message":"what?"}'))
+            wire.write(http_response(b'{"type":"tool_error","code":"INVALID_REQUEST","message":"what?"}'))
             return
         self.saw[str(call_id)] += 1
-        told = stream(progress(call_id, 1), progress(call_id, 2), ended(call_id, {"a": 1}))
-        wire.write(told if self._random.random() < 0.4 else whole(ended(call_id, {"a": "x" * 500})))
+        told = stream(progress(call_id, 1), progress(call_id, 2), tool_response(call_id, {"a": 1}))
+        wire.write(told if self._random.random() < 0.4 else http_response(tool_response(call_id, {"a": "x" * 500})))
 
 
 async def deaf(_: CallEvent) -> None:
@@ -253,7 +263,7 @@ def harm(random: Random) -> list[Fault]:
 async def test_each_call_gets_one_end_or_one_loss(seed: int) -> None:
     """Through all kinds of harm: none that reached the server is said not to have been delivered; nothing is kept."""
     random, upstream = Random(seed), Upstream(seed)
-    async with peer(upstream.answer) as server, Flaky(server.port, seed) as flaky:
+    async with fake_tool_server(upstream.answer) as server, Flaky(server.port, seed) as flaky:
         flaky.plan(*harm(random), share=0.7)
         line = HttpTransport(f"http://127.0.0.1:{flaky.port}", Secret(TOKEN), LOCAL)
         ids = [f"{random.getrandbits(64):016x}" for _ in range(CALLS)]
@@ -292,7 +302,7 @@ def is_result(end: ToolResponseMessage | CallLost | None) -> bool:
 
 async def test_while_everything_is_cut_nothing_is_delivered_and_then_it_heals() -> None:
     upstream = Upstream(0)
-    async with peer(upstream.answer) as server, Flaky(server.port) as flaky:
+    async with fake_tool_server(upstream.answer) as server, Flaky(server.port) as flaky:
         line = HttpTransport(f"http://127.0.0.1:{flaky.port}", Secret(TOKEN), LOCAL)
         assert is_result(await one(line, "1"))
         flaky.cut()

@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from tests.servers.authority import Authority, authority
-from tests.servers.liar import Liar, liar
-from tests.servers.linking import (
+from tests.servers.account_broker import (
     ALICE,
     MAIL,
     SECRET,
+    BrokerStorage,
     Clock,
-    Kept,
-    linking,
-    opened,
-    register,
-    settings,
+    broker_harness,
+    egress_client_for,
+    provider_settings,
+    register_hall,
 )
-from tests.servers.serving import Answer
+from tests.servers.authority import Authority, authority
+from tests.servers.http_server import HttpResponse
+from tests.servers.scripted_authority import ScriptedAuthority, scripted_authority
 from toolhall.model.requirements import AccountRequirement
 from toolhall.oauth.authorization_code import CALLBACK_PATH
 from toolhall.oauth.providers import LinkFailed
@@ -37,20 +37,20 @@ METADATA = "/.well-known/oauth-authorization-server"
 def acme() -> Iterator[Authority]:
     """Authlib's server."""
     with authority() as server:
-        yield register(server)
+        yield register_hall(server)
 
 
 @pytest.fixture
-def evil() -> Iterator[Liar]:
+def evil() -> Iterator[ScriptedAuthority]:
     """A server that answers as the test says."""
-    with liar() as server:
+    with scripted_authority() as server:
         yield server
 
 
 @pytest.fixture
-def inner() -> Iterator[Liar]:
+def inner() -> Iterator[ScriptedAuthority]:
     """A server inside, which nobody opened."""
-    with liar() as server:
+    with scripted_authority() as server:
         yield server
 
 
@@ -60,17 +60,17 @@ INNER = ("http://169.254.169.254", "https://169.254.169.254", "https://[::ffff:1
 @pytest.mark.threat("D8")
 @pytest.mark.parametrize("place", ["token_endpoint", "authorization_endpoint", "revocation_endpoint"])
 @pytest.mark.parametrize("url", [*INNER, "file:///etc/passwd", "javascript:alert(1)", "http://evil.example"])
-async def test_D8_endpoints_inside_are_not_asked(evil: Liar, place: str, url: str) -> None:
+async def test_D8_endpoints_inside_are_not_asked(evil: ScriptedAuthority, place: str, url: str) -> None:
     """Metadata may name what it likes; what is not a public https address is refused, or not connected to."""
     evil.metadata = {place: f"{url}/x" if url.startswith("http") else url}
-    async with linking({"acme": settings(evil.issuer)}) as hall:
+    async with broker_harness({"acme": provider_settings(evil.issuer)}) as hall:
         link = await hall.begin()
         with pytest.raises(LinkFailed):
             await _the_whole_way(hall, link.id, evil)
         assert await hall.broker.accounts() == ()
 
 
-async def _the_whole_way(hall: Any, link_id: str, evil: Liar) -> None:
+async def _the_whole_way(hall: Any, link_id: str, evil: ScriptedAuthority) -> None:
     url, nonce = await hall.broker.consent(link_id, ALICE)
     state = dict(each.split("=", 1) for each in url.partition("?")[2].split("&"))["state"]
     link = await hall.broker.finish(CALLBACK_PATH, {"code": "c0de-c0de", "state": state, "iss": evil.issuer}, nonce)
@@ -83,11 +83,11 @@ async def _the_whole_way(hall: Any, link_id: str, evil: Liar) -> None:
 
 @pytest.mark.threat("D8")
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_D8_redirects_are_not_followed(evil: Liar, inner: Liar, status: int) -> None:
+async def test_D8_redirects_are_not_followed(evil: ScriptedAuthority, inner: ScriptedAuthority, status: int) -> None:
     """Neither from the metadata nor from the token endpoint; the server inside hears nothing."""
-    moved = Answer(status, headers=(("Location", f"{inner.issuer}{METADATA}"),))
-    door = opened(evil.issuer, inner.issuer)  # even where the other one could be reached
-    async with linking({"acme": settings(evil.issuer)}, door=door) as hall:
+    moved = HttpResponse(status, headers=(("Location", f"{inner.issuer}{METADATA}"),))
+    egress = egress_client_for(evil.issuer, inner.issuer)  # even where the other one could be reached
+    async with broker_harness({"acme": provider_settings(evil.issuer)}, egress=egress) as hall:
         evil.paths[METADATA] = lambda _: moved
         with pytest.raises(LinkFailed):
             await hall.broker.consent((await hall.begin()).id, ALICE)
@@ -100,9 +100,9 @@ async def test_D8_redirects_are_not_followed(evil: Liar, inner: Liar, status: in
 
 
 @pytest.mark.threat("D8")
-async def test_D8_an_issuer_inside_is_asked_only_where_the_operator_opened_it(inner: Liar) -> None:
+async def test_D8_an_issuer_inside_is_asked_only_where_the_operator_opened_it(inner: ScriptedAuthority) -> None:
     """The settings name it, and that alone opens nothing."""
-    async with linking({"acme": settings(inner.issuer)}, door=opened()) as hall:
+    async with broker_harness({"acme": provider_settings(inner.issuer)}, egress=egress_client_for()) as hall:
         with pytest.raises(LinkFailed):
             await hall.broker.consent((await hall.begin()).id, ALICE)
     assert inner.asked == []
@@ -112,10 +112,10 @@ async def test_D8_an_issuer_inside_is_asked_only_where_the_operator_opened_it(in
 @pytest.mark.parametrize(
     "body", [b"{" + b" " * 70_000 + b"}", b'{"a":' * 5_000, b"\xff\xfe"], ids=["large", "deep", "bytes"]
 )
-async def test_D8_metadata_is_small_and_plain(evil: Liar, body: bytes) -> None:
+async def test_D8_metadata_is_small_and_plain(evil: ScriptedAuthority, body: bytes) -> None:
     """64 KiB of JSON, and no more."""
-    evil.paths[METADATA] = lambda _: Answer(200, body)
-    async with linking({"acme": settings(evil.issuer)}) as hall:
+    evil.paths[METADATA] = lambda _: HttpResponse(200, body)
+    async with broker_harness({"acme": provider_settings(evil.issuer)}) as hall:
         with pytest.raises(LinkFailed):
             await hall.broker.consent((await hall.begin()).id, ALICE)
 
@@ -128,10 +128,13 @@ async def test_D9_two_replicas_refresh_once(acme: Authority, tmp_path: Path) -> 
         closing(open_stores(tmp_path, allow_readonly=False, role="first")) as first,
         closing(open_stores(tmp_path, allow_readonly=False, role="sibling")) as second,
     ):
-        mine = Kept(first.accounts, first.vault)
-        theirs = Kept(second.accounts, second.vault, mine.key)
-        given = {"acme": settings(acme.issuer)}
-        async with linking(given, kept=mine, clock=clock) as one, linking(given, kept=theirs, clock=clock) as two:
+        mine = BrokerStorage(first.accounts, first.vault)
+        theirs = BrokerStorage(second.accounts, second.vault, mine.key)
+        given = {"acme": provider_settings(acme.issuer)}
+        async with (
+            broker_harness(given, storage=mine, clock=clock) as one,
+            broker_harness(given, storage=theirs, clock=clock) as two,
+        ):
             await one.connect()
             for round_ in (1, 2, 3):
                 clock.now += 3600
@@ -145,7 +148,7 @@ async def test_D9_two_replicas_refresh_once(acme: Authority, tmp_path: Path) -> 
 @pytest.mark.threat("D9")
 async def test_D9_reuse_that_the_provider_found_breaks_the_account(acme: Authority) -> None:
     """Somebody stole a refresh token and used it: the family is revoked, and the person is asked anew."""
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         await hall.connect()
         acme.issued[0].revoked = True
         hall.clock.now += 3600
@@ -159,7 +162,7 @@ async def test_D9_reuse_that_the_provider_found_breaks_the_account(acme: Authori
 async def test_D10_a_challenge_lists_exactly_what_this_tool_needs(acme: Authority) -> None:
     """A scope that was not granted is asked for anew; other tools' scopes are not slipped in."""
     send = AccountRequirement("acme", ("mail.send",))
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         await hall.connect()
         assert await hall.token(send) is None
         await hall.broker.link_requirement(ALICE, AccountRequirement("acme", ("files.delete",)), "Files.delete@1.0.0")
@@ -175,10 +178,10 @@ async def test_D10_a_challenge_lists_exactly_what_this_tool_needs(acme: Authorit
 
 
 @pytest.mark.threat("D10")
-async def test_D10_what_nobody_asked_for_is_not_held(evil: Liar) -> None:
+async def test_D10_what_nobody_asked_for_is_not_held(evil: ScriptedAuthority) -> None:
     """A provider that grants more gives a tool nothing that its person was not shown."""
     evil.tokens = {"scope": "mail.read admin files.delete"}
-    async with linking({"acme": settings(evil.issuer)}) as hall:
+    async with broker_harness({"acme": provider_settings(evil.issuer)}) as hall:
         await hall.connect()
         assert await hall.token(AccountRequirement("acme", ("admin",))) is None
         hall.clock.now += 3600
@@ -187,18 +190,18 @@ async def test_D10_what_nobody_asked_for_is_not_held(evil: Liar) -> None:
 
 
 @pytest.mark.threat("D11")
-async def test_D11_nothing_of_one_issuer_goes_to_another(acme: Authority, evil: Liar) -> None:
+async def test_D11_nothing_of_one_issuer_goes_to_another(acme: Authority, evil: ScriptedAuthority) -> None:
     """The settings name another issuer: the account is not used there, and its tokens stay where they are."""
     clock = Clock()
-    kept = Kept(MemoryAccountStore(clock), MemoryVaultStore())
-    async with linking({"acme": settings(acme.issuer)}, kept=kept, clock=clock) as hall:
+    storage = BrokerStorage(MemoryAccountStore(clock), MemoryVaultStore())
+    async with broker_harness({"acme": provider_settings(acme.issuer)}, storage=storage, clock=clock) as hall:
         await hall.connect()
         (account,) = await hall.broker.accounts()
         link = await hall.begin(scopes=("mail.send",))
         visit = await hall.agree(link)
     clock.now += 3600
-    changed = {"acme": settings(evil.issuer, client_secret="the-secret-for-the-new-one")}
-    async with linking(changed, kept=kept, clock=clock) as hall:
+    changed = {"acme": provider_settings(evil.issuer, client_secret="the-secret-for-the-new-one")}
+    async with broker_harness(changed, storage=storage, clock=clock) as hall:
         assert await hall.token() is None
         with pytest.raises(LinkFailed):
             await hall.broker.finish_redirect(visit.path, visit.query, visit.nonce)
@@ -209,9 +212,9 @@ async def test_D11_nothing_of_one_issuer_goes_to_another(acme: Authority, evil: 
 
 
 @pytest.mark.threat("D11")
-async def test_D11_metadata_that_names_another_issuer_gets_no_secret(evil: Liar) -> None:
+async def test_D11_metadata_that_names_another_issuer_gets_no_secret(evil: ScriptedAuthority) -> None:
     """Also when the metadata changes later, between two refreshes."""
-    async with linking({"acme": settings(evil.issuer)}) as hall:
+    async with broker_harness({"acme": provider_settings(evil.issuer)}) as hall:
         await hall.connect()
         before = evil.count("/token")
         evil.metadata = {"issuer": "https://new.example"}

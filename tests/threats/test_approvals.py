@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from tests.interfaces.approval_rows import ENGINES, Clock
-from tests.unit.web.browsing import ALICE, CLOCK, Browser, House, digest
+from tests.unit.web.browser_client import ALICE, CLOCK, ApprovalHall, Browser, digest
 from toolhall import tool
 from toolhall.config import Config
 from toolhall.model.caller import ALL_TOOLS, APPROVE, LOCAL, Caller
@@ -26,18 +26,18 @@ BOB = Caller("bobs", proof="key", person="bob", scopes=frozenset({ALL_TOOLS, APP
 
 
 @pytest.fixture
-def house() -> Iterator[House]:
-    house = House()
+def house() -> Iterator[ApprovalHall]:
+    house = ApprovalHall()
     with house.hall:
         yield house
 
 
 @pytest.fixture
-def browser(house: House) -> Browser:
+def browser(house: ApprovalHall) -> Browser:
     return Browser(house.hall)
 
 
-async def approve(house: House, path: str, browser: Browser | None = None) -> None:
+async def approve(house: ApprovalHall, path: str, browser: Browser | None = None) -> None:
     """The local person says yes on the page."""
     generator = await house.generator("local")
     reply = await (browser or Browser(house.hall)).act(path, "approve", code=generator.code())
@@ -55,7 +55,7 @@ FORGED = (
 @pytest.mark.threat("C1")
 @pytest.mark.parametrize("forged", FORGED)
 @pytest.mark.parametrize("name", ["unlock", "burn", "sell"])
-async def test_C1_a_client_cannot_approve_its_own_call(house: House, name: str, forged: dict[str, Any]) -> None:
+async def test_C1_a_client_cannot_approve_its_own_call(house: ApprovalHall, name: str, forged: dict[str, Any]) -> None:
     """Whatever a first request brings along as answers, states or marks, the tool does not run."""
     meta: dict[str, Any] = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -70,12 +70,12 @@ async def test_C1_a_client_cannot_approve_its_own_call(house: House, name: str, 
     assert "structuredContent" not in reply.get("result", {})
     asked = [each.tool for each in await house.hall.approval_components.approvals.store.pending()]
     # A state that is not ours is refused before anybody is asked.
-    assert asked == ([] if "requestState" in forged else [f"browsing.{name}@0.1.0"])
+    assert asked == ([] if "requestState" in forged else [f"browser_client.{name}@0.1.0"])
     assert house.ran == []
 
 
 @pytest.mark.threat("C2")
-async def test_C2_a_yes_lets_one_call_run(house: House) -> None:
+async def test_C2_a_yes_lets_one_call_run(house: ApprovalHall) -> None:
     """Of fifty equal calls at the same moment one runs; the next one asks anew."""
     await approve(house, await house.ask("burn", room="kitchen"))
     ended = await asyncio.gather(*(house.call("burn", room="kitchen") for _ in range(50)))
@@ -86,7 +86,7 @@ async def test_C2_a_yes_lets_one_call_run(house: House) -> None:
 
 @pytest.mark.threat("C2")
 @pytest.mark.threat("B10")
-async def test_B10_C2_the_same_call_again_runs_once_and_then_asks_anew(house: House) -> None:
+async def test_B10_C2_the_same_call_again_runs_once_and_then_asks_anew(house: ApprovalHall) -> None:
     """Approved on the page, the retry runs; another argument, or a second retry, does not."""
     path = await house.ask("burn", room="kitchen")
     await approve(house, path)
@@ -100,7 +100,7 @@ async def test_B10_C2_the_same_call_again_runs_once_and_then_asks_anew(house: Ho
 
 @pytest.mark.threat("C3")
 @pytest.mark.parametrize("change", ["argument", "number", "caller", "tool", "definition", "version"])
-async def test_C3_a_yes_is_for_nothing_else(house: House, change: str) -> None:
+async def test_C3_a_yes_is_for_nothing_else(house: ApprovalHall, change: str) -> None:
     """Another argument, caller, tool, version or definition than the one that was shown is not approved."""
     await house.grant("*")
     await approve(house, await house.ask("burn", room="kitchen"))
@@ -119,7 +119,7 @@ async def test_C3_a_yes_is_for_nothing_else(house: House, change: str) -> None:
     assert house.ran == []
 
 
-def _replace(house: House, description: str | None) -> None:
+def _replace(house: ApprovalHall, description: str | None) -> None:
     """The same tool with another description, or another version."""
     (found,) = (each for each in house.hall.registry.snapshot.tools if each.id.tool == "burn")
     entry = house.hall.registry.snapshot.find(found.name)
@@ -146,7 +146,7 @@ HIDDEN = {
 
 @pytest.mark.threat("C4")
 @pytest.mark.parametrize("kind", HIDDEN)
-async def test_C4_the_person_sees_what_runs(house: House, browser: Browser, kind: str) -> None:
+async def test_C4_the_person_sees_what_runs(house: ApprovalHall, browser: Browser, kind: str) -> None:
     """Invisible and confusable characters are spelled out, markup is text, and the digest is that of what runs."""
     room, seen = HIDDEN[kind]
     page = await browser.get(await house.ask("burn", room=room))
@@ -157,14 +157,14 @@ async def test_C4_the_person_sees_what_runs(house: House, browser: Browser, kind
 
 
 @pytest.mark.threat("C4")
-async def test_C4_nothing_is_cut_off(house: House, browser: Browser) -> None:
+async def test_C4_nothing_is_cut_off(house: ApprovalHall, browser: Browser) -> None:
     """The end of two hundred kilobytes of arguments is on the page too."""
     page = await browser.get(await house.ask("burn", room="x" * 200_000 + "and the cellar"))
     assert "x" * 200_000 + "and the cellar" in page.text
 
 
 @pytest.mark.threat("C4")
-async def test_C4_what_was_shown_is_what_ran(house: House) -> None:
+async def test_C4_what_was_shown_is_what_ran(house: ApprovalHall) -> None:
     """The bytes on the page, read as JSON, are the arguments that the tool got; their digest is in the store."""
     path = await house.ask("burn", room="a\u200bb")
     shown = (await house.approval(path)).shown
@@ -175,7 +175,7 @@ async def test_C4_what_was_shown_is_what_ran(house: House) -> None:
 
 
 @pytest.mark.threat("C4")
-async def test_C4_what_is_new_is_named(house: House, browser: Browser) -> None:
+async def test_C4_what_is_new_is_named(house: ApprovalHall, browser: Browser) -> None:
     """The page names what differs from the last call of this tool that was approved for this caller."""
     await approve(house, await house.ask("burn", room="attic", number=1))
     await house.call("burn", room="attic", number=1)
@@ -186,7 +186,7 @@ async def test_C4_what_is_new_is_named(house: House, browser: Browser) -> None:
 
 @pytest.mark.threat("C4")
 @pytest.mark.parametrize("number", [2**53, -(2**53), 10**400])
-async def test_C4_numbers_that_two_programs_read_in_two_ways_are_refused(house: House, number: int) -> None:
+async def test_C4_numbers_that_two_programs_read_in_two_ways_are_refused(house: ApprovalHall, number: int) -> None:
     """From level 8 up a whole number beyond 2^53 is refused, with its place; below that it is nobody's business."""
     assert isinstance(await house.call("burn", number=number), BadArguments)
 
@@ -198,15 +198,15 @@ async def test_C4_numbers_that_two_programs_read_in_two_ways_are_refused(house: 
 
 
 @pytest.fixture
-def served() -> Iterator[House]:
+def served() -> Iterator[ApprovalHall]:
     """In the server profile, where a link signs nobody in."""
-    house = House(SERVER)
+    house = ApprovalHall(SERVER)
     with house.hall:
         yield house
 
 
 @pytest.mark.threat("C5")
-async def test_C5_a_link_is_good_for_its_person_only(served: House) -> None:
+async def test_C5_a_link_is_good_for_its_person_only(served: ApprovalHall) -> None:
     """Bob, who signs in and opens Alice's link, gets 403, reads nothing of the call, and decides nothing."""
     await served.grant("*")
     path = await served.ask("burn", ALICE, room="alices attic")
@@ -225,13 +225,13 @@ async def test_C5_a_link_is_good_for_its_person_only(served: House) -> None:
     assert (await served.approval(path)).state == "pending"
 
 
-def _session(house: House, browser: Browser) -> Any:
+def _session(house: ApprovalHall, browser: Browser) -> Any:
     cookie = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
     return house.hall.approval_components.sessions.read({b"cookie": cookie.encode()})
 
 
 @pytest.mark.threat("C5")
-async def test_C5_nobody_learns_which_links_exist(served: House) -> None:
+async def test_C5_nobody_learns_which_links_exist(served: ApprovalHall) -> None:
     """Who has not signed in gets the same page for a link that exists and for one that does not."""
     await served.grant("*")
     path = await served.ask("burn", ALICE)
@@ -240,7 +240,7 @@ async def test_C5_nobody_learns_which_links_exist(served: House) -> None:
 
 
 @pytest.mark.threat("C6")
-async def test_C6_a_person_has_three_questions_at_most(house: House) -> None:
+async def test_C6_a_person_has_three_questions_at_most(house: ApprovalHall) -> None:
     """The fourth question of a caller is refused with 429 and when to come back; the same question is asked once."""
     paths = {await house.ask("burn", room=str(number)) for number in range(3)}
     refused = await house.call("burn", room="4")
@@ -248,12 +248,12 @@ async def test_C6_a_person_has_three_questions_at_most(house: House) -> None:
     assert 0 < refused.retry_after <= 300
     assert "too many" in refused.message
     assert await house.ask("burn", room="2") in paths
-    status, said = await Browser(house.hall).api("POST", "/tools/browsing/burn", {"room": "5"})
+    status, said = await Browser(house.hall).api("POST", "/tools/browser_client/burn", {"room": "5"})
     assert (status, said["error"]["code"]) == (429, "limited")
 
 
 @pytest.mark.threat("C6")
-async def test_C6_after_a_no_the_tool_is_left_alone(house: House, browser: Browser) -> None:
+async def test_C6_after_a_no_the_tool_is_left_alone(house: ApprovalHall, browser: Browser) -> None:
     """Who was denied cannot ask for the same tool again at once, with whatever arguments."""
     reply = await browser.act(await house.ask("burn"), "deny")
     assert "Denied" in reply.text
@@ -264,7 +264,7 @@ async def test_C6_after_a_no_the_tool_is_left_alone(house: House, browser: Brows
 
 
 @pytest.mark.threat("C7")
-async def test_C7_nobody_approves_their_own_call_of_level_10(served: House) -> None:
+async def test_C7_nobody_approves_their_own_call_of_level_10(served: ApprovalHall) -> None:
     """The person who answers for the caller gets 403, with the scope too; another one with the scope may."""
     await served.grant("*")
     path = await served.ask("sell", ALICE)
@@ -285,7 +285,7 @@ async def test_C7_nobody_approves_their_own_call_of_level_10(served: House) -> N
 
 
 @pytest.mark.threat("C8")
-async def test_C8_a_code_is_good_once(house: House) -> None:
+async def test_C8_a_code_is_good_once(house: ApprovalHall) -> None:
     """The same code approves one call; for the next one it is wrong."""
     generator = await house.generator("local")
     first, second = await house.ask("burn", room="1"), await house.ask("burn", room="2")
@@ -298,7 +298,7 @@ async def test_C8_a_code_is_good_once(house: House) -> None:
 
 
 @pytest.mark.threat("C8")
-async def test_C8_codes_cannot_be_guessed(house: House, browser: Browser) -> None:
+async def test_C8_codes_cannot_be_guessed(house: ApprovalHall, browser: Browser) -> None:
     """After five wrong codes in five minutes even the right one is refused, with 429."""
     generator = await house.generator("local")
     path = await house.ask("burn")
@@ -313,7 +313,7 @@ async def test_C8_codes_cannot_be_guessed(house: House, browser: Browser) -> Non
 
 @pytest.mark.threat("C8")
 @pytest.mark.parametrize(("late", "right"), [(-61, False), (-30, True), (0, True), (30, True), (61, False)])
-async def test_C8_one_step_of_the_clock_is_forgiven(house: House, late: int, right: bool) -> None:
+async def test_C8_one_step_of_the_clock_is_forgiven(house: ApprovalHall, late: int, right: bool) -> None:
     """A code of the step before or after is good, one of an earlier or later step is not."""
     factors = house.hall.approval_components.factors
     generator = await house.generator("local")
@@ -328,7 +328,7 @@ async def test_C8_one_step_of_the_clock_is_forgiven(house: House, late: int, rig
 
 @pytest.mark.threat("C9")
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_C9_a_clock_that_is_set_back_extends_nothing(house: House, engine: str, tmp_path: Path) -> None:
+async def test_C9_a_clock_that_is_set_back_extends_nothing(house: ApprovalHall, engine: str, tmp_path: Path) -> None:
     """A yes that was too old once stays so, and lets no call run, when the clock of the store is set back."""
     clock = Clock()
     with ENGINES[engine](tmp_path, clock) as (store, _):
@@ -345,7 +345,7 @@ async def test_C9_a_clock_that_is_set_back_extends_nothing(house: House, engine:
 
 
 @pytest.mark.threat("I8")
-async def test_I8_questions_do_not_pile_up(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_I8_questions_do_not_pile_up(house: ApprovalHall, monkeypatch: pytest.MonkeyPatch) -> None:
     """However often and by however many callers it is asked, what is kept stays within its bounds."""
     await house.grant("*")
     now = [CLOCK]
@@ -364,7 +364,7 @@ async def test_I8_questions_do_not_pile_up(house: House, monkeypatch: pytest.Mon
 @pytest.mark.threat("J7")
 async def test_J7_a_yes_written_into_the_file_by_hand_is_none(tmp_path: Path) -> None:
     """See tests/interfaces/test_approval_store.py for every forgery; here the whole hall refuses one."""
-    house = House(Config(data=str(tmp_path)))
+    house = ApprovalHall(Config(data=str(tmp_path)))
     with house.hall:
         await house.hall.open()
         path = await house.ask("burn")

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from tests.threats.issuer import issuing
-from tests.unit.web.browsing import CLOCK, ORIGIN, Browser, House
+from tests.unit.web.browser_client import CLOCK, ORIGIN, ApprovalHall, Browser
 from toolhall.config import Config, Issuer
 from toolhall.model.call_records import AuditRecord
 from toolhall.model.caller import ALL_TOOLS, LOCAL, Caller
@@ -36,24 +36,24 @@ YES = Decision("approved", "local", "totp")
 
 
 @pytest.fixture
-def house() -> Iterator[House]:
-    house = House()
+def house() -> Iterator[ApprovalHall]:
+    house = ApprovalHall()
     with house.hall:
         yield house
 
 
-def records(house: House) -> list[AuditRecord]:
+def records(house: ApprovalHall) -> list[AuditRecord]:
     return list(house.hall.journal.records)  # type: ignore[union-attr] # a hall without a folder keeps them in memory
 
 
-async def said_yes(house: House, path: str) -> None:
+async def said_yes(house: ApprovalHall, path: str) -> None:
     assert await house.hall.approval_components.approvals.store.decide(path.rpartition("/")[2], YES)
 
 
 @pytest.mark.threat("C3")
 @pytest.mark.parametrize("name", ["unlock", "burn", "sell"])
 @pytest.mark.parametrize("other", [FOR_BEN, LOCAL])
-async def test_C3_a_yes_is_for_the_user_it_was_asked_for(house: House, name: str, other: Caller) -> None:
+async def test_C3_a_yes_is_for_the_user_it_was_asked_for(house: ApprovalHall, name: str, other: Caller) -> None:
     """What was approved for one user does not run for another one, nor for none; for that user it does."""
     await said_yes(house, await house.ask(name, FOR_ANN))
     assert isinstance(await house.call(name, other), NeedsVerification)
@@ -63,7 +63,7 @@ async def test_C3_a_yes_is_for_the_user_it_was_asked_for(house: House, name: str
 
 
 @pytest.mark.threat("C4")
-async def test_C4_the_user_is_shown(house: House) -> None:
+async def test_C4_the_user_is_shown(house: ApprovalHall) -> None:
     """The page and the management interface name the user, and the page says that the last call was for another."""
     browser = Browser(house.hall)
     await said_yes(house, await house.ask("burn", FOR_ANN))
@@ -77,7 +77,7 @@ async def test_C4_the_user_is_shown(house: House) -> None:
 @pytest.mark.threat("J7")
 async def test_J7_a_used_yes_that_was_rewritten_is_none(tmp_path: Path) -> None:
     """Whoever sets a used approval back to approved in the file gets no second call out of it."""
-    house = House(Config(data=str(tmp_path)))
+    house = ApprovalHall(Config(data=str(tmp_path)))
     with house.hall:
         await house.hall.open()
         await said_yes(house, await house.ask("burn"))
@@ -91,7 +91,7 @@ async def test_J7_a_used_yes_that_was_rewritten_is_none(tmp_path: Path) -> None:
 @pytest.mark.threat("J7")
 async def test_C8_J7_an_authenticator_that_was_rewritten_is_none(tmp_path: Path) -> None:
     """Whoever sets the counter of an authenticator back in the file makes it worth nothing, instead of an old code."""
-    house = House(Config(data=str(tmp_path)))
+    house = ApprovalHall(Config(data=str(tmp_path)))
     with house.hall:
         await house.hall.open()
         code = (await house.generator("local")).code()
@@ -115,7 +115,7 @@ async def test_C5_a_person_signs_in_with_a_token() -> None:
     """A token of a configured issuer signs its person in, who then decides."""
     with issuing() as issuer:
         stated = (Issuer(name="idp", issuer=issuer.url),)
-        house = House(Config(profile="server", public_url=ORIGIN, issuers=stated))
+        house = ApprovalHall(Config(profile="server", public_url=ORIGIN, issuers=stated))
         with house.hall:
             await house.grant("*")
             path, token, browser = await house.ask("burn", ISSUED), issuer.token(aud=ORIGIN), Browser(house.hall)
@@ -134,7 +134,7 @@ class Counting(MemoryFactorStore):
 
 
 @pytest.mark.threat("I8")
-async def test_I8_a_stranger_does_not_make_the_hall_read_every_factor(house: House) -> None:
+async def test_I8_a_stranger_does_not_make_the_hall_read_every_factor(house: ApprovalHall) -> None:
     """A link that leads nowhere costs one look-up, however many factors there are."""
     store = Counting()
     house.hall.approval_components.factors.store = store
@@ -146,7 +146,7 @@ async def test_I8_a_stranger_does_not_make_the_hall_read_every_factor(house: Hou
 
 @pytest.mark.threat("B15")
 @pytest.mark.parametrize("name", ["x\r\nset-cookie: a=b", "x\ny", "\u00e9", "%0d%0a"])
-async def test_B15_a_path_adds_no_header(house: House, name: str) -> None:
+async def test_B15_a_path_adds_no_header(house: ApprovalHall, name: str) -> None:
     """Where the page sends a browser is spelled in plain letters, whatever was asked for."""
     browser, path, sessions = Browser(house.hall), f"/approve/{name}", house.hall.approval_components.sessions
     await browser.get("/approve/nothing")
@@ -161,7 +161,7 @@ async def test_B15_a_path_adds_no_header(house: House, name: str) -> None:
 
 
 @pytest.mark.threat("C3")
-async def test_C3_records_join_the_question_the_answer_and_the_call(house: House) -> None:
+async def test_C3_records_join_the_question_the_answer_and_the_call(house: ApprovalHall) -> None:
     """The record of the call that asked, of the decision, and of the call that ran name the same approval and tool."""
     path = await house.ask("burn")
     approval = path.rpartition("/")[2]
@@ -169,6 +169,6 @@ async def test_C3_records_join_the_question_the_answer_and_the_call(house: House
     await Browser(house.hall).act(path, "approve", code=generator.code())
     await house.call("burn")
     asked, *decided, ran = [each for each in records(house) if each.phase is None]
-    assert (asked.outcome, asked.approval, asked.tool) == ("NeedsVerification", approval, "browsing.burn@0.1.0")
-    assert [each.tool for each in decided] == [f"approve {approval} browsing.burn@0.1.0"]
-    assert (ran.outcome, ran.approval, ran.tool) == ("ok", approval, "browsing.burn@0.1.0")
+    assert (asked.outcome, asked.approval, asked.tool) == ("NeedsVerification", approval, "browser_client.burn@0.1.0")
+    assert [each.tool for each in decided] == [f"approve {approval} browser_client.burn@0.1.0"]
+    assert (ran.outcome, ran.approval, ran.tool) == ("ok", approval, "browser_client.burn@0.1.0")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.web.browsing import Browser, House
+from tests.unit.web.browser_client import ApprovalHall, Browser
 from toolhall import Config, tool
 from toolhall.model.caller import LOCAL
 from toolhall.model.errors import Malformed, NeedsVerification
@@ -22,8 +22,8 @@ BOTH = CallerCredentials(secrets={"KEY": Secret(VALUE)}, tokens={"acme": Secret(
 
 
 @pytest.fixture
-def house() -> Iterator[House]:
-    house = House(Config(accept_credentials=("*.wire",)))
+def house() -> Iterator[ApprovalHall]:
+    house = ApprovalHall(Config(accept_credentials=("*.wire",)))
 
     @tool(name="wire", level=9, effect="destroys", account="acme:send", secrets=["KEY"])
     def wire(room: str = "attic") -> str:
@@ -35,13 +35,13 @@ def house() -> Iterator[House]:
         yield house
 
 
-async def call(house: House, name: str, brought: CallerCredentials | None) -> Any:
+async def call(house: ApprovalHall, name: str, brought: CallerCredentials | None) -> Any:
     answer = await house.hall.dispatcher.answer(CallTool(name, {}, "test", caller_credentials=brought), LOCAL)
     return "ran" if isinstance(answer, CompletedCall) else answer
 
 
 @pytest.mark.threat("C3")
-async def test_C3_a_yes_to_one_set_of_credentials_is_none_to_another(house: House) -> None:
+async def test_C3_a_yes_to_one_set_of_credentials_is_none_to_another(house: ApprovalHall) -> None:
     """With the hall's own secret, or with the caller's: these are two calls, and each needs its yes."""
     await house.hall.open()
     await house.hall.credentials.vault.set("KEY", Secret("sk-of-the-hall"), None, "test")
@@ -57,7 +57,7 @@ async def test_C3_a_yes_to_one_set_of_credentials_is_none_to_another(house: Hous
 
 
 @pytest.mark.threat("C4")
-async def test_C4_the_credentials_that_a_caller_brings_are_shown_by_what_they_are_for(house: House) -> None:
+async def test_C4_the_credentials_that_a_caller_brings_are_shown_by_what_they_are_for(house: ApprovalHall) -> None:
     """The page names them and not their values."""
     asked = await call(house, "wire", BOTH)
     page = await Browser(house.hall).get(f"/approve/{asked.id}")
@@ -67,7 +67,7 @@ async def test_C4_the_credentials_that_a_caller_brings_are_shown_by_what_they_ar
 
 @pytest.mark.threat("C6")
 @pytest.mark.parametrize("name", ["burn", "wire"])
-async def test_C6_nobody_is_asked_about_credentials_that_are_not_taken(house: House, name: str) -> None:
+async def test_C6_nobody_is_asked_about_credentials_that_are_not_taken(house: ApprovalHall, name: str) -> None:
     """What would be refused after the yes is refused before the question."""
     assert isinstance(await call(house, name, CallerCredentials(secrets={"OTHER": Secret(VALUE)})), Malformed)
     _, told = await Browser(house.hall).api("GET", "/api/approvals")

@@ -16,7 +16,7 @@ import pytest
 
 from tests.faults.test_audit_killed import killed
 from tests.recorded import recorded
-from tests.unit.stores.audit.audit_logs import calls, finding, record, verified, wrote
+from tests.unit.stores.audit.audit_logs import calls, finding, record, verified, write_records
 from toolhall.app import Toolhall
 from toolhall.authoring.declaration import tool
 from toolhall.config import Config
@@ -59,7 +59,7 @@ def spoil(log: Path, how: str) -> int:
 )
 def test_J1_whatever_is_done_to_a_record_is_named(tmp_path: Path, how: str, what: str) -> None:
     """A record that was flipped, deleted, swapped or cut off is found, and is named by its number."""
-    wrote(tmp_path, 40)
+    write_records(tmp_path, 40)
     number = spoil(tmp_path / "1", how)
     found = finding(tmp_path)
     assert (found.what, found.number) == (what, number)
@@ -68,7 +68,7 @@ def test_J1_whatever_is_done_to_a_record_is_named(tmp_path: Path, how: str, what
 @pytest.mark.threat("J1")
 def test_J1_a_chain_that_was_computed_anew_lacks_the_signatures(tmp_path: Path) -> None:
     """Somebody without the key who changes a record and mends every hash behind it cannot sign the checkpoints."""
-    wrote(tmp_path, 9, Retention(sign_records=5))
+    write_records(tmp_path, 9, Retention(sign_records=5))
     (segment,) = segments_of(tmp_path / "1")
     last, mended = b"0" * 64, list[bytes]()
     for line in segment.read_bytes().splitlines():
@@ -85,9 +85,9 @@ def test_J1_a_chain_that_was_computed_anew_lacks_the_signatures(tmp_path: Path) 
 def test_J2_yesterdays_copy_is_a_rollback(tmp_path: Path) -> None:
     """A log that was put back as it was, beside today's witness or against a copy kept elsewhere, is a rollback."""
     folder, yesterday, elsewhere = tmp_path / "audit", tmp_path / "yesterday", tmp_path / "elsewhere"
-    wrote(folder, 20)
+    write_records(folder, 20)
     shutil.copytree(folder, yesterday)
-    wrote(folder, 20, start=20)
+    write_records(folder, 20, start=20)
     elsewhere.mkdir()
     for name in ("audit.checkpoints", "audit.pub"):
         shutil.copy(folder / name, elsewhere)
@@ -104,7 +104,7 @@ def test_J2_yesterdays_copy_is_a_rollback(tmp_path: Path) -> None:
 def test_J1_an_audit_that_was_taken_away_is_missing(tmp_path: Path, left: tuple[str, ...]) -> None:
     """Where there is a key there was a log; a folder that never was one has neither."""
     folder = tmp_path / "audit"
-    wrote(folder, 20)
+    write_records(folder, 20)
     shutil.rmtree(folder / "1")
     for name in {"audit.pub", "audit.key", "audit.checkpoints"} - set(left):
         (folder / name).unlink()
@@ -116,7 +116,7 @@ def test_J1_an_audit_that_was_taken_away_is_missing(tmp_path: Path, left: tuple[
 def test_J1_a_copy_of_the_key_says_that_there_was_an_audit(tmp_path: Path) -> None:
     """Also where nothing at all is left in the folder."""
     folder, elsewhere = tmp_path / "audit", tmp_path / "audit.pub"
-    wrote(folder, 20)
+    write_records(folder, 20)
     shutil.copy(folder / "audit.pub", elsewhere)
     shutil.rmtree(folder)
     assert finding(folder, key=elsewhere).what == "missing"
@@ -127,13 +127,13 @@ def test_J1_a_copy_of_the_key_says_that_there_was_an_audit(tmp_path: Path) -> No
 @pytest.mark.parametrize("log", ["whole", "cut", "gone on with"])
 def test_J2_a_witness_that_was_emptied_is_a_finding(tmp_path: Path, kept: int, log: str) -> None:
     """Checkpoints that the witness should have seen and has not: its lines were removed, with or without the log's."""
-    wrote(tmp_path, 40)
+    write_records(tmp_path, 40)
     witness, last = tmp_path / "audit.checkpoints", segments_of(tmp_path / "1")[-1]
     witness.write_bytes(b"".join(witness.read_bytes().splitlines(keepends=True)[:kept]))
     if log == "cut":
         last.unlink()
     if log == "gone on with":
-        wrote(tmp_path, 20, start=40)
+        write_records(tmp_path, 20, start=40)
     found = finding(tmp_path)
     assert (found.what, found.file) == ("missing", "audit.checkpoints")
     assert "--checkpoints" in found.says
@@ -143,21 +143,21 @@ def test_J2_a_witness_that_was_emptied_is_a_finding(tmp_path: Path, kept: int, l
 def test_J2_a_copy_that_is_older_than_the_log_is_no_finding(tmp_path: Path) -> None:
     """A copy of the witness is made now and then; what it has not seen yet is not missing."""
     folder, elsewhere = tmp_path / "audit", tmp_path / "elsewhere"
-    wrote(folder, 20)
+    write_records(folder, 20)
     shutil.copy(folder / "audit.checkpoints", elsewhere)
-    wrote(folder, 40, start=20)
+    write_records(folder, 40, start=20)
     assert verified(folder, witness=elsewhere).good
 
 
 def test_a_checkpoint_that_a_crash_kept_from_the_witness_is_told_to_it(tmp_path: Path) -> None:
     """The log is written first; a crash between the two is made good when the log is opened again."""
-    wrote(tmp_path, 20)
+    write_records(tmp_path, 20)
     witness = tmp_path / "audit.checkpoints"
     for left in (0, 30):
         *seen, newest = witness.read_bytes().splitlines(keepends=True)
         witness.write_bytes(b"".join([*seen, newest[:left]]))
         assert verified(tmp_path).good, "the newest may be on its way"
-        wrote(tmp_path, 20, start=20)
+        write_records(tmp_path, 20, start=20)
         assert verified(tmp_path).good
         assert newest in witness.read_bytes()
 
@@ -210,7 +210,7 @@ INJECTIONS = [
 @pytest.mark.parametrize("name", ["caller", "tool", "outcome"])
 async def test_J5_a_filter_is_only_ever_compared(tmp_path: Path, name: str, asked: str) -> None:
     """Whatever is written into a filter finds what is exactly that, and nothing else happens."""
-    wrote(tmp_path / AUDIT_FOLDER, 3)
+    write_records(tmp_path / AUDIT_FOLDER, 3)
     before = calls(tmp_path / AUDIT_FOLDER)
     with Toolhall(config=Config(data=str(tmp_path))) as hall:
         status, told = await search(hall, {name: asked})
@@ -240,11 +240,11 @@ async def test_J6_only_the_owner_can_read_the_audit(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         await answered(tmp_path / "data", ("sell", {"what": "x"}, LOCAL))
-        wrote(tmp_path / "data" / AUDIT_FOLDER, 60)
+        write_records(tmp_path / "data" / AUDIT_FOLDER, 60)
         segment = segments_of(tmp_path / "data" / AUDIT_FOLDER / "1")[-1]
         with segment.open("ab") as file:
             file.write(b"half a line")
-        wrote(tmp_path / "data" / AUDIT_FOLDER, 1)
+        write_records(tmp_path / "data" / AUDIT_FOLDER, 1)
     finally:
         os.umask(before)
     found = [tmp_path / "data" / AUDIT_FOLDER, *(tmp_path / "data" / AUDIT_FOLDER).rglob("*")]

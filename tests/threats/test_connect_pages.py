@@ -9,8 +9,8 @@ import pytest
 
 from tests.servers.authority import Authority, authority
 from tests.threats.test_approval_pages import FOREIGN
-from tests.unit.web.browsing import ALICE, ORIGIN, Browser
-from tests.unit.web.post_office import PostOffice, agreed, agreed_there, arrive, post_office
+from tests.unit.web.account_hall import AccountHall, account_hall, agree_at_provider, agree_on_page, open_callback
+from tests.unit.web.browser_client import ALICE, ORIGIN, Browser
 from toolhall.model.caller import LOCAL
 from toolhall.model.errors import NeedsRequirement
 from toolhall.stores.vault.key_sources import generate_key
@@ -26,8 +26,8 @@ def acme() -> Iterator[Authority]:
 
 
 @pytest.fixture
-async def office(acme: Authority) -> AsyncIterator[PostOffice]:
-    async with post_office(acme) as office:
+async def office(acme: Authority) -> AsyncIterator[AccountHall]:
+    async with account_hall(acme) as office:
         yield office
 
 
@@ -35,26 +35,26 @@ def answer_of(back: str) -> dict[str, str]:
     return dict(parse_qsl(urlsplit(back).query))
 
 
-def exchanged(office: PostOffice) -> int:
+def exchanged(office: AccountHall) -> int:
     """How many codes were taken to the provider."""
     return office.acme.count("/token")
 
 
 @pytest.mark.threat("D1")
-async def test_D1_an_address_that_another_browser_was_sent_to(office: PostOffice) -> None:
+async def test_D1_an_address_that_another_browser_was_sent_to(office: AccountHall) -> None:
     """The victim follows the attacker's own authorize URL and agrees there: at the callback that is nothing."""
     path = await office.ask()
-    captured = await agreed(Browser(office.hall), path)
+    captured = await agree_on_page(Browser(office.hall), path)
     victim = Browser(office.hall)
     await victim.get(path)
-    reply = await arrive(victim, await agreed_there(captured))
+    reply = await open_callback(victim, await agree_at_provider(captured))
     assert (reply.status, "did not begin here" in reply.text) == (400, True)
     assert (exchanged(office), (await office.link(path)).state) == (0, "pending")
     assert isinstance(await office.call(), NeedsRequirement)
 
 
 @pytest.mark.threat("D1")
-async def test_D1_nothing_happens_before_the_person_agrees(office: PostOffice) -> None:
+async def test_D1_nothing_happens_before_the_person_agrees(office: AccountHall) -> None:
     """Looking at the page sets no cookie of the link, and leaves nothing that an answer could belong to."""
     path, browser = await office.ask(), Browser(office.hall)
     await browser.get(path)
@@ -63,12 +63,12 @@ async def test_D1_nothing_happens_before_the_person_agrees(office: PostOffice) -
     assert (link.sealed, link.browser) == (b"", "")
     assert office.acme.count("/authorize") == 0
     forged = urlencode({"state": f"{link.id}.x", "code": "stolen"})
-    assert (await arrive(browser, f"{CALLBACK}?{forged}")).status == 400
+    assert (await open_callback(browser, f"{CALLBACK}?{forged}")).status == 400
 
 
 @pytest.mark.threat("D1")
 @pytest.mark.parametrize("kind", FOREIGN)
-async def test_D1_pages_of_others_cannot_agree(office: PostOffice, kind: str) -> None:
+async def test_D1_pages_of_others_cannot_agree(office: AccountHall, kind: str) -> None:
     """A form that a browser sends for another origin's page sends nobody away, even with the right word."""
     browser, path = Browser(office.hall), await office.ask()
     word = (await browser.get(path)).word("connect")
@@ -78,7 +78,7 @@ async def test_D1_pages_of_others_cannot_agree(office: PostOffice, kind: str) ->
 
 
 @pytest.mark.threat("D1")
-async def test_D1_a_form_brings_its_own_word(office: PostOffice) -> None:
+async def test_D1_a_form_brings_its_own_word(office: AccountHall) -> None:
     """Without the word, or with that of another action, link or browser, nobody is sent away."""
     browser, path = Browser(office.hall), await office.ask()
     other = await office.hall.credentials.broker.start_link(LOCAL, "acme", ())
@@ -93,7 +93,7 @@ async def test_D1_a_form_brings_its_own_word(office: PostOffice) -> None:
 @pytest.mark.parametrize("shared", [False, True])
 async def test_D1_another_person_is_told_nothing(acme: Authority, shared: bool) -> None:
     """Whoever else is signed in reads that it is not for them, and can send nobody away; so does a shared key."""
-    async with post_office(acme, profile="server", public_url=ORIGIN, vault_key=generate_key()) as office:
+    async with account_hall(acme, profile="server", public_url=ORIGIN, vault_key=generate_key()) as office:
         await office.key("ci", owner="alice")
         path, browser = await office.ask(ALICE), Browser(office.hall)
         key = await office.key("alice" if shared else "mallory", "admin", owner=None, shared=shared)
@@ -116,7 +116,7 @@ def _cookie(browser: Browser) -> bytes:
 @pytest.mark.parametrize(("url", "host", "warned"), [(PUBLIC, "hall.example", False), (ORIGIN, "localhost:8000", True)])
 async def test_D12_the_page_names_the_exact_redirect_host(acme: Authority, url: str, host: str, warned: bool) -> None:
     """Where the browser comes back is on the page; that any program of this machine could be there, too."""
-    async with post_office(acme, public_url=url) as office:
+    async with account_hall(acme, public_url=url) as office:
         link = await office.hall.credentials.broker.start_link(LOCAL, "acme", ("mail.read",))
         page = await Browser(office.hall).get(f"/connect/{link.id}", host=host)
     assert f"<dt>Leads back to</dt><dd><code>{host}</code></dd>" in page.body
@@ -124,10 +124,10 @@ async def test_D12_the_page_names_the_exact_redirect_host(acme: Authority, url: 
 
 
 @pytest.mark.threat("D1")
-async def test_D1_a_page_loads_nothing_and_is_framed_by_nobody(office: PostOffice) -> None:
+async def test_D1_a_page_loads_nothing_and_is_framed_by_nobody(office: AccountHall) -> None:
     """As for approvals; the page before a provider may send its form on to https, because browsers ask that of it."""
     browser, path = Browser(office.hall), await office.ask()
-    pages = [await browser.get(path), await browser.get("/connect/nothing"), await arrive(browser, CALLBACK)]
+    pages = [await browser.get(path), await browser.get("/connect/nothing"), await open_callback(browser, CALLBACK)]
     for page in pages:
         policy = page.header("content-security-policy")
         assert "default-src 'none'" in policy

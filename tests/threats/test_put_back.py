@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.web.browsing import Browser, House
+from tests.unit.web.browser_client import ApprovalHall, Browser
 from toolhall import Config, Toolhall
 from toolhall.model.errors import NeedsVerification
 from toolhall.registration.access import NewGrant, NewKey
@@ -48,7 +48,7 @@ class Copy:
 @pytest.mark.threat("J7")
 async def test_J7_a_used_yes_that_was_put_back_is_used(tmp_path: Path) -> None:
     """The row of an approval, copied before the call and put back after it, lets no second call run."""
-    house, copy = House(Config(data=str(tmp_path))), Copy(tmp_path, "approvals")
+    house, copy = ApprovalHall(Config(data=str(tmp_path))), Copy(tmp_path, "approvals")
     with house.hall:
         await house.hall.open()
         path = await house.ask("burn")
@@ -65,7 +65,7 @@ async def test_J7_a_used_yes_that_was_put_back_is_used(tmp_path: Path) -> None:
 @pytest.mark.threat("J7")
 async def test_C8_J7_a_used_code_that_was_put_back_is_used(tmp_path: Path) -> None:
     """The row of an authenticator from before its code was used does not make the code good again."""
-    house, copy = House(Config(data=str(tmp_path))), Copy(tmp_path, "factors")
+    house, copy = ApprovalHall(Config(data=str(tmp_path))), Copy(tmp_path, "factors")
     with house.hall:
         await house.hall.open()
         code = (await house.generator("local")).code()
@@ -82,7 +82,7 @@ async def test_C8_J7_a_used_code_that_was_put_back_is_used(tmp_path: Path) -> No
 @pytest.mark.threat("J7")
 async def test_J7_an_authenticator_that_was_removed_stays_away(tmp_path: Path) -> None:
     """The row of one that was removed, put back, proves nobody; nor does an invitation invite twice."""
-    house, copy = House(Config(data=str(tmp_path))), Copy(tmp_path, "factors")
+    house, copy = ApprovalHall(Config(data=str(tmp_path))), Copy(tmp_path, "factors")
     with house.hall:
         await house.hall.open()
         await house.generator("local")

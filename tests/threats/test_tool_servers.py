@@ -9,7 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.execution.remote.peer import LAST, STREAM, Peer, Wire, chunk, peer, whole
+from tests.unit.execution.remote.fake_tool_server import (
+    LAST,
+    STREAM,
+    FakeToolServer,
+    ServerConnection,
+    chunk,
+    fake_tool_server,
+    http_response,
+)
 from toolhall import Annotations, Config, Toolhall
 from toolhall.dialects.hub.catalog import write_declaration
 from toolhall.http.tool_server_join import HttpPeer
@@ -51,11 +59,11 @@ async def call(hall: Toolhall, caller: Caller = LOCAL, **params: Any) -> Any:
 
 @asynccontextmanager
 async def joined(
-    answer: Callable[[JsonObject, Wire], None], *tools: Tool, config: Config | None = None
-) -> AsyncGenerator[tuple[Toolhall, Peer]]:
+    answer: Callable[[JsonObject, ServerConnection], None], *tools: Tool, config: Config | None = None
+) -> AsyncGenerator[tuple[Toolhall, FakeToolServer]]:
     """A hall, and one tool server that answers like this."""
 
-    async def answered(body: bytes, wire: Wire) -> None:
+    async def answered(body: bytes, wire: ServerConnection) -> None:
         message = json.loads(body)
         if message["type"] == "tool_request":
             answer(message, wire)
@@ -64,7 +72,7 @@ async def joined(
 
     with Toolhall(config=config) as hall:
         await hall.open()
-        async with peer(answered) as found:
+        async with fake_tool_server(answered) as found:
             assert "lease" in await join(hall, found.url, *tools)
             yield hall, found
         await hall.settle()
@@ -74,8 +82,8 @@ def ending(message: JsonObject, **said: Any) -> bytes:
     return json.dumps({"type": "tool_response", "id": message["id"], "result": {}, "error": None, **said}).encode()
 
 
-def returning(**said: Any) -> Callable[[JsonObject, Wire], None]:
-    return lambda message, wire: wire.write(whole(ending(message, **said)))
+def returning(**said: Any) -> Callable[[JsonObject, ServerConnection], None]:
+    return lambda message, wire: wire.write(http_response(ending(message, **said)))
 
 
 # --- definitions ------------------------------------------------------------------------------------------------------
@@ -93,7 +101,7 @@ async def test_A3_a_tool_server_changes_what_was_approved() -> None:
 @pytest.mark.threat("A4")
 async def test_A4_same_words_from_somebody_else() -> None:
     """Who may run everything still gets no call, and so no secret, of what another caller registered."""
-    async with joined(returning(result={"by": "ada"})) as (hall, _), peer(_never) as other:
+    async with joined(returning(result={"by": "ada"})) as (hall, _), fake_tool_server(_never) as other:
         refused = await join(hall, other.url, by=EVE, replica="replica-of-eve-0123")
         assert refused["code"] == "FORBIDDEN"
         for _ in range(10):
@@ -117,7 +125,7 @@ async def test_A9_a_tool_says_that_it_may_run_twice() -> None:
 
     calls = 6
     hint = written(annotations=Annotations(idempotent=True))
-    async with joined(_reset, hint) as (hall, found), peer(_well) as second:
+    async with joined(_reset, hint) as (hall, found), fake_tool_server(_well) as second:
         await join(hall, second.url, hint, replica="another-0123456789")
         answers = [await call(hall) for _ in range(calls)]
         assert len(_calls(found)) + len(_calls(second)) == calls
@@ -128,7 +136,7 @@ async def test_A9_a_tool_says_that_it_may_run_twice() -> None:
 @pytest.mark.threat("A9")
 async def test_A9_the_operator_says_that_it_may_run_twice() -> None:
     config = Config(idempotent=("Calendar.*",))
-    async with joined(_reset, config=config) as (hall, found), peer(_well) as second:
+    async with joined(_reset, config=config) as (hall, found), fake_tool_server(_well) as second:
         await join(hall, second.url, replica="another-0123456789")
         calls = 40  # among so many, chance gives the first one some
         for _ in range(calls):
@@ -184,8 +192,8 @@ async def test_G6_a_tool_server_says_too_much(size: int) -> None:
 async def test_G7_a_secret_comes_back_from_a_tool_server() -> None:
     needs = written(requirements={"secrets": [{"id": "KEY"}]})
 
-    def echo(message: JsonObject, wire: Wire) -> None:
-        wire.write(whole(ending(message, result={"said": message["context"]["secrets"]["KEY"]})))
+    def echo(message: JsonObject, wire: ServerConnection) -> None:
+        wire.write(http_response(ending(message, result={"said": message["context"]["secrets"]["KEY"]})))
 
     async with joined(echo, needs) as (hall, found):
         await hall.credentials.vault.set("KEY", Secret("canary-0123456789"), None, "eve")
@@ -197,7 +205,7 @@ async def test_G7_a_secret_comes_back_from_a_tool_server() -> None:
 async def test_I11_a_tool_server_floods_its_caller() -> None:
     """Fifty thousand notices: few are passed on, and the call ends."""
 
-    def flood(message: JsonObject, wire: Wire) -> None:
+    def flood(message: JsonObject, wire: ServerConnection) -> None:
         wire.write(STREAM)
         line = json.dumps({"type": "tool_progress", "id": message["id"], "progress": 1}).encode() + b"\n"
         for _ in range(100):
@@ -219,48 +227,48 @@ async def test_I11_a_tool_server_floods_its_caller() -> None:
 # --- R7: every fault of an upstream has one meaning ------------------------------------------------------------------
 
 
-def _garbage(_: JsonObject, wire: Wire) -> None:
-    wire.write(whole(b"\xff\xfe not json"))
+def _garbage(_: JsonObject, wire: ServerConnection) -> None:
+    wire.write(http_response(b"\xff\xfe not json"))
 
 
-def _no_http(_: JsonObject, wire: Wire) -> None:
+def _no_http(_: JsonObject, wire: ServerConnection) -> None:
     wire.write(b"SSH-2.0-OpenSSH\r\n\r\n")
 
 
-def _another_id(message: JsonObject, wire: Wire) -> None:
-    wire.write(whole(ending({**message, "id": "somebody-elses"})))
+def _another_id(message: JsonObject, wire: ServerConnection) -> None:
+    wire.write(http_response(ending({**message, "id": "somebody-elses"})))
 
 
-def _redirect(_: JsonObject, wire: Wire) -> None:
+def _redirect(_: JsonObject, wire: ServerConnection) -> None:
     wire.write(b"HTTP/1.1 307 Moved\r\nlocation: http://169.254.169.254/\r\ncontent-length: 0\r\n\r\n")
 
 
-def _half(message: JsonObject, wire: Wire) -> None:
-    wire.write(whole(ending(message))[:-5])
+def _half(message: JsonObject, wire: ServerConnection) -> None:
+    wire.write(http_response(ending(message))[:-5])
     wire.close()
 
 
-def _reset(_: JsonObject, wire: Wire) -> None:
+def _reset(_: JsonObject, wire: ServerConnection) -> None:
     wire.reset()
 
 
-def _twice(message: JsonObject, wire: Wire) -> None:
-    wire.write(whole(ending(message, result={"n": 1})), whole(ending(message, result={"n": 2})))
+def _twice(message: JsonObject, wire: ServerConnection) -> None:
+    wire.write(http_response(ending(message, result={"n": 1})), http_response(ending(message, result={"n": 2})))
 
 
-def _full(message: JsonObject, wire: Wire) -> None:
+def _full(message: JsonObject, wire: ServerConnection) -> None:
     error = {"code": "UNAVAILABLE", "message": "full", "details": {"started": False}}
-    wire.write(whole(ending(message, result=None, error=error)))
+    wire.write(http_response(ending(message, result=None, error=error)))
 
 
-def _deep(message: JsonObject, wire: Wire) -> None:
+def _deep(message: JsonObject, wire: ServerConnection) -> None:
     body = ending(message, result="HERE").replace(b'"HERE"', b'{"a":' * 5_000 + b"1" + b"}" * 5_000)
-    wire.write(whole(body))
+    wire.write(http_response(body))
 
 
 @pytest.mark.parametrize("fault", [_garbage, _no_http, _another_id, _redirect, _half, _reset, _full, _deep])
 @pytest.mark.threat("B7")
-async def test_B7_a_faulty_answer_is_no_answer(fault: Callable[[JsonObject, Wire], None]) -> None:
+async def test_B7_a_faulty_answer_is_no_answer(fault: Callable[[JsonObject, ServerConnection], None]) -> None:
     """Each call ends once, with words that tell nothing of the inside."""
     async with joined(fault) as (hall, found):
         answer = await call(hall)
@@ -276,19 +284,19 @@ async def test_B7_a_second_answer_is_nobodys() -> None:
         assert await call(hall) == {"n": 1}
 
 
-async def _well(body: bytes, wire: Wire) -> None:
+async def _well(body: bytes, wire: ServerConnection) -> None:
     message = json.loads(body)
     if message["type"] == "tool_request":
-        wire.write(whole(ending(message)))
+        wire.write(http_response(ending(message)))
     else:
         said = {"type": "response", "id": message["id"], "result": {"status": "healthy"}, "error": None}
-        wire.write(whole(json.dumps(said).encode()))
+        wire.write(http_response(json.dumps(said).encode()))
 
 
-async def _never(_: bytes, wire: Wire) -> None:
+async def _never(_: bytes, wire: ServerConnection) -> None:
     wire.close()
 
 
-def _calls(found: Peer) -> list[JsonObject]:
+def _calls(found: FakeToolServer) -> list[JsonObject]:
     messages = [json.loads(body) for body in found.bodies]
     return [message for message in messages if message["type"] == "tool_request"]

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from tests.unit.parts import call_of, entry_named
+from tests.unit.builders import call_of, entry_named
 from toolhall.cli import call_ui
 from toolhall.cli.call_ui import TerminalApprover
 from toolhall.model.caller import RequireVerification

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.unit.examples.oauth_client import Clock, World
+from tests.unit.examples.oauth_client import Clock, ProviderHarness
 from toolhall import Context, ToolFailed
 from toolhall.config import Config
 from toolhall.egress.addresses import EgressRefused
@@ -35,7 +35,7 @@ class Served:
 
     def __post_init__(self) -> None:
         grants = FakeGrants(self.clock)
-        self.token = str(World(clock=self.clock, grants=grants).tokens()["access_token"])
+        self.token = str(ProviderHarness(clock=self.clock, grants=grants).tokens()["access_token"])
         self.running = FakeServers(lambda url: self._heard(self.answer or FakeGoogle(url, grants=grants)))
         self.url = self.running.urls[0]
         self.gmail = Gmail(self.url)

@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
+from tests.servers.account_broker import ALICE, BOB, broker_harness, provider_settings
 from tests.servers.authority import Authority
-from tests.servers.linking import ALICE, BOB, linking, settings
 from toolhall.model.caller import LOCAL
 from toolhall.oauth.broker import NotConnected
 
 
 async def test_disconnect_revokes_both_tokens_and_removes_the_account(acme: Authority) -> None:
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         await hall.connect()
         (account,) = await hall.broker.accounts("alice")
         with pytest.raises(NotConnected):
@@ -28,7 +28,7 @@ async def test_disconnect_revokes_both_tokens_and_removes_the_account(acme: Auth
 
 
 async def test_disconnect_with_failing_revocation_still_removes_the_account(acme: Authority) -> None:
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         await hall.connect()
         acme.down = True
         (account,) = await hall.broker.accounts()
@@ -38,10 +38,10 @@ async def test_disconnect_with_failing_revocation_still_removes_the_account(acme
 
 
 async def test_disconnect_of_a_removed_provider_revokes_nothing_and_removes_the_account(acme: Authority) -> None:
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         await hall.connect()
         (account,) = await hall.broker.accounts()
-        async with linking({}) as other:
+        async with broker_harness({}) as other:
             other.broker.open(hall.store)
             ended = await other.broker.disconnect(account.id, ALICE)
         assert "not set up any more" in (ended.revocation_error or "")
@@ -49,7 +49,7 @@ async def test_disconnect_of_a_removed_provider_revokes_nothing_and_removes_the_
 
 
 async def test_disconnect_during_a_refresh_waits_and_revokes_the_new_tokens(acme: Authority) -> None:
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         await hall.connect()
         (account,) = await hall.broker.accounts()
         hall.clock.now += 3600
@@ -66,7 +66,7 @@ async def test_disconnect_during_a_refresh_waits_and_revokes_the_new_tokens(acme
 
 async def test_refresh_of_an_account_removed_meanwhile_revokes_the_new_tokens(acme: Authority) -> None:
     """The account is gone when the new tokens come, so they are given back."""
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         await hall.connect()
         (account,) = await hall.broker.accounts()
         hall.clock.now += 3600

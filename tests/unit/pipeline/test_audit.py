@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.parts import Clock, call_of, entry_named
+from tests.unit.builders import Clock, call_of, entry_named
 from toolhall.app import Toolhall
 from toolhall.authoring.context import Context
 from toolhall.authoring.declaration import tool

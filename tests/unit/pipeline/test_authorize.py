@@ -1,4 +1,4 @@
-"""The ladder 0-10: what each level asks of a caller, and that no step is ever skipped."""
+"""The levels 0-10: what each level requires of a caller, and that levels are monotone."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.parts import Clock, call_of, entry_named, tool_named
+from tests.unit.builders import Clock, call_of, entry_named, tool_named
 from toolhall.model.caller import (
     ABOVE_ALL_LEVELS,
     ADMIN,

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec import Meta
 
-from tests.unit.parts import Clock, call_of, entry_named, nested
+from tests.unit.builders import Clock, call_of, entry_named, nested
 from toolhall.app import Toolhall
 from toolhall.authoring.context import Context
 from toolhall.authoring.declaration import tool

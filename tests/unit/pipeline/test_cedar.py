@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.harness.seeds import examples
-from tests.unit.parts import tool_named
+from tests.unit.builders import tool_named
 from toolhall.model.caller import Caller
 from toolhall.pipeline.access_rules import Conditional, Forbidden, Permitted, RuleDecision, Unmatched
 from toolhall.pipeline.cedar import BadPolicies, CedarRules

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.parts import entry_named
+from tests.unit.builders import entry_named
 from toolhall.model.content import Audio, Content, Image, Reply, Resource, ResourceLink, Result, Text
 from toolhall.model.errors import BadOutput
 from toolhall.model.json import JsonObject
@@ -112,7 +112,7 @@ def test_check_content_block_with_unserializable_meta_raises_bad_output() -> Non
         check(Text("a", meta={"a": object()}))
 
 
-def loose(value: object) -> Any:
+def untyped(value: object) -> Any:
     """What an author without a type checker might pass."""
     return value
 
@@ -120,17 +120,17 @@ def loose(value: object) -> Any:
 @pytest.mark.parametrize(
     "value",
     [
-        Text(loose(None)),
-        [Text("fine"), Text(loose(3))],
-        Image(loose("text")),
-        ResourceLink(uri=loose(None), name="a"),
-        ResourceLink(uri="a", name=loose(None)),
-        Resource(uri="a", content=loose(None)),
-        Text("a", notes=loose({"priority": 1})),
-        Text("a", meta=loose(["k"])),
-        Reply(loose(("not a block",))),
-        Reply((Text("fine"),), meta=loose(["k"])),
-        Reply((Text("fine"),), 3, meta=loose("k")),
+        Text(untyped(None)),
+        [Text("fine"), Text(untyped(3))],
+        Image(untyped("text")),
+        ResourceLink(uri=untyped(None), name="a"),
+        ResourceLink(uri="a", name=untyped(None)),
+        Resource(uri="a", content=untyped(None)),
+        Text("a", notes=untyped({"priority": 1})),
+        Text("a", meta=untyped(["k"])),
+        Reply(untyped(("not a block",))),
+        Reply((Text("fine"),), meta=untyped(["k"])),
+        Reply((Text("fine"),), 3, meta=untyped("k")),
     ],
     ids=repr,
 )

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.parts import Returning, call_of
+from tests.unit.builders import FixedResultRunner, call_of
 from toolhall import tool
 from toolhall.authoring.definition import definitions_of
 from toolhall.model.caller import ANONYMOUS, LOCAL, Allow, Caller
@@ -73,7 +73,7 @@ async def both() -> str:
 
 def verified(function: Any, caller: Caller = ADA, brought: CallerCredentials | None = None) -> Verified:
     call = msgspec.structs.replace(call_of(caller=caller), caller_credentials=brought)
-    entry = compile_entry(next(definitions_of(function)).tool, Returning())
+    entry = compile_entry(next(definitions_of(function)).tool, FixedResultRunner())
     return Verified(call, entry, Allow("test", 1), {})
 
 
@@ -113,20 +113,20 @@ def test_equip_prefers_the_users_own_secret_over_the_shared_one() -> None:
 
 @pytest.mark.parametrize("cached", [True, False])
 async def test_equip_supplies_only_the_account_token_of_the_calling_user(cached: bool) -> None:
-    shelf = FakeCredentials(tokens={("google", "ada"): AccountToken("google", TOKEN, ("mail",))})
-    shelf.cached = cached
-    found = await equipped(Equip(shelf, shelf), verified(read))
+    store = FakeCredentials(tokens={("google", "ada"): AccountToken("google", TOKEN, ("mail",))})
+    store.cached = cached
+    found = await equipped(Equip(store, store), verified(read))
     assert found.credentials is not None
     assert found.credentials.accounts["google"].token == TOKEN
     assert found.credentials.user_id == "ada"
     with pytest.raises(NeedsRequirement, match="bob links google"):
-        await equipped(Equip(shelf, shelf), verified(read, Caller("bob", proof="key")))
+        await equipped(Equip(store, store), verified(read, Caller("bob", proof="key")))
 
 
 async def test_equip_error_names_all_missing_requirements() -> None:
-    shelf = FakeCredentials({("KEY", None): KEY}, {("slack", "ada"): AccountToken("slack", TOKEN)})
+    store = FakeCredentials({("KEY", None): KEY}, {("slack", "ada"): AccountToken("slack", TOKEN)})
     with pytest.raises(NeedsRequirement) as refused:
-        await equipped(Equip(shelf, shelf), verified(both))
+        await equipped(Equip(store, store), verified(both))
     link = MissingRequirement(
         "account", "link-1", "http://hall/connect/link-1", AccountRequirement("google", ("mail",))
     )
@@ -136,18 +136,18 @@ async def test_equip_error_names_all_missing_requirements() -> None:
 
 @pytest.mark.parametrize("caller", [ANONYMOUS, Caller("app", proof="shared")])
 async def test_equip_refuses_account_tokens_to_callers_without_a_proven_user(caller: Caller) -> None:
-    shelf = FakeCredentials(tokens={("google", caller.id): AccountToken("google", TOKEN)})
+    store = FakeCredentials(tokens={("google", caller.id): AccountToken("google", TOKEN)})
     with pytest.raises(NeedsRequirement, match="nobody is proven") as refused:
-        await equipped(Equip(shelf, shelf), verified(read, caller))
+        await equipped(Equip(store, store), verified(read, caller))
     assert refused.value.missing == (MissingRequirement("user_id"),)
 
 
 async def test_equip_accepts_caller_credentials_only_for_tools_in_accept_credentials() -> None:
     brought = CallerCredentials({"KEY": Secret("brought-key")})
-    shelf = FakeCredentials({("KEY", None): KEY})
+    store = FakeCredentials({("KEY", None): KEY})
     with pytest.raises(Malformed, match="accept_credentials"):
-        await equipped(Equip(shelf), verified(send, brought=brought))
-    found = await equipped(Equip(shelf, accept_credentials=("*.send",)), verified(send, brought=brought))
+        await equipped(Equip(store), verified(send, brought=brought))
+    found = await equipped(Equip(store, accept_credentials=("*.send",)), verified(send, brought=brought))
     assert found.credentials is not None
     assert found.credentials.secrets == {"KEY": Secret("brought-key")}
     assert found.redactor is not None

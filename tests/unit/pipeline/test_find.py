@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.parts import Clock, Returning, call_of, entry_named, tool_named
+from tests.unit.builders import Clock, FixedResultRunner, call_of, entry_named, tool_named
 from toolhall.model.caller import ANONYMOUS, Caller, Deny
 from toolhall.model.errors import NotActive, NotFound, Retired, Unauthenticated
 from toolhall.model.tool import Deprecation
@@ -55,7 +55,7 @@ def test_find_retired_tool_names_its_successor_to_authenticated_callers_only(nam
 
 def test_find_tool_past_its_sunset_midnight_is_retired_without_a_registry_update() -> None:
     registry, clock = Registry(), Clock(MIDNIGHT - 1)
-    registry.add([compile_entry(ENDING, Returning())])
+    registry.add([compile_entry(ENDING, FixedResultRunner())])
     find = Find(registry, LevelPolicy(clock=Clock()), clock)
     assert find(call_of("old")).entry.tool is ENDING
     clock.now = MIDNIGHT

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.parts import tool_named
+from tests.unit.builders import tool_named
 from toolhall.model.caller import Caller
 from toolhall.pipeline.access_rules import (
     MAX_CACHED_CALLERS,

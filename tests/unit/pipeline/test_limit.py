@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.parts import Clock, call_of, entry_named
+from tests.unit.builders import Clock, call_of, entry_named
 from toolhall.model.caller import Allow, Caller
 from toolhall.model.errors import Limited
 from toolhall.pipeline import limit

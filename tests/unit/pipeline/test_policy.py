@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.parts import tool_named
+from tests.unit.builders import tool_named
 from tests.unit.pipeline.test_authorize import KEY, NOW, TOKEN, FixedRules, policy
 from toolhall.model.caller import Allow, Caller, Deny
 from toolhall.model.secret import Secret

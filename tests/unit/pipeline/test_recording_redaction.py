@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.parts import nested
+from tests.unit.builders import nested
 from toolhall.pipeline.call_recorder import MAX_DEPTH, MAX_POINTERS, MAX_SECRETS, RedactionInput, redact_parts
 from toolhall.redaction.secret_patterns import REDACTED
 from toolhall.schema.secret_fields import SecretFields

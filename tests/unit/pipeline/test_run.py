@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tests.unit.parts import call_of, tool_named
+from tests.unit.builders import call_of, tool_named
 from toolhall.authoring.context import PausableDeadline
 from toolhall.egress.addresses import EgressRefused
 from toolhall.egress.urls import parse_url
@@ -24,7 +24,7 @@ from toolhall.pipeline.states import Equipped, Raw
 from toolhall.registry.snapshot import compile_entry
 
 
-class Doing:
+class CoroutineRunner:
     """A runner whose tool is a coroutine function of the test."""
 
     def __init__(self, work: Callable[[], Awaitable[object]]) -> None:
@@ -35,7 +35,9 @@ class Doing:
 
 
 def equipped(work: Callable[[], Awaitable[object]], timeout: float | None = None) -> Equipped:
-    return Equipped(call_of(), compile_entry(tool_named("pick", timeout=timeout), Doing(work)), Allow("test"), {})
+    return Equipped(
+        call_of(), compile_entry(tool_named("pick", timeout=timeout), CoroutineRunner(work)), Allow("test"), {}
+    )
 
 
 async def forever() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.parts import entry_named
+from tests.unit.builders import entry_named
 from toolhall.model.content import Audio, Content, Image, Resource, ResourceLink, Result, Text
 from toolhall.model.json import encode
 from toolhall.model.secret import Secret
@@ -127,8 +127,8 @@ def test_clean_text_takes_linear_time_on_hostile_text() -> None:
     assert time.process_time() - start < 2
 
 
-class Watched(Redactor):
-    """Says in which threads it worked."""
+class ThreadRecordingRedactor(Redactor):
+    """A redactor that records the threads in which it ran."""
 
     threads: list[int]
 
@@ -142,7 +142,7 @@ class Watched(Redactor):
 async def test_sanitize_redacts_a_large_result_in_another_thread(large: bool) -> None:
     """The loop goes on meanwhile, whatever the result holds; a small one is not even awaited."""
     text = f"{'x' * LARGE_RESULT_BYTES * large} KEY-0123456789-abc"
-    redactor = Watched((), Secret("KEY-0123456789-abc"))
+    redactor = ThreadRecordingRedactor((), Secret("KEY-0123456789-abc"))
     clean = Sanitize()(Checked(entry_named(), Result(encode(text), text=text), redactor))
     if isinstance(clean, Result):
         assert not large

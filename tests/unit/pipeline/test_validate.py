@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.parts import call_of, entry_named, nested
+from tests.unit.builders import call_of, entry_named, nested
 from toolhall.execution.schema_worker import ProcessValidator
 from toolhall.model.caller import Allow
 from toolhall.model.errors import BadArguments, Problem

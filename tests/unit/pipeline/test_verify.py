@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from tests.unit.parts import Clock, call_of, entry_named
+from tests.unit.builders import Clock, call_of, entry_named
 from toolhall.model.caller import LOCAL, Allow, Caller
 from toolhall.model.caller import RequireVerification as NeedsPerson
 from toolhall.model.errors import Denied, Malformed, NeedsRequirement, NeedsVerification
@@ -26,8 +26,8 @@ ARGUMENTS = {"amount": 100}
 ADA = Caller("ada", proof="key", person="ada")
 
 
-class Person:
-    """Says what the test says, and remembers what it was asked."""
+class FakeApprover:
+    """An approver that gives a fixed answer and records its questions."""
 
     def __init__(self, yes: bool) -> None:
         self.asked: list[tuple[str, JsonObject, int]] = []
@@ -38,8 +38,8 @@ class Person:
         return self._yes
 
 
-class GivenApprovals(ApprovalService):
-    """Every call has been approved already."""
+class GrantedApprovals(ApprovalService):
+    """An approval service that has approved every call."""
 
     def __init__(self) -> None:
         super().__init__(MemoryApprovalStore(Clock()), lambda: "http://hall")
@@ -50,8 +50,8 @@ class GivenApprovals(ApprovalService):
         return "approval-7"
 
 
-class OnlySmall:
-    """One grant, for small amounts."""
+class SmallAmountRules:
+    """Access rules with one grant, for small amounts."""
 
     def decide(self, caller: Caller, tool: Tool, level: int) -> RuleDecision:
         return Conditional()
@@ -60,8 +60,8 @@ class OnlySmall:
         return Permitted("grant-3") if arguments.get("amount", 1_000) < 50 else Unmatched()
 
 
-def stage(person: Approver | None = None, page: GivenApprovals | None = None) -> Verify:
-    return Verify(LevelPolicy(OnlySmall(), clock=Clock()), person, page)
+def stage(approver: Approver | None = None, page: GrantedApprovals | None = None) -> Verify:
+    return Verify(LevelPolicy(SmallAmountRules(), clock=Clock()), approver, page)
 
 
 def valid(verdict: Allow | NeedsPerson, arguments: JsonObject = ARGUMENTS, caller: Caller = LOCAL) -> Valid:
@@ -70,22 +70,22 @@ def valid(verdict: Allow | NeedsPerson, arguments: JsonObject = ARGUMENTS, calle
 
 
 def test_verify_allowed_call_asks_no_person() -> None:
-    person = Person(yes=False)
-    assert isinstance(stage(person)(valid(Allow("grant"))), Verified)
-    assert person.asked == []
+    approver = FakeApprover(yes=False)
+    assert isinstance(stage(approver)(valid(Allow("grant"))), Verified)
+    assert approver.asked == []
 
 
 async def test_verify_asks_the_person_about_the_tool_the_arguments_and_the_level() -> None:
-    person = Person(yes=True)
-    waiting = stage(person)(valid(PERSON))
+    approver = FakeApprover(yes=True)
+    waiting = stage(approver)(valid(PERSON))
     assert not isinstance(waiting, Verified)
     verified = await waiting
     assert (verified.arguments, verified.approval) == (ARGUMENTS, "terminal")
-    assert person.asked == [("pick", ARGUMENTS, 9)]
+    assert approver.asked == [("pick", ARGUMENTS, 9)]
 
 
 async def test_verify_call_that_the_person_declines_raises_needs_verification() -> None:
-    waiting = stage(Person(yes=False))(valid(PERSON))
+    waiting = stage(FakeApprover(yes=False))(valid(PERSON))
     assert not isinstance(waiting, Verified)
     with pytest.raises(NeedsVerification, match="level 9 needs a person's yes, and the person asked said no"):
         await waiting
@@ -100,12 +100,12 @@ async def test_verify_without_an_approver_raises_needs_verification() -> None:
 
 @pytest.mark.parametrize("how", ["step_up", "approval", "second_person"])
 async def test_verify_remote_caller_is_verified_by_the_approval_service(how: str) -> None:
-    person, page = Person(yes=True), GivenApprovals()
-    waiting = stage(person, page)(valid(NeedsPerson("grant-1", 9, how), caller=ADA))  # type: ignore[arg-type]
+    approver, page = FakeApprover(yes=True), GrantedApprovals()
+    waiting = stage(approver, page)(valid(NeedsPerson("grant-1", 9, how), caller=ADA))  # type: ignore[arg-type]
     assert not isinstance(waiting, Verified)
     assert (await waiting).approval == "approval-7"
     assert page.asked == [("Kit.pick@1.0.0", ARGUMENTS, how)]
-    assert person.asked == [], "the terminal belongs to the local caller"
+    assert approver.asked == [], "the terminal belongs to the local caller"
 
 
 def test_verify_conditional_verdict_is_decided_by_the_arguments() -> None:
@@ -123,26 +123,26 @@ def test_verify_conditions_are_evaluated_with_schema_defaults() -> None:
 
 
 async def test_verify_checks_conditions_before_asking_a_person() -> None:
-    page = GivenApprovals()
+    page = GrantedApprovals()
     with pytest.raises(Denied):
         stage(page=page)(valid(NeedsPerson("", 9, "approval", conditional=True), {"amount": 60}, ADA))
     assert page.asked == []
 
 
 async def test_verify_asks_no_person_when_a_requirement_is_missing() -> None:
-    person = Person(yes=True)
+    approver = FakeApprover(yes=True)
     entry = entry_named(requirements={"secrets": [{"id": "KEY"}]})
-    verify = Verify(LevelPolicy(clock=Clock()), person, check_ready=Equip().check_ready)
+    verify = Verify(LevelPolicy(clock=Clock()), approver, check_ready=Equip().check_ready)
     with pytest.raises(NeedsRequirement):
         await verify(Valid(call_of(), entry, PERSON, {}))  # type: ignore[misc]
-    assert person.asked == []
+    assert approver.asked == []
 
 
 @pytest.mark.parametrize("requirements", [None, {"secrets": [{"id": "KEY"}]}])
 async def test_verify_asks_no_person_when_caller_credentials_are_not_accepted(requirements: JsonObject | None) -> None:
-    person = Person(yes=True)
-    verify = Verify(LevelPolicy(clock=Clock()), person, check_ready=Equip().check_ready)
+    approver = FakeApprover(yes=True)
+    verify = Verify(LevelPolicy(clock=Clock()), approver, check_ready=Equip().check_ready)
     call = msgspec.structs.replace(call_of(), caller_credentials=CallerCredentials({"KEY": Secret("sk-brought")}))
     with pytest.raises(Malformed, match="takes no credentials"):
         await verify(Valid(call, entry_named(requirements=requirements), PERSON, {}))  # type: ignore[misc]
-    assert person.asked == []
+    assert approver.asked == []

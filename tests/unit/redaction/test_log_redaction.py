@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.parts import call_of, tool_named
+from tests.unit.builders import call_of, tool_named
 from toolhall.authoring.context import PausableDeadline
 from toolhall.model.caller import Allow
 from toolhall.model.content import Result
@@ -39,7 +39,7 @@ from toolhall.registry.snapshot import compile_entry
 SECRET = "Zq7-x9_Kw.v3"
 
 
-class Doing:
+class CoroutineRunner:
     """A runner whose tool is a coroutine function of the test."""
 
     def __init__(self, work: Callable[[], Awaitable[object]]) -> None:
@@ -50,11 +50,11 @@ class Doing:
 
 
 def equipped(work: Callable[[], Awaitable[object]]) -> Equipped:
-    entry = compile_entry(tool_named("pick"), Doing(work))
+    entry = compile_entry(tool_named("pick"), CoroutineRunner(work))
     return Equipped(call_of(), entry, Allow("test", 1), {}, None, Redactor((Secret(SECRET),)))
 
 
-def said(caplog: pytest.LogCaptureFixture) -> str:
+def logged_text(caplog: pytest.LogCaptureFixture) -> str:
     """Everything that a handler could write of the records."""
     return "".join(f"{record.__dict__}{logging.Formatter().format(record)}" for record in caplog.records)
 
@@ -71,8 +71,8 @@ async def test_logged_exception_of_a_tool_contains_no_secret(caplog: pytest.LogC
     with pytest.raises(Crashed) as failure:
         await Run(10)(equipped(work))
     assert SECRET not in str(failure.value)
-    assert SECRET not in said(caplog)
-    assert f"RuntimeError: cannot log in with {REDACTED}" in said(caplog)
+    assert SECRET not in logged_text(caplog)
+    assert f"RuntimeError: cannot log in with {REDACTED}" in logged_text(caplog)
 
 
 @pytest.mark.parametrize("name", ["toolhall", "toolhall.run", "httpx", "a.tools.own"])
@@ -86,7 +86,7 @@ async def test_log_records_of_any_logger_during_a_call_contain_no_secret(
 
     await Run(10)(equipped(work))
     assert len(caplog.records) == 3
-    assert SECRET not in said(caplog)
+    assert SECRET not in logged_text(caplog)
 
 
 async def test_tool_failed_message_detail_and_prompt_contain_no_secret(caplog: pytest.LogCaptureFixture) -> None:
@@ -127,7 +127,7 @@ async def test_log_of_an_unserializable_result_contains_no_secret(caplog: pytest
     with pytest.raises(Exception, match="cannot be written"):
         Check(1_000)(raw)
     assert caplog.records
-    assert SECRET not in said(caplog)
+    assert SECRET not in logged_text(caplog)
 
 
 async def test_result_of_a_call_contains_no_secret() -> None:
@@ -181,7 +181,7 @@ def test_secrets_in_use_are_bounded_in_time_and_number() -> None:
     assert hidden(in_use, used) == used[:1]
 
 
-class Observed(dict[Secret, int]):
+class ObservedDict(dict[Secret, int]):
     """Tells after each change of it whether the secret is known."""
 
     def __init__(self, observe: Callable[[], None]) -> None:
@@ -206,7 +206,7 @@ def test_secrets_in_use_redact_a_secret_at_every_step_of_acquire_and_release(mon
         redactor = in_use.redactor()
         seen.append(redactor is not None and redactor.redact_text(SECRET) == REDACTED)
 
-    calls = Observed(observe)
+    calls = ObservedDict(observe)
     monkeypatch.setattr(in_use, "_calls", calls)
     for change in (
         in_use.acquire,

@@ -107,7 +107,7 @@ def test_redact_next_hides_a_secret_split_into_two_chunks_at_any_position(form: 
     for cut in range(1, len(disguised)):
         hides = redactor()
         seen = hides.redact_next(f"before {disguised[:cut]}") + hides.redact_next(f"{disguised[cut:]} after")
-        assert not reads(seen, disguised), cut
+        assert not is_readable(seen, disguised), cut
         assert "after" in seen
         assert hides.count
 
@@ -118,10 +118,10 @@ def test_redact_next_hides_a_secret_split_into_small_chunks(form: Callable[[str]
     disguised, hides = form(TOKEN), redactor()
     pieces = [hides.redact_next(disguised[at : at + size]) for at in range(0, len(disguised), size)]
     assert disguised not in "".join(pieces)
-    assert not reads("".join(pieces), disguised, 0 if form in FORMS.values() else 12)
+    assert not is_readable("".join(pieces), disguised, 0 if form in FORMS.values() else 12)
 
 
-def reads(seen: str, disguised: str, least: int = 0) -> bool:
+def is_readable(seen: str, disguised: str, least: int = 0) -> bool:
     """Whether more than four letters of it in a row can be read; some are longer than others."""
     letters = max(least, 5 * len(disguised) // len(TOKEN))
     return any(disguised[at : at + letters] in seen for at in range(max(1, len(disguised) - letters + 1)))

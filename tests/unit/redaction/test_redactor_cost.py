@@ -167,7 +167,7 @@ FULL_OF_IT: dict[str, Any] = {
 }
 
 
-class Work:
+class SearchCounter:
     """How often a secret was searched for, and in how many characters."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +193,7 @@ def test_redact_json_hides_a_value_full_of_secrets_after_a_bounded_number_of_sea
 ) -> None:
     """A caller's own key is searched for too: whoever has one could have each result take seconds."""
     encoded = encode(value)
-    work = Work(monkeypatch)
+    work = SearchCounter(monkeypatch)
     hidden = json.loads(Redactor((), Secret(KEY)).redact_json(encoded))
     assert type(hidden) is type(value)
     assert set(hidden.items() if isinstance(hidden, dict) else hidden if isinstance(hidden, list) else [hidden]) == {
@@ -211,7 +211,7 @@ def test_redact_json_of_a_large_value_hides_only_parts_with_a_secret(monkeypatch
     spoiled[4_000]["id"] = {KEY: 1}
     spoiled[7_000:7_000] = [KEY[:20], KEY[20:]]
     encoded = encode(spoiled)
-    work = Work(monkeypatch)
+    work = SearchCounter(monkeypatch)
     seen = json.loads(Redactor((), Secret(KEY)).redact_json(encoded))
     assert seen[17]["name"] == f"see {REDACTED} and more"
     assert seen[4_000]["id"] == {REDACTED: 1}
@@ -251,7 +251,7 @@ def test_run_matcher_ignores_anchors_without_a_run() -> None:
 def test_redact_json_does_not_decode_numbers_without_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = random.Random(1).choices(range(256), k=20_000)
     encoded = encode(numbers)
-    work = Work(monkeypatch)
+    work = SearchCounter(monkeypatch)
     assert Redactor((), Secret(KEY)).redact_json(encoded) is encoded
     assert work.searches == 0
     assert Redactor((Secret("123456789012"),)).redact_json(encode([1, 123456789012, 2])) == encode([1, REDACTED, 2])

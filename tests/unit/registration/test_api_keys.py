@@ -20,7 +20,7 @@ DAY = 86_400.0
 
 
 class ApiKeysHarness:
-    """Keys of a hall that stands still at one time."""
+    """API key management with a fixed clock."""
 
     def __init__(self, stores: Stores | None = None) -> None:
         self.stores = stores or in_memory()
@@ -124,8 +124,8 @@ async def test_api_key_create_in_read_only_mode_is_denied_and_stores_nothing() -
     assert harness.keys.all == await harness.stores.keys.all() == ()
 
 
-class Failing(MemoryApiKeyStore):
-    """A disk that is full."""
+class FailingApiKeyStore(MemoryApiKeyStore):
+    """An API key store whose disk is full."""
 
     async def add(self, key: ApiKey) -> None:
         raise StoreFailed("the disk is full")
@@ -135,7 +135,7 @@ class Failing(MemoryApiKeyStore):
 
 
 async def test_api_key_create_with_failing_store_raises_unavailable_and_adds_no_key() -> None:
-    harness = await ApiKeysHarness(replace(in_memory(), keys=Failing())).open()
+    harness = await ApiKeysHarness(replace(in_memory(), keys=FailingApiKeyStore())).open()
     with pytest.raises(Unavailable):
         await harness.keys.create(NewKey("ci"), "ada")
     assert (harness.keys.all, len(harness.access.ring)) == ((), 0)

@@ -155,8 +155,8 @@ async def test_deactivate_quarantined_tool_raises_malformed() -> None:
         await harness.service.deactivate(ADD, "eve")
 
 
-class Failing(MemoryToolStore):
-    """A disk that is full."""
+class FailingToolStore(MemoryToolStore):
+    """A tool store whose disk is full."""
 
     async def save(self, records: object, events: object) -> tuple[ToolRecord, ...]:
         raise StoreFailed("the disk is full")
@@ -166,7 +166,7 @@ class Failing(MemoryToolStore):
 
 
 async def test_register_with_failing_store_raises_unavailable_and_changes_nothing() -> None:
-    harness = await RegistrationHarness(Failing()).open()
+    harness = await RegistrationHarness(FailingToolStore()).open()
     with pytest.raises(Unavailable) as failed:
         await harness.register()
     assert (failed.value.message, failed.value.detail) == (
@@ -178,8 +178,8 @@ async def test_register_with_failing_store_raises_unavailable_and_changes_nothin
         await harness.service.history()
 
 
-class Slow(MemoryToolStore):
-    """Waits until it is told to go on."""
+class BlockingToolStore(MemoryToolStore):
+    """A tool store that blocks each save until the test releases it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -192,7 +192,7 @@ class Slow(MemoryToolStore):
 
 
 async def test_register_cancelled_after_the_store_write_began_is_completed() -> None:
-    store = Slow()
+    store = BlockingToolStore()
     harness = await RegistrationHarness(store).open()
     changing = asyncio.ensure_future(harness.register())
     await store.begun.wait()

@@ -48,9 +48,9 @@ async def test_sunset_timer_is_set_for_the_earliest_sunset(monkeypatch: pytest.M
     harness = await with_a_deprecated_tool()
     delays: list[float] = []
 
-    def call_later(delay: float, _: object) -> Alarm:
+    def call_later(delay: float, _: object) -> FakeTimer:
         delays.append(delay)
-        return Alarm()
+        return FakeTimer()
 
     monkeypatch.setattr(asyncio.get_running_loop(), "call_later", call_later)
     harness.now = MIDNIGHT - 600
@@ -61,16 +61,16 @@ async def test_sunset_timer_is_set_for_the_earliest_sunset(monkeypatch: pytest.M
     assert delays[1] == 3_600  # it looks again now and then, because clocks are set
     monkeypatch.undo()
     harness.service.close()
-    assert Alarm.cancelled == 2
+    assert FakeTimer.cancelled == 2
 
 
-class Alarm:
-    """Counts how often one was called off."""
+class FakeTimer:
+    """A timer handle that counts cancellations."""
 
     cancelled = 0
 
     def cancel(self) -> None:
-        Alarm.cancelled += 1
+        FakeTimer.cancelled += 1
 
 
 async def test_deprecated_tool_is_retired_after_a_restart_past_its_sunset() -> None:

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from tests.unit.parts import Returning, entry_named
+from tests.unit.builders import FixedResultRunner, entry_named
 from toolhall.model.names import SEARCH_TOOL, ToolId
 from toolhall.registry.listing import ListedTools, Shortlist
 from toolhall.registry.registry import Registry
@@ -17,7 +17,7 @@ def version_of(version: str, name: str = "get") -> Entry:
 
 
 def searched() -> Entry:
-    return compile_entry(search_tool(lambda: Snapshot((), 1), lambda caller, tool: True).tool, Returning())
+    return compile_entry(search_tool(lambda: Snapshot((), 1), lambda caller, tool: True).tool, FixedResultRunner())
 
 
 def registered(page_size: int = 100) -> Registry:

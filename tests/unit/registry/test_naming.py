@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.parts import Returning, tool_named
+from tests.unit.builders import FixedResultRunner, tool_named
 from toolhall.model.names import ToolId
 from toolhall.registry.listing import DIALECT_NAMINGS, dialect_names
 from toolhall.registry.registry import Registry
@@ -10,7 +10,7 @@ from toolhall.registry.snapshot import Entry, compile_entry
 
 
 def entry(toolkit: str, tool: str, version: str, name: str) -> Entry:
-    return compile_entry(tool_named(name, id=ToolId(toolkit, tool, version)), Returning())
+    return compile_entry(tool_named(name, id=ToolId(toolkit, tool, version)), FixedResultRunner())
 
 
 OLD, NEW = entry("pay-roll", "run", "1.0.0", "pay-roll_run"), entry("pay-roll", "run", "1.2.0", "pay-roll_run")

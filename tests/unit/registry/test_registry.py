@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.unit.parts import entry_named, tool_named
+from tests.unit.builders import entry_named, tool_named
 from toolhall.model.names import ToolId
 from toolhall.registry.registry import Conflict, Registry
 from toolhall.registry.snapshot import Entry, compile_entry

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.parts import entry_named, tool_named
+from tests.unit.builders import entry_named, tool_named
 from toolhall.model.names import ToolId
 from toolhall.model.tool import Icon, Tool
 from toolhall.registry.registry import Registry, RegistryChange, lists_differ

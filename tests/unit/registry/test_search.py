@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.parts import entry_named, tool_named
+from tests.unit.builders import entry_named, tool_named
 from toolhall.model.errors import Malformed
 from toolhall.model.names import ToolId
 from toolhall.model.tool import Tool

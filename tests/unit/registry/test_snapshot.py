@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from tests.unit.parts import entry_named
+from tests.unit.builders import entry_named
 from toolhall.model.errors import Malformed
 from toolhall.model.messages import ToolPage
 from toolhall.registry.registry import Registry

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.web.browsing import Browser, House
+from tests.unit.web.browser_client import ApprovalHall, Browser
 from toolhall.web.passkeys import Passkey
 
 
@@ -41,7 +41,7 @@ ANSWERS = [
 
 @pytest.mark.parametrize("number", range(len(ANSWERS)))
 async def test_verify_bad_response_is_refused(number: int) -> None:
-    house = House()
+    house = ApprovalHall()
     with house.hall:
         factors, browser = house.hall.approval_components.factors, Browser(house.hall)
         word, _ = await factors.invite("local", "local")
@@ -57,7 +57,7 @@ async def test_verify_bad_response_is_refused(number: int) -> None:
 
 
 async def test_passkeys_at_ip_address_are_unavailable() -> None:
-    house = House()
+    house = ApprovalHall()
     with house.hall:
         word, _ = await house.hall.approval_components.factors.invite("local", "local")
         page = await Browser(house.hall).get(f"/enroll/{word}", host="127.0.0.1:8000")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.parts import Clock
+from tests.unit.builders import Clock
 from tests.unit.stores.audit.audit_logs import NOON, calls, record, verified
 from toolhall.model.call_records import AuditRecord
 from toolhall.model.errors import Unavailable

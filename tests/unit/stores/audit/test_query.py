@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.stores.audit.audit_logs import NOON, books, record, wrote
+from tests.unit.stores.audit.audit_logs import NOON, open_writer, record, write_records
 from toolhall.stores.audit import query
 from toolhall.stores.audit.hash_chain import AUDIT_FOLDER, MAX_LINE_BYTES, segments_of
 from toolhall.stores.audit.query import (
@@ -28,7 +28,7 @@ def found(data: Path, wanted: AuditQuery = MATCH_ALL, limit: int = 1_000) -> lis
 def data(tmp_path: Path) -> Path:
     """Two logs whose records take turns, over several segments."""
     folder = tmp_path / AUDIT_FOLDER
-    one, other = books(folder), books(folder)
+    one, other = open_writer(folder), open_writer(folder)
     for number in range(60):
         who = "ada" if number % 3 else "bob"
         said = {"caller": who, "level": number % 11, "outcome": "ok" if number % 5 else "Denied"}
@@ -83,7 +83,7 @@ def test_search_finds_all_records_with_every_chunk_size(
 
 
 def test_search_skips_lines_that_cannot_be_parsed(tmp_path: Path) -> None:
-    wrote(tmp_path / AUDIT_FOLDER, 4)
+    write_records(tmp_path / AUDIT_FOLDER, 4)
     (segment,) = segments_of(tmp_path / AUDIT_FOLDER / "1")
     lines = segment.read_bytes().splitlines(keepends=True)
     lines.insert(2, b'{"sha256":"' + b"x" * (2 * MAX_LINE_BYTES) + b"\n")

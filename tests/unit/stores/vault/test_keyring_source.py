@@ -21,8 +21,8 @@ from toolhall.stores.vault.key_sources import (
 )
 
 
-class Remembering(KeyringBackend):
-    """Keeps what it is given."""
+class FakeKeyring(KeyringBackend):
+    """A keyring backend in memory."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -35,17 +35,17 @@ class Remembering(KeyringBackend):
         self.kept[service, username] = password
 
 
-class Locked(Remembering):
-    """Nobody has typed its password."""
+class LockedKeyring(FakeKeyring):
+    """A keyring backend that is locked."""
 
     def get_password(self, service: str, username: str) -> str | None:
         raise KeyringLocked(f"locked, and it was asked for {service} {username}")
 
 
 @pytest.fixture
-def ring() -> Iterator[Remembering]:
+def ring() -> Iterator[FakeKeyring]:
     before = keyring.get_keyring()
-    using = Remembering()
+    using = FakeKeyring()
     keyring.set_keyring(using)
     yield using
     keyring.set_keyring(before)
@@ -55,14 +55,14 @@ def found() -> KeyEncryptionKeys | NoKey:
     return find_key_encryption_keys("keyring", None, profile="local", environment={})
 
 
-def test_keyring_source_reads_the_keys_from_the_system_keyring(ring: Remembering) -> None:
+def test_keyring_source_reads_the_keys_from_the_system_keyring(ring: FakeKeyring) -> None:
     ring.kept[KEYRING_SERVICE, KEYRING_ENTRY] = f"{format_key(NEW)} {format_key(OLD)}"
     keks = found()
     assert isinstance(keks, KeyEncryptionKeys)
     assert keks.keys == (NEW, OLD)
 
 
-def test_keyring_source_creates_and_rotates_a_local_key_in_the_keyring(ring: Remembering) -> None:
+def test_keyring_source_creates_and_rotates_a_local_key_in_the_keyring(ring: FakeKeyring) -> None:
     none = found()
     assert isinstance(none, NoKey)
     made = none.create()
@@ -74,7 +74,7 @@ def test_keyring_source_creates_and_rotates_a_local_key_in_the_keyring(ring: Rem
     assert ring.kept[KEYRING_SERVICE, KEYRING_ENTRY] == format_key(NEW)
 
 
-def test_keyring_source_never_creates_a_server_key(ring: Remembering) -> None:
+def test_keyring_source_never_creates_a_server_key(ring: FakeKeyring) -> None:
     none = find_key_encryption_keys(" keyring\n", None, profile="server", environment={})
     assert isinstance(none, NoKey)
     with pytest.raises(StoreFailed, match="there is no key for the vault"):
@@ -82,16 +82,16 @@ def test_keyring_source_never_creates_a_server_key(ring: Remembering) -> None:
     assert ring.kept == {}
 
 
-@pytest.mark.parametrize("backend", [Locked, fail.Keyring], ids=["locked", "none"])
+@pytest.mark.parametrize("backend", [LockedKeyring, fail.Keyring], ids=["locked", "none"])
 def test_keyring_source_locked_or_missing_keyring_raises_store_failed(
-    ring: Remembering, backend: type[KeyringBackend]
+    ring: FakeKeyring, backend: type[KeyringBackend]
 ) -> None:
     keyring.set_keyring(backend())
     with pytest.raises(StoreFailed, match="unlock it, or set TOOLHALL_VAULT_KEY instead"):
         found()
 
 
-def test_keyring_source_that_does_not_keep_the_key_raises_store_failed_on_create(ring: Remembering) -> None:
+def test_keyring_source_that_does_not_keep_the_key_raises_store_failed_on_create(ring: FakeKeyring) -> None:
     keyring.set_keyring(null.Keyring())  # type: ignore[no-untyped-call]
     none = found()
     assert isinstance(none, NoKey)
@@ -99,7 +99,7 @@ def test_keyring_source_that_does_not_keep_the_key_raises_store_failed_on_create
         none.create()
 
 
-def test_keyring_source_with_an_invalid_key_raises_store_failed(ring: Remembering) -> None:
+def test_keyring_source_with_an_invalid_key_raises_store_failed(ring: FakeKeyring) -> None:
     ring.kept[KEYRING_SERVICE, KEYRING_ENTRY] = "hunter2"
     with pytest.raises(StoreFailed, match="the system's keyring holds something that is not a key"):
         found()

@@ -44,7 +44,7 @@ def killed_at_work(folder: Path) -> tuple[list[Any], int]:
     return records(folder), server.port
 
 
-def test_killed_server_serves_again(tmp_path: Path) -> None:
+def test_server_killed_serves_again_on_the_same_port_and_data(tmp_path: Path) -> None:
     """On the same port and the same data, at once; what was recorded before is there, and new calls follow it."""
     before, port = killed_at_work(tmp_path)
     assert len(before) > 30
@@ -60,7 +60,7 @@ def test_killed_server_serves_again(tmp_path: Path) -> None:
     assert len({record["call"] for record in after}) == len(after), "an id was given twice"
 
 
-def test_half_a_record_spoils_no_other(tmp_path: Path) -> None:
+def test_audit_record_cut_off_by_a_crash_is_set_aside_and_new_ones_follow(tmp_path: Path) -> None:
     """A record that was cut off by a crash is set aside, and new ones follow on the last whole one."""
     write_records(tmp_path / "data" / "audit", 3)
     (segment,) = segments_of(tmp_path / "data" / "audit" / "1")
@@ -74,7 +74,7 @@ def test_half_a_record_spoils_no_other(tmp_path: Path) -> None:
     assert torn.read_bytes() == b'{"sha256":"00'
 
 
-def test_question_survives_a_restart(tmp_path: Path) -> None:
+def test_elicitation_is_answered_after_a_kill_and_restart_of_the_server(tmp_path: Path) -> None:
     """MCP 2026-07-28: a person may answer after the server was killed and started again."""
     with serving(tmp_path) as server:
         asked = call(HttpLine(server.port, MODERN), "paint", wall="north").result
@@ -85,7 +85,7 @@ def test_question_survives_a_restart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("left", [b"", b"x" * 33], ids=["nothing", "too_much"])
-def test_half_a_key_is_no_key(tmp_path: Path, left: bytes) -> None:
+def test_state_key_file_of_a_wrong_size_is_replaced_or_refused(tmp_path: Path, left: bytes) -> None:
     """A key file that a crash or a full disk left unfinished is replaced, or refused in one line; never used."""
     (tmp_path / "data").mkdir()
     key = tmp_path / "data" / "state.key"
@@ -124,7 +124,7 @@ def workers(server: Served) -> list[int]:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
-def test_no_process_outlives_the_server(tmp_path: Path, how: signal.Signals) -> None:
+def test_server_stopped_or_killed_leaves_no_child_processes(tmp_path: Path, how: signal.Signals) -> None:
     """What the server started ends with it, however it ends."""
     with serving(tmp_path) as server:
         worker_of(server)
@@ -133,7 +133,7 @@ def test_no_process_outlives_the_server(tmp_path: Path, how: signal.Signals) -> 
     assert eventually(lambda: not any(psutil.pid_exists(child) for child in children)), children
 
 
-def test_killed_worker_is_replaced(tmp_path: Path) -> None:
+def test_validation_worker_killed_is_replaced(tmp_path: Path) -> None:
     """The process that checks costly arguments may die at any time; the next call that needs one gets one."""
     with serving(tmp_path) as server:
         line = HttpLine(server.port, MODERN)
@@ -145,7 +145,7 @@ def test_killed_worker_is_replaced(tmp_path: Path) -> None:
         assert healthy(server.port)
 
 
-def test_killed_stdio_client(tmp_path: Path) -> None:
+def test_stdio_server_exits_when_its_client_is_killed(tmp_path: Path) -> None:
     """A server over stdio whose client was killed ends by itself."""
     script = (
         "import subprocess, sys, time\n"

@@ -33,7 +33,7 @@ class HeaderAuthenticator:
         return Caller(name.decode(), local=True) if name else ANONYMOUS
 
 
-class Halls:
+class InProcessHall:
     """A hall whose clock and key are the test's."""
 
     def __init__(self, clock: Callable[[], float], key: bytes = bytes(32)) -> None:
@@ -51,10 +51,12 @@ class Halls:
         self.hall.close()
 
 
-class Visit:
+class InProcessRequest:
     """One HTTP request in this process; its reply can be read while it is being written."""
 
-    def __init__(self, halls: Halls, caller: str | None, method: str, headers: list[Header], body: bytes) -> None:
+    def __init__(
+        self, hall_app: InProcessHall, caller: str | None, method: str, headers: list[Header], body: bytes
+    ) -> None:
         pairs = [("host", "localhost"), ("content-type", "application/json"), *headers]
         named = [(CALLER_HEADER, caller.encode())] if caller else []
         self._scope: Scope = {
@@ -65,12 +67,12 @@ class Visit:
             "client": ("127.0.0.1", 1),
         }
         self._body: list[bytes] = [body]
-        self._gone = asyncio.Event()
-        self._news = asyncio.Event()
+        self._disconnected = asyncio.Event()
+        self._sent_more = asyncio.Event()
         self.status = 0
         self.headers: list[tuple[str, str]] = []
         self.sent = b""
-        self._task = asyncio.create_task(self._run(halls))
+        self._task = asyncio.create_task(self._run(hall_app))
 
     async def reply(self) -> Reply:
         """The whole reply."""
@@ -81,30 +83,30 @@ class Visit:
         """What was sent so far, once it holds this text."""
         async with asyncio.timeout(WAIT_SECONDS):
             while text not in self.sent:
-                self._news.clear()
-                await self._news.wait()
+                self._sent_more.clear()
+                await self._sent_more.wait()
         return self.sent
 
-    async def begun(self) -> int:
+    async def started(self) -> int:
         """The status, once it was sent."""
         async with asyncio.timeout(WAIT_SECONDS):
             while not self.status:
-                self._news.clear()
-                await self._news.wait()
+                self._sent_more.clear()
+                await self._sent_more.wait()
         return self.status
 
-    async def hang_up(self) -> None:
-        """Go away, and wait until the server has noticed."""
-        self._gone.set()
+    async def disconnect(self) -> None:
+        """Disconnect, and wait until the server has noticed."""
+        self._disconnected.set()
         await asyncio.wait_for(self._task, WAIT_SECONDS)
 
-    async def _run(self, halls: Halls) -> None:
-        await halls.app(self._scope, self._receive, self._send)
+    async def _run(self, hall_app: InProcessHall) -> None:
+        await hall_app.app(self._scope, self._receive, self._send)
 
     async def _receive(self) -> dict[str, Any]:
         if self._body:
             return {"type": "http.request", "body": self._body.pop()}
-        await self._gone.wait()
+        await self._disconnected.wait()
         return {"type": "http.disconnect"}
 
     async def _send(self, message: Any) -> None:
@@ -114,33 +116,35 @@ class Visit:
         else:
             self.sent += message["body"]
             if not message.get("more_body"):
-                self._gone.set()
-        self._news.set()
+                self._disconnected.set()
+        self._sent_more.set()
 
 
-class Guest:
-    """One caller in one revision."""
+class McpCaller:
+    """A caller that sends MCP messages in one revision to a hall in this process."""
 
-    def __init__(self, halls: Halls, name: str | None, revision: str) -> None:
-        self._halls = halls
+    def __init__(self, hall_app: InProcessHall, name: str | None, revision: str) -> None:
+        self._hall_app = hall_app
         self._name = name
         self.revision = revision
         self.session: str | None = None
 
     async def open(self) -> str:
         """The handshake of the older revisions."""
-        reply = await self.visit(encoded(handshake(self.revision)), headers=[]).reply()
+        reply = await self.request(encoded(handshake(self.revision)), headers=[]).reply()
         self.session = reply.header("mcp-session-id")
         assert self.session
         return self.session
 
-    def visit(self, body: bytes = b"", method: str = "POST", headers: list[Header] | None = None) -> Visit:
+    def request(self, body: bytes = b"", method: str = "POST", headers: list[Header] | None = None) -> InProcessRequest:
         """Begin a request, with the usual headers unless others are given."""
-        return Visit(self._halls, self._name, method, self._usual(body) if headers is None else headers, body)
+        return InProcessRequest(
+            self._hall_app, self._name, method, self._usual(body) if headers is None else headers, body
+        )
 
     async def ask(self, message: Any) -> Answer:
         """Send one message and wait for the answer."""
-        reply = await self.visit(encoded(message)).reply()
+        reply = await self.request(encoded(message)).reply()
         events = (reply.header("content-type") or "").startswith("text/event-stream")
         found = messages_of(reply.body)[-1] if events else json.loads(reply.body or b"{}")
         return Answer(reply.status, found, reply.body)

@@ -15,17 +15,17 @@ _own_log.addHandler(logging.StreamHandler())
 
 
 class Canary(Toolkit, name="Canary", version="1.0.0"):
-    """Each sings."""
+    """Each reveals the values that it was supplied with."""
 
     @tool(secrets=[NAME], level=4, effect="reads")
     async def keyed(self, ctx: Context, how: str) -> dict[str, Any]:
         """Use a secret."""
-        return sing(ctx, ctx.secret(NAME), how)
+        return reveal(ctx, ctx.secret(NAME), how)
 
     @tool(account="acme:mail.read", level=4, effect="reads")
     async def linked(self, ctx: Context, how: str) -> dict[str, Any]:
         """Use an account."""
-        return sing(ctx, ctx.account.token, how)
+        return reveal(ctx, ctx.account.token, how)
 
     @tool(secrets=[NAME], account="acme:mail.read", level=4, effect="reads", isolated=True)
     def apart(self, ctx: Context, how: str) -> dict[str, Any]:
@@ -42,10 +42,10 @@ class Canary(Toolkit, name="Canary", version="1.0.0"):
     @tool(level=4, effect="reads")
     async def open(self, ctx: Context, how: str, word: str) -> dict[str, Any]:
         """Use what everybody may know."""
-        return sing(ctx, word, how)
+        return reveal(ctx, word, how)
 
 
-def sing(ctx: Context, value: str, how: str) -> dict[str, Any]:
+def reveal(ctx: Context, value: str, how: str) -> dict[str, Any]:
     """Tell it to whoever listens, log it, and answer with it."""
     tell(ctx, value)
     log(value)

@@ -14,7 +14,7 @@ _own_log.addHandler(logging.StreamHandler())
 leaky = tool(secrets=[NAME])  # every tool here uses the one secret
 
 
-def disguised(form: str) -> str:
+def encoded_secret(form: str) -> str:
     """The secret in this form."""
     return EVERY[form](SECRET)
 
@@ -22,7 +22,7 @@ def disguised(form: str) -> str:
 @leaky
 async def shows(form: str, where: str) -> Reply:
     """Put the secret into one part of the result."""
-    return _RESULTS[where](disguised(form))  # type: ignore[no-any-return]
+    return _RESULTS[where](encoded_secret(form))  # type: ignore[no-any-return]
 
 
 _RESULTS: dict[str, Callable[[str], Any]] = {
@@ -46,7 +46,7 @@ _RESULTS: dict[str, Callable[[str], Any]] = {
 @leaky
 async def in_pieces(ctx: Context, form: str, cut: int) -> Reply:
     """Tell the secret in two pieces: over events of both kinds, and over blocks."""
-    text = disguised(form)
+    text = encoded_secret(form)
     first, second = text[:cut], text[cut:]
     ctx.progress(1, None, first)
     ctx.progress(2, None, second)
@@ -58,7 +58,7 @@ async def in_pieces(ctx: Context, form: str, cut: int) -> Reply:
 @leaky
 def in_pieces_in_thread(ctx: Context, form: str, cut: int) -> Reply:
     """The same in a thread."""
-    text = disguised(form)
+    text = encoded_secret(form)
     ctx.progress(1, None, text[:cut])
     ctx.progress(2, None, text[cut:])
     return Reply((Text(text[:cut]), Text(text[cut:])))
@@ -67,14 +67,14 @@ def in_pieces_in_thread(ctx: Context, form: str, cut: int) -> Reply:
 @leaky
 async def refuses(form: str) -> str:
     """Fail with the secret in every text that an error has."""
-    text = disguised(form)
+    text = encoded_secret(form)
     raise ToolFailed(f"not with {text}", detail=f"detail {text}", prompt=f"try {text}")
 
 
 @leaky
 async def crashes(form: str) -> str:
     """Raise and log the secret, as a client of HTTP may."""
-    text = disguised(form)
+    text = encoded_secret(form)
     _log.error("cannot reach https://user:%s@h.example/?key=%s", text, text)
     _own_log.error("%s", text)
     try:
@@ -86,8 +86,8 @@ async def crashes(form: str) -> str:
 @leaky
 def crashes_in_thread(form: str) -> str:
     """The same in a thread."""
-    _log.error("%r", {"key": disguised(form)})
-    raise RuntimeError(disguised(form))
+    _log.error("%r", {"key": encoded_secret(form)})
+    raise RuntimeError(encoded_secret(form))
 
 
 @leaky

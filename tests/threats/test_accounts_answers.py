@@ -63,7 +63,7 @@ async def answer(hall: BrokerHarness) -> str:
         (None, None, True),
     ],
 )
-async def test_D3_the_table_of_rfc_9207(
+async def test_D3_oauth_callback_iss_is_accepted_or_refused_as_rfc_9207_demands(
     honest: ScriptedAuthority, advertised: bool | None, iss: str | None, believed: bool
 ) -> None:
     """An issuer that says to name itself must; one that does is compared byte for byte, whatever it says."""
@@ -77,7 +77,9 @@ async def test_D3_the_table_of_rfc_9207(
 
 
 @pytest.mark.threat("D3")
-async def test_D3_near_misses_are_misses(honest: ScriptedAuthority) -> None:
+async def test_D3_oauth_callback_iss_that_differs_in_case_slash_or_encoding_is_refused(
+    honest: ScriptedAuthority,
+) -> None:
     """Nothing is normalised: case, port, slash, encoding."""
     async with broker_harness({"acme": provider_settings(honest.issuer)}) as hall:
         for iss in (honest.issuer.upper(), f"{honest.issuer}/", honest.issuer.replace("127", "%3127"), "", "null"):
@@ -87,7 +89,7 @@ async def test_D3_near_misses_are_misses(honest: ScriptedAuthority) -> None:
 
 
 @pytest.mark.threat("D3")
-async def test_D3_an_error_of_somebody_else_is_not_shown(honest: ScriptedAuthority) -> None:
+async def test_D3_oauth_error_response_with_a_foreign_iss_is_not_shown(honest: ScriptedAuthority) -> None:
     """Who is not known has nothing to say, not even that access was denied."""
     honest.callback = {"iss": "https://evil.example", "error": "access_denied", "code": None}
     async with broker_harness({"acme": provider_settings(honest.issuer)}) as hall:
@@ -95,7 +97,7 @@ async def test_D3_an_error_of_somebody_else_is_not_shown(honest: ScriptedAuthori
 
 
 @pytest.mark.threat("D3")
-async def test_D3_a_code_of_one_provider_never_goes_to_another(
+async def test_D3_authorization_code_of_one_provider_is_never_sent_to_another(
     honest: ScriptedAuthority, evil: ScriptedAuthority
 ) -> None:
     """The mix-up: the person means the evil one, which sends the browser on to the honest one with the hall's state."""
@@ -122,7 +124,7 @@ def unnamed(server: ScriptedAuthority, client_id: str) -> ProviderSettings:
 
 @pytest.mark.threat("D3")
 @pytest.mark.parametrize("registered", ["/oauth/callback", "/oauth/callback/honest"])
-async def test_D3_without_iss_each_provider_has_a_callback_of_its_own(
+async def test_D3_providers_without_iss_have_separate_callback_paths_that_refuse_a_mix_up(
     honest: ScriptedAuthority, evil: ScriptedAuthority, registered: str
 ) -> None:
     """RFC 9700, 4.4: the evil one sends the browser on to the honest one, which sends it back to where it knows."""
@@ -143,7 +145,7 @@ async def test_D3_without_iss_each_provider_has_a_callback_of_its_own(
 
 
 @pytest.mark.threat("D3")
-async def test_D3_who_shares_the_callback_must_name_itself(evil: ScriptedAuthority) -> None:
+async def test_D3_provider_on_the_shared_callback_that_omits_iss_is_refused(evil: ScriptedAuthority) -> None:
     """Also one that says so when the browser leaves, and no longer when it is back."""
     evil.callback = {"iss": None}
     clock = Clock()
@@ -160,7 +162,7 @@ async def test_D3_who_shares_the_callback_must_name_itself(evil: ScriptedAuthori
 
 @pytest.mark.threat("D4")
 @pytest.mark.parametrize("methods", [None, [], ["plain"], "S256", ["s256"], {"S256": True}])
-async def test_D4_without_S256_a_provider_is_not_used(honest: ScriptedAuthority, methods: Any) -> None:
+async def test_D4_provider_without_S256_in_its_metadata_is_not_used(honest: ScriptedAuthority, methods: Any) -> None:
     """No downgrade: who does not say S256 gets no person sent, and no code is exchanged."""
     honest.metadata = {"code_challenge_methods_supported": methods}
     async with broker_harness({"acme": provider_settings(honest.issuer)}) as hall:
@@ -171,7 +173,7 @@ async def test_D4_without_S256_a_provider_is_not_used(honest: ScriptedAuthority,
 
 
 @pytest.mark.threat("D4")
-async def test_D4_every_attempt_has_a_challenge_of_its_own(honest: ScriptedAuthority) -> None:
+async def test_D4_pkce_challenge_and_verifier_are_new_for_every_authorization(honest: ScriptedAuthority) -> None:
     """A verifier goes with every code, and never twice."""
     async with broker_harness({"acme": provider_settings(honest.issuer)}) as hall:
         for _ in range(5):
@@ -200,7 +202,9 @@ TRICKS = (
 
 @pytest.mark.threat("D5")
 @pytest.mark.parametrize("address", TRICKS)
-async def test_D5_a_pasted_address_is_exactly_ours(honest: ScriptedAuthority, address: str) -> None:
+async def test_D5_pasted_callback_url_other_than_the_exact_redirect_uri_is_refused(
+    honest: ScriptedAuthority, address: str
+) -> None:
     """A right code and state in another address are not taken, nor with a fragment, nor named twice."""
     async with broker_harness({"acme": provider_settings(honest.issuer)}) as hall:
         link = await hall.begin(how="paste")
@@ -218,7 +222,7 @@ async def test_D5_a_pasted_address_is_exactly_ours(honest: ScriptedAuthority, ad
 @pytest.mark.parametrize(
     "public", ["http://hall.example", "http://10.0.0.1:8000", "https://me@hall.example", "ftp://x"]
 )
-async def test_D5_no_code_comes_back_in_the_clear(honest: ScriptedAuthority, public: str) -> None:
+async def test_D5_account_link_with_a_plain_http_public_url_is_refused(honest: ScriptedAuthority, public: str) -> None:
     """Over https or on this machine, or not at all."""
     async with broker_harness({"acme": provider_settings(honest.issuer)}, address=public) as hall:
         with pytest.raises(LinkFailed, match="public_url"):
@@ -226,7 +230,7 @@ async def test_D5_no_code_comes_back_in_the_clear(honest: ScriptedAuthority, pub
 
 
 @pytest.mark.threat("D5")
-async def test_D5_the_same_redirect_is_sent_to_both_endpoints(honest: ScriptedAuthority) -> None:
+async def test_D5_redirect_uri_is_identical_at_the_authorize_and_token_endpoints(honest: ScriptedAuthority) -> None:
     """As text, never put together anew."""
     async with broker_harness({"acme": provider_settings(honest.issuer)}) as hall:
         assert await answer(hall) == "completed"

@@ -56,7 +56,9 @@ def connect(hall: ServedHall, acme: Authority, lifetime: float) -> str:
 
 @pytest.mark.threat("D9")
 @pytest.mark.parametrize("processes", [1, 2])
-def test_D9_fifty_calls_with_an_expired_token_are_one_refresh(cli: CliRunner, acme: Authority, processes: int) -> None:
+def test_D9_fifty_calls_with_an_expired_token_cause_one_refresh(
+    cli: CliRunner, acme: Authority, processes: int
+) -> None:
     """All have called before the provider answers; each gets the one new token, whichever process it asked."""
     with cli.serve(TOOLS, "--workers", str(processes)) as server:
         hall = ServedHall(int(server.url.rpartition(":")[2])).registered_at(acme)
@@ -71,7 +73,9 @@ def test_D9_fifty_calls_with_an_expired_token_are_one_refresh(cli: CliRunner, ac
     assert not acme.issued[-1].revoked
 
 
-def test_a_grant_that_was_revoked_at_the_provider_is_asked_for_anew(cli: CliRunner, acme: Authority) -> None:
+def test_oauth_grant_revoked_at_the_provider_makes_the_next_call_ask_for_a_new_link(
+    cli: CliRunner, acme: Authority
+) -> None:
     """The next refresh finds out; the person gets a new link, which works."""
     with cli.serve(TOOLS) as server:
         hall = ServedHall(int(server.url.rpartition(":")[2])).registered_at(acme)
@@ -84,7 +88,7 @@ def test_a_grant_that_was_revoked_at_the_provider_is_asked_for_anew(cli: CliRunn
         assert account["state"] == "connected"
 
 
-def test_disconnecting_revokes_at_the_provider(cli: CliRunner, acme: Authority) -> None:
+def test_account_disconnect_by_cli_revokes_every_token_at_the_provider(cli: CliRunner, acme: Authority) -> None:
     """By the command line, at the hall that runs: its tokens are worth nothing there, and the next call asks anew."""
     with cli.serve(TOOLS) as server:
         hall = ServedHall(int(server.url.rpartition(":")[2])).registered_at(acme)
@@ -99,7 +103,7 @@ def test_disconnecting_revokes_at_the_provider(cli: CliRunner, acme: Authority) 
 
 
 @pytest.mark.threat("D2")
-def test_D2_tokens_are_asked_for_one_resource(cli: CliRunner, acme: Authority) -> None:
+def test_D2_resource_parameter_is_sent_with_authorization_exchange_and_refresh(cli: CliRunner, acme: Authority) -> None:
     """It is named where the person agrees, where the code is exchanged, and with every refresh (RFC 8707)."""
     client = {"client_id": "hall", "client_secret_file": str(cli.folder / "client-secret"), "resource": API}
     cli.environment = environment(cli.folder, provider_config(acme.issuer, cli.folder, **client))
@@ -113,7 +117,7 @@ def test_D2_tokens_are_asked_for_one_resource(cli: CliRunner, acme: Authority) -
 
 
 @pytest.mark.threat("D2")
-async def test_D2_a_token_for_one_resource_is_worth_nothing_at_another() -> None:
+async def test_D2_jwt_whose_audience_is_another_resource_at_the_same_host_is_refused() -> None:
     """Of two halls at one host, each takes its own tokens only."""
     with issuing() as issuer:
         trusted = (Issuer(name="idp", issuer=issuer.url),)

@@ -48,7 +48,7 @@ def evil() -> Iterator[ScriptedAuthority]:
 
 
 @pytest.fixture
-def inner() -> Iterator[ScriptedAuthority]:
+def internal() -> Iterator[ScriptedAuthority]:
     """A server inside, which nobody opened."""
     with scripted_authority() as server:
         yield server
@@ -60,17 +60,19 @@ INNER = ("http://169.254.169.254", "https://169.254.169.254", "https://[::ffff:1
 @pytest.mark.threat("D8")
 @pytest.mark.parametrize("place", ["token_endpoint", "authorization_endpoint", "revocation_endpoint"])
 @pytest.mark.parametrize("url", [*INNER, "file:///etc/passwd", "javascript:alert(1)", "http://evil.example"])
-async def test_D8_endpoints_inside_are_not_asked(evil: ScriptedAuthority, place: str, url: str) -> None:
+async def test_D8_provider_metadata_that_names_an_internal_endpoint_links_no_account(
+    evil: ScriptedAuthority, place: str, url: str
+) -> None:
     """Metadata may name what it likes; what is not a public https address is refused, or not connected to."""
     evil.metadata = {place: f"{url}/x" if url.startswith("http") else url}
     async with broker_harness({"acme": provider_settings(evil.issuer)}) as hall:
         link = await hall.begin()
         with pytest.raises(LinkFailed):
-            await _the_whole_way(hall, link.id, evil)
+            await _link_and_disconnect(hall, link.id, evil)
         assert await hall.broker.accounts() == ()
 
 
-async def _the_whole_way(hall: Any, link_id: str, evil: ScriptedAuthority) -> None:
+async def _link_and_disconnect(hall: Any, link_id: str, evil: ScriptedAuthority) -> None:
     url, nonce = await hall.broker.consent(link_id, ALICE)
     state = dict(each.split("=", 1) for each in url.partition("?")[2].split("&"))["state"]
     link = await hall.broker.finish(CALLBACK_PATH, {"code": "c0de-c0de", "state": state, "iss": evil.issuer}, nonce)
@@ -83,10 +85,12 @@ async def _the_whole_way(hall: Any, link_id: str, evil: ScriptedAuthority) -> No
 
 @pytest.mark.threat("D8")
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_D8_redirects_are_not_followed(evil: ScriptedAuthority, inner: ScriptedAuthority, status: int) -> None:
+async def test_D8_redirects_of_metadata_and_token_endpoints_are_not_followed(
+    evil: ScriptedAuthority, internal: ScriptedAuthority, status: int
+) -> None:
     """Neither from the metadata nor from the token endpoint; the server inside hears nothing."""
-    moved = HttpResponse(status, headers=(("Location", f"{inner.issuer}{METADATA}"),))
-    egress = egress_client_for(evil.issuer, inner.issuer)  # even where the other one could be reached
+    moved = HttpResponse(status, headers=(("Location", f"{internal.issuer}{METADATA}"),))
+    egress = egress_client_for(evil.issuer, internal.issuer)  # even where the other one could be reached
     async with broker_harness({"acme": provider_settings(evil.issuer)}, egress=egress) as hall:
         evil.paths[METADATA] = lambda _: moved
         with pytest.raises(LinkFailed):
@@ -96,23 +100,27 @@ async def test_D8_redirects_are_not_followed(evil: ScriptedAuthority, inner: Scr
         visit = await hall.agree(await hall.begin())
         with pytest.raises(LinkFailed):
             await hall.broker.finish_redirect(visit.path, visit.query, visit.nonce)
-    assert inner.asked == []
+    assert internal.asked == []
 
 
 @pytest.mark.threat("D8")
-async def test_D8_an_issuer_inside_is_asked_only_where_the_operator_opened_it(inner: ScriptedAuthority) -> None:
+async def test_D8_internal_issuer_is_not_asked_unless_the_operator_allows_its_address(
+    internal: ScriptedAuthority,
+) -> None:
     """The settings name it, and that alone opens nothing."""
-    async with broker_harness({"acme": provider_settings(inner.issuer)}, egress=egress_client_for()) as hall:
+    async with broker_harness({"acme": provider_settings(internal.issuer)}, egress=egress_client_for()) as hall:
         with pytest.raises(LinkFailed):
             await hall.broker.consent((await hall.begin()).id, ALICE)
-    assert inner.asked == []
+    assert internal.asked == []
 
 
 @pytest.mark.threat("D8")
 @pytest.mark.parametrize(
     "body", [b"{" + b" " * 70_000 + b"}", b'{"a":' * 5_000, b"\xff\xfe"], ids=["large", "deep", "bytes"]
 )
-async def test_D8_metadata_is_small_and_plain(evil: ScriptedAuthority, body: bytes) -> None:
+async def test_D8_provider_metadata_that_is_large_deep_or_not_utf8_is_refused(
+    evil: ScriptedAuthority, body: bytes
+) -> None:
     """64 KiB of JSON, and no more."""
     evil.paths[METADATA] = lambda _: HttpResponse(200, body)
     async with broker_harness({"acme": provider_settings(evil.issuer)}) as hall:
@@ -121,7 +129,9 @@ async def test_D8_metadata_is_small_and_plain(evil: ScriptedAuthority, body: byt
 
 
 @pytest.mark.threat("D9")
-async def test_D9_two_replicas_refresh_once(acme: Authority, tmp_path: Path) -> None:
+async def test_D9_concurrent_calls_on_two_replicas_refresh_an_expired_token_once(
+    acme: Authority, tmp_path: Path
+) -> None:
     """50 calls on two replicas with an expired token: one request, and the server, which detects reuse, finds none."""
     clock = Clock()
     with (
@@ -146,7 +156,7 @@ async def test_D9_two_replicas_refresh_once(acme: Authority, tmp_path: Path) -> 
 
 
 @pytest.mark.threat("D9")
-async def test_D9_reuse_that_the_provider_found_breaks_the_account(acme: Authority) -> None:
+async def test_D9_refresh_token_reuse_found_by_the_provider_marks_the_account_broken(acme: Authority) -> None:
     """Somebody stole a refresh token and used it: the family is revoked, and the person is asked anew."""
     async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         await hall.connect()
@@ -159,7 +169,7 @@ async def test_D9_reuse_that_the_provider_found_breaks_the_account(acme: Authori
 
 
 @pytest.mark.threat("D10")
-async def test_D10_a_challenge_lists_exactly_what_this_tool_needs(acme: Authority) -> None:
+async def test_D10_missing_scope_link_asks_for_that_scope_and_for_no_other_tools_scope(acme: Authority) -> None:
     """A scope that was not granted is asked for anew; other tools' scopes are not slipped in."""
     send = AccountRequirement("acme", ("mail.send",))
     async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
@@ -178,7 +188,7 @@ async def test_D10_a_challenge_lists_exactly_what_this_tool_needs(acme: Authorit
 
 
 @pytest.mark.threat("D10")
-async def test_D10_what_nobody_asked_for_is_not_held(evil: ScriptedAuthority) -> None:
+async def test_D10_scopes_granted_without_being_requested_are_not_usable(evil: ScriptedAuthority) -> None:
     """A provider that grants more gives a tool nothing that its person was not shown."""
     evil.tokens = {"scope": "mail.read admin files.delete"}
     async with broker_harness({"acme": provider_settings(evil.issuer)}) as hall:
@@ -190,7 +200,9 @@ async def test_D10_what_nobody_asked_for_is_not_held(evil: ScriptedAuthority) ->
 
 
 @pytest.mark.threat("D11")
-async def test_D11_nothing_of_one_issuer_goes_to_another(acme: Authority, evil: ScriptedAuthority) -> None:
+async def test_D11_account_of_one_issuer_is_unused_after_the_settings_name_another(
+    acme: Authority, evil: ScriptedAuthority
+) -> None:
     """The settings name another issuer: the account is not used there, and its tokens stay where they are."""
     clock = Clock()
     storage = BrokerStorage(MemoryAccountStore(clock), MemoryVaultStore())
@@ -212,7 +224,7 @@ async def test_D11_nothing_of_one_issuer_goes_to_another(acme: Authority, evil: 
 
 
 @pytest.mark.threat("D11")
-async def test_D11_metadata_that_names_another_issuer_gets_no_secret(evil: ScriptedAuthority) -> None:
+async def test_D11_metadata_that_names_another_issuer_gets_no_client_secret(evil: ScriptedAuthority) -> None:
     """Also when the metadata changes later, between two refreshes."""
     async with broker_harness({"acme": provider_settings(evil.issuer)}) as hall:
         await hall.connect()

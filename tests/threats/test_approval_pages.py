@@ -31,7 +31,7 @@ def house() -> Iterator[ApprovalHall]:
 
 @pytest.mark.threat("B15")
 @pytest.mark.parametrize("kind", FOREIGN)
-async def test_B15_forms_of_other_pages_are_refused(house: ApprovalHall, kind: str) -> None:
+async def test_B15_approval_form_posted_from_another_origin_is_refused(house: ApprovalHall, kind: str) -> None:
     """A form that a browser sends for another origin's page decides nothing, even with the right word and code."""
     browser, path = Browser(house.hall), await house.ask("burn")
     code = (await house.generator("local")).code()
@@ -42,7 +42,7 @@ async def test_B15_forms_of_other_pages_are_refused(house: ApprovalHall, kind: s
 
 
 @pytest.mark.threat("B15")
-async def test_B15_a_form_brings_its_own_word(house: ApprovalHall) -> None:
+async def test_B15_approval_form_without_its_own_csrf_token_is_refused(house: ApprovalHall) -> None:
     """Without the word, or with that of another action, page or browser, nothing is decided."""
     browser, path, other = Browser(house.hall), await house.ask("burn"), await house.ask("burn", room="other")
     stranger = Browser(house.hall)
@@ -58,7 +58,7 @@ async def test_B15_a_form_brings_its_own_word(house: ApprovalHall) -> None:
 
 
 @pytest.mark.threat("B15")
-async def test_B15_other_types_and_methods_are_refused(house: ApprovalHall) -> None:
+async def test_B15_decision_with_another_content_type_method_or_origin_is_refused(house: ApprovalHall) -> None:
     """Only a form decides on the page, and only JSON at the management interface; looking decides nothing."""
     browser, path = Browser(house.hall), await house.ask("burn")
     word = (await browser.get(path)).word("deny")
@@ -76,7 +76,7 @@ async def test_B15_other_types_and_methods_are_refused(house: ApprovalHall) -> N
 
 @pytest.mark.threat("B15")
 @pytest.mark.parametrize(("url", "start"), [("https://hall.example", "__Host-toolhall="), (ORIGIN, "toolhall=")])
-async def test_B15_the_cookie(url: str, start: str) -> None:
+async def test_B15_session_cookie_is_http_only_same_site_strict_and_secure_over_https(url: str, start: str) -> None:
     """No script reads it, no other site sends it, and where the hall is served by https nobody else can set it."""
     house = ApprovalHall(Config(public_url=url, allowed_hosts=("hall.example",)))
     with house.hall:
@@ -89,7 +89,7 @@ async def test_B15_the_cookie(url: str, start: str) -> None:
 
 
 @pytest.mark.threat("B15")
-async def test_B15_a_page_loads_nothing_and_is_framed_by_nobody(house: ApprovalHall) -> None:
+async def test_B15_approval_pages_forbid_inline_code_frames_and_foreign_urls_by_csp(house: ApprovalHall) -> None:
     """Every page forbids inline code, frames and foreign addresses, and has none of them."""
     browser, path = Browser(house.hall), await house.ask("burn")
     pages = [await browser.get(path), await browser.get("/approve/nothing"), await browser.get("/enroll/nothing")]
@@ -108,7 +108,7 @@ async def test_B15_a_page_loads_nothing_and_is_framed_by_nobody(house: ApprovalH
 
 
 @pytest.mark.threat("B15")
-async def test_B15_a_session_ends_with_its_key() -> None:
+async def test_B15_page_session_ends_when_its_api_key_is_revoked() -> None:
     """A key that was revoked is good for nothing on the page either, from that moment."""
     house = ApprovalHall(Config(profile="server", public_url=ORIGIN))
     with house.hall:
@@ -124,7 +124,7 @@ async def test_B15_a_session_ends_with_its_key() -> None:
 
 
 @pytest.mark.threat("B15")
-async def test_B15_a_cookie_is_ours_alone(house: ApprovalHall) -> None:
+async def test_B15_altered_or_duplicate_session_cookie_is_refused(house: ApprovalHall) -> None:
     """A cookie that was changed, or that is there twice, is none."""
     browser, path = Browser(house.hall), await house.ask("burn")
     word = (await browser.get(path)).word("deny")

@@ -55,7 +55,9 @@ FORGED = (
 @pytest.mark.threat("C1")
 @pytest.mark.parametrize("forged", FORGED)
 @pytest.mark.parametrize("name", ["unlock", "burn", "sell"])
-async def test_C1_a_client_cannot_approve_its_own_call(house: ApprovalHall, name: str, forged: dict[str, Any]) -> None:
+async def test_C1_approval_forged_in_a_clients_own_request_does_not_run_the_tool(
+    house: ApprovalHall, name: str, forged: dict[str, Any]
+) -> None:
     """Whatever a first request brings along as answers, states or marks, the tool does not run."""
     meta: dict[str, Any] = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -75,7 +77,7 @@ async def test_C1_a_client_cannot_approve_its_own_call(house: ApprovalHall, name
 
 
 @pytest.mark.threat("C2")
-async def test_C2_a_yes_lets_one_call_run(house: ApprovalHall) -> None:
+async def test_C2_one_approval_runs_one_of_fifty_concurrent_calls(house: ApprovalHall) -> None:
     """Of fifty equal calls at the same moment one runs; the next one asks anew."""
     await approve(house, await house.ask("burn", room="kitchen"))
     ended = await asyncio.gather(*(house.call("burn", room="kitchen") for _ in range(50)))
@@ -86,7 +88,7 @@ async def test_C2_a_yes_lets_one_call_run(house: ApprovalHall) -> None:
 
 @pytest.mark.threat("C2")
 @pytest.mark.threat("B10")
-async def test_B10_C2_the_same_call_again_runs_once_and_then_asks_anew(house: ApprovalHall) -> None:
+async def test_B10_C2_approval_is_consumed_by_the_exact_call_and_the_next_call_asks_again(house: ApprovalHall) -> None:
     """Approved on the page, the retry runs; another argument, or a second retry, does not."""
     path = await house.ask("burn", room="kitchen")
     await approve(house, path)
@@ -100,7 +102,9 @@ async def test_B10_C2_the_same_call_again_runs_once_and_then_asks_anew(house: Ap
 
 @pytest.mark.threat("C3")
 @pytest.mark.parametrize("change", ["argument", "number", "caller", "tool", "definition", "version"])
-async def test_C3_a_yes_is_for_nothing_else(house: ApprovalHall, change: str) -> None:
+async def test_C3_approval_is_not_valid_for_another_argument_caller_tool_or_definition(
+    house: ApprovalHall, change: str
+) -> None:
     """Another argument, caller, tool, version or definition than the one that was shown is not approved."""
     await house.grant("*")
     await approve(house, await house.ask("burn", room="kitchen"))
@@ -146,7 +150,9 @@ HIDDEN = {
 
 @pytest.mark.threat("C4")
 @pytest.mark.parametrize("kind", HIDDEN)
-async def test_C4_the_person_sees_what_runs(house: ApprovalHall, browser: Browser, kind: str) -> None:
+async def test_C4_approval_page_spells_out_invisible_and_confusable_characters(
+    house: ApprovalHall, browser: Browser, kind: str
+) -> None:
     """Invisible and confusable characters are spelled out, markup is text, and the digest is that of what runs."""
     room, seen = HIDDEN[kind]
     page = await browser.get(await house.ask("burn", room=room))
@@ -157,14 +163,16 @@ async def test_C4_the_person_sees_what_runs(house: ApprovalHall, browser: Browse
 
 
 @pytest.mark.threat("C4")
-async def test_C4_nothing_is_cut_off(house: ApprovalHall, browser: Browser) -> None:
+async def test_C4_approval_page_shows_200_kilobytes_of_arguments_to_the_end(
+    house: ApprovalHall, browser: Browser
+) -> None:
     """The end of two hundred kilobytes of arguments is on the page too."""
     page = await browser.get(await house.ask("burn", room="x" * 200_000 + "and the cellar"))
     assert "x" * 200_000 + "and the cellar" in page.text
 
 
 @pytest.mark.threat("C4")
-async def test_C4_what_was_shown_is_what_ran(house: ApprovalHall) -> None:
+async def test_C4_arguments_shown_for_approval_are_those_that_the_tool_receives(house: ApprovalHall) -> None:
     """The bytes on the page, read as JSON, are the arguments that the tool got; their digest is in the store."""
     path = await house.ask("burn", room="a\u200bb")
     shown = (await house.approval(path)).shown
@@ -175,7 +183,9 @@ async def test_C4_what_was_shown_is_what_ran(house: ApprovalHall) -> None:
 
 
 @pytest.mark.threat("C4")
-async def test_C4_what_is_new_is_named(house: ApprovalHall, browser: Browser) -> None:
+async def test_C4_approval_page_names_differences_from_the_last_approved_call(
+    house: ApprovalHall, browser: Browser
+) -> None:
     """The page names what differs from the last call of this tool that was approved for this caller."""
     await approve(house, await house.ask("burn", room="attic", number=1))
     await house.call("burn", room="attic", number=1)
@@ -186,7 +196,7 @@ async def test_C4_what_is_new_is_named(house: ApprovalHall, browser: Browser) ->
 
 @pytest.mark.threat("C4")
 @pytest.mark.parametrize("number", [2**53, -(2**53), 10**400])
-async def test_C4_numbers_that_two_programs_read_in_two_ways_are_refused(house: ApprovalHall, number: int) -> None:
+async def test_C4_whole_number_beyond_2_to_53_is_refused_from_level_8_up(house: ApprovalHall, number: int) -> None:
     """From level 8 up a whole number beyond 2^53 is refused, with its place; below that it is nobody's business."""
     assert isinstance(await house.call("burn", number=number), BadArguments)
 
@@ -206,7 +216,7 @@ def served() -> Iterator[ApprovalHall]:
 
 
 @pytest.mark.threat("C5")
-async def test_C5_a_link_is_good_for_its_person_only(served: ApprovalHall) -> None:
+async def test_C5_approval_link_opened_by_another_person_is_forbidden(served: ApprovalHall) -> None:
     """Bob, who signs in and opens Alice's link, gets 403, reads nothing of the call, and decides nothing."""
     await served.grant("*")
     path = await served.ask("burn", ALICE, room="alices attic")
@@ -231,7 +241,7 @@ def _session(house: ApprovalHall, browser: Browser) -> Any:
 
 
 @pytest.mark.threat("C5")
-async def test_C5_nobody_learns_which_links_exist(served: ApprovalHall) -> None:
+async def test_C5_approval_page_when_signed_out_is_equal_for_known_and_unknown_links(served: ApprovalHall) -> None:
     """Who has not signed in gets the same page for a link that exists and for one that does not."""
     await served.grant("*")
     path = await served.ask("burn", ALICE)
@@ -240,7 +250,7 @@ async def test_C5_nobody_learns_which_links_exist(served: ApprovalHall) -> None:
 
 
 @pytest.mark.threat("C6")
-async def test_C6_a_person_has_three_questions_at_most(house: ApprovalHall) -> None:
+async def test_C6_fourth_pending_approval_of_a_caller_is_refused_with_429(house: ApprovalHall) -> None:
     """The fourth question of a caller is refused with 429 and when to come back; the same question is asked once."""
     paths = {await house.ask("burn", room=str(number)) for number in range(3)}
     refused = await house.call("burn", room="4")
@@ -253,7 +263,9 @@ async def test_C6_a_person_has_three_questions_at_most(house: ApprovalHall) -> N
 
 
 @pytest.mark.threat("C6")
-async def test_C6_after_a_no_the_tool_is_left_alone(house: ApprovalHall, browser: Browser) -> None:
+async def test_C6_new_approval_for_a_tool_right_after_its_denial_is_limited(
+    house: ApprovalHall, browser: Browser
+) -> None:
     """Who was denied cannot ask for the same tool again at once, with whatever arguments."""
     reply = await browser.act(await house.ask("burn"), "deny")
     assert "Denied" in reply.text
@@ -264,7 +276,7 @@ async def test_C6_after_a_no_the_tool_is_left_alone(house: ApprovalHall, browser
 
 
 @pytest.mark.threat("C7")
-async def test_C7_nobody_approves_their_own_call_of_level_10(served: ApprovalHall) -> None:
+async def test_C7_level_10_call_cannot_be_approved_by_its_own_requester(served: ApprovalHall) -> None:
     """The person who answers for the caller gets 403, with the scope too; another one with the scope may."""
     await served.grant("*")
     path = await served.ask("sell", ALICE)
@@ -285,7 +297,7 @@ async def test_C7_nobody_approves_their_own_call_of_level_10(served: ApprovalHal
 
 
 @pytest.mark.threat("C8")
-async def test_C8_a_code_is_good_once(house: ApprovalHall) -> None:
+async def test_C8_totp_code_used_once_is_refused_for_the_next_approval(house: ApprovalHall) -> None:
     """The same code approves one call; for the next one it is wrong."""
     generator = await house.generator("local")
     first, second = await house.ask("burn", room="1"), await house.ask("burn", room="2")
@@ -298,7 +310,9 @@ async def test_C8_a_code_is_good_once(house: ApprovalHall) -> None:
 
 
 @pytest.mark.threat("C8")
-async def test_C8_codes_cannot_be_guessed(house: ApprovalHall, browser: Browser) -> None:
+async def test_C8_right_totp_code_after_five_wrong_ones_is_refused_with_429(
+    house: ApprovalHall, browser: Browser
+) -> None:
     """After five wrong codes in five minutes even the right one is refused, with 429."""
     generator = await house.generator("local")
     path = await house.ask("burn")
@@ -313,7 +327,9 @@ async def test_C8_codes_cannot_be_guessed(house: ApprovalHall, browser: Browser)
 
 @pytest.mark.threat("C8")
 @pytest.mark.parametrize(("late", "right"), [(-61, False), (-30, True), (0, True), (30, True), (61, False)])
-async def test_C8_one_step_of_the_clock_is_forgiven(house: ApprovalHall, late: int, right: bool) -> None:
+async def test_C8_totp_code_is_valid_one_time_step_early_or_late_and_no_more(
+    house: ApprovalHall, late: int, right: bool
+) -> None:
     """A code of the step before or after is good, one of an earlier or later step is not."""
     factors = house.hall.approval_components.factors
     generator = await house.generator("local")
@@ -328,7 +344,9 @@ async def test_C8_one_step_of_the_clock_is_forgiven(house: ApprovalHall, late: i
 
 @pytest.mark.threat("C9")
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_C9_a_clock_that_is_set_back_extends_nothing(house: ApprovalHall, engine: str, tmp_path: Path) -> None:
+async def test_C9_expired_approval_stays_expired_when_the_clock_is_set_back(
+    house: ApprovalHall, engine: str, tmp_path: Path
+) -> None:
     """A yes that was too old once stays so, and lets no call run, when the clock of the store is set back."""
     clock = Clock()
     with ENGINES[engine](tmp_path, clock) as (store, _):
@@ -345,7 +363,9 @@ async def test_C9_a_clock_that_is_set_back_extends_nothing(house: ApprovalHall, 
 
 
 @pytest.mark.threat("I8")
-async def test_I8_questions_do_not_pile_up(house: ApprovalHall, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_I8_stored_approvals_stay_within_their_limit_however_many_are_requested(
+    house: ApprovalHall, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However often and by however many callers it is asked, what is kept stays within its bounds."""
     await house.grant("*")
     now = [CLOCK]
@@ -362,7 +382,7 @@ async def test_I8_questions_do_not_pile_up(house: ApprovalHall, monkeypatch: pyt
 
 
 @pytest.mark.threat("J7")
-async def test_J7_a_yes_written_into_the_file_by_hand_is_none(tmp_path: Path) -> None:
+async def test_J7_approval_forged_in_the_database_file_does_not_run_the_call(tmp_path: Path) -> None:
     """See tests/interfaces/test_approval_store.py for every forgery; here the whole hall refuses one."""
     house = ApprovalHall(Config(data=str(tmp_path)))
     with house.hall:

@@ -46,16 +46,18 @@ def records(house: ApprovalHall) -> list[AuditRecord]:
     return list(house.hall.journal.records)  # type: ignore[union-attr] # a hall without a folder keeps them in memory
 
 
-async def said_yes(house: ApprovalHall, path: str) -> None:
+async def approve(house: ApprovalHall, path: str) -> None:
     assert await house.hall.approval_components.approvals.store.decide(path.rpartition("/")[2], YES)
 
 
 @pytest.mark.threat("C3")
 @pytest.mark.parametrize("name", ["unlock", "burn", "sell"])
 @pytest.mark.parametrize("other", [FOR_BEN, LOCAL])
-async def test_C3_a_yes_is_for_the_user_it_was_asked_for(house: ApprovalHall, name: str, other: Caller) -> None:
+async def test_C3_approval_for_one_acting_for_user_is_not_valid_for_another(
+    house: ApprovalHall, name: str, other: Caller
+) -> None:
     """What was approved for one user does not run for another one, nor for none; for that user it does."""
-    await said_yes(house, await house.ask(name, FOR_ANN))
+    await approve(house, await house.ask(name, FOR_ANN))
     assert isinstance(await house.call(name, other), NeedsVerification)
     assert house.ran == []
     await house.call(name, FOR_ANN)
@@ -63,10 +65,10 @@ async def test_C3_a_yes_is_for_the_user_it_was_asked_for(house: ApprovalHall, na
 
 
 @pytest.mark.threat("C4")
-async def test_C4_the_user_is_shown(house: ApprovalHall) -> None:
+async def test_C4_approval_page_and_api_name_the_user_acted_for(house: ApprovalHall) -> None:
     """The page and the management interface name the user, and the page says that the last call was for another."""
     browser = Browser(house.hall)
-    await said_yes(house, await house.ask("burn", FOR_ANN))
+    await approve(house, await house.ask("burn", FOR_ANN))
     page = await browser.get(await house.ask("burn", FOR_BEN))
     assert "<dt>User</dt><dd>ben</dd>" in page.body
     assert "That was for the user ann." in page.text
@@ -75,12 +77,12 @@ async def test_C4_the_user_is_shown(house: ApprovalHall) -> None:
 
 
 @pytest.mark.threat("J7")
-async def test_J7_a_used_yes_that_was_rewritten_is_none(tmp_path: Path) -> None:
+async def test_J7_consumed_approval_reset_in_the_database_runs_no_second_call(tmp_path: Path) -> None:
     """Whoever sets a used approval back to approved in the file gets no second call out of it."""
     house = ApprovalHall(Config(data=str(tmp_path)))
     with house.hall:
         await house.hall.open()
-        await said_yes(house, await house.ask("burn"))
+        await approve(house, await house.ask("burn"))
         assert await house.call("burn") == b'"burn attic"'
         await asyncio.to_thread(_change, tmp_path, "UPDATE approvals SET state = 'approved'")
         assert isinstance(await house.call("burn"), NeedsVerification)
@@ -89,7 +91,7 @@ async def test_J7_a_used_yes_that_was_rewritten_is_none(tmp_path: Path) -> None:
 
 @pytest.mark.threat("C8")
 @pytest.mark.threat("J7")
-async def test_C8_J7_an_authenticator_that_was_rewritten_is_none(tmp_path: Path) -> None:
+async def test_C8_J7_authenticator_whose_counter_was_reset_in_the_database_is_refused(tmp_path: Path) -> None:
     """Whoever sets the counter of an authenticator back in the file makes it worth nothing, instead of an old code."""
     house = ApprovalHall(Config(data=str(tmp_path)))
     with house.hall:
@@ -111,7 +113,7 @@ def _change(folder: Path, statement: str) -> None:
 
 
 @pytest.mark.threat("C5")
-async def test_C5_a_person_signs_in_with_a_token() -> None:
+async def test_C5_approval_page_sign_in_with_a_jwt_of_an_issuer_lets_the_person_decide() -> None:
     """A token of a configured issuer signs its person in, who then decides."""
     with issuing() as issuer:
         stated = (Issuer(name="idp", issuer=issuer.url),)
@@ -123,7 +125,7 @@ async def test_C5_a_person_signs_in_with_a_token() -> None:
             assert "Denied" in (await browser.act(path, "deny")).text
 
 
-class Counting(MemoryFactorStore):
+class ScanCountingFactorStore(MemoryFactorStore):
     """Notes when all factors are read."""
 
     scans = 0
@@ -134,9 +136,9 @@ class Counting(MemoryFactorStore):
 
 
 @pytest.mark.threat("I8")
-async def test_I8_a_stranger_does_not_make_the_hall_read_every_factor(house: ApprovalHall) -> None:
+async def test_I8_unknown_enrolment_link_does_not_read_every_factor(house: ApprovalHall) -> None:
     """A link that leads nowhere costs one look-up, however many factors there are."""
-    store = Counting()
+    store = ScanCountingFactorStore()
     house.hall.approval_components.factors.store = store
     assert (await Browser(house.hall).get("/enroll/nothing")).status == 410
     word, _ = await house.hall.approval_components.factors.invite("ann", "local")
@@ -146,7 +148,7 @@ async def test_I8_a_stranger_does_not_make_the_hall_read_every_factor(house: App
 
 @pytest.mark.threat("B15")
 @pytest.mark.parametrize("name", ["x\r\nset-cookie: a=b", "x\ny", "\u00e9", "%0d%0a"])
-async def test_B15_a_path_adds_no_header(house: ApprovalHall, name: str) -> None:
+async def test_B15_path_with_line_breaks_adds_no_header_to_the_redirect(house: ApprovalHall, name: str) -> None:
     """Where the page sends a browser is spelled in plain letters, whatever was asked for."""
     browser, path, sessions = Browser(house.hall), f"/approve/{name}", house.hall.approval_components.sessions
     await browser.get("/approve/nothing")
@@ -161,7 +163,7 @@ async def test_B15_a_path_adds_no_header(house: ApprovalHall, name: str) -> None
 
 
 @pytest.mark.threat("C3")
-async def test_C3_records_join_the_question_the_answer_and_the_call(house: ApprovalHall) -> None:
+async def test_C3_audit_records_of_request_decision_and_call_name_the_same_approval(house: ApprovalHall) -> None:
     """The record of the call that asked, of the decision, and of the call that ran name the same approval and tool."""
     path = await house.ask("burn")
     approval = path.rpartition("/")[2]

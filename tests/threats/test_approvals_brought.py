@@ -41,7 +41,7 @@ async def call(house: ApprovalHall, name: str, brought: CallerCredentials | None
 
 
 @pytest.mark.threat("C3")
-async def test_C3_a_yes_to_one_set_of_credentials_is_none_to_another(house: ApprovalHall) -> None:
+async def test_C3_approval_with_one_set_of_caller_credentials_is_not_valid_for_another(house: ApprovalHall) -> None:
     """With the hall's own secret, or with the caller's: these are two calls, and each needs its yes."""
     await house.hall.open()
     await house.hall.credentials.vault.set("KEY", Secret("sk-of-the-hall"), None, "test")
@@ -57,7 +57,7 @@ async def test_C3_a_yes_to_one_set_of_credentials_is_none_to_another(house: Appr
 
 
 @pytest.mark.threat("C4")
-async def test_C4_the_credentials_that_a_caller_brings_are_shown_by_what_they_are_for(house: ApprovalHall) -> None:
+async def test_C4_approval_page_names_caller_credentials_without_their_values(house: ApprovalHall) -> None:
     """The page names them and not their values."""
     asked = await call(house, "wire", BOTH)
     page = await Browser(house.hall).get(f"/approve/{asked.id}")
@@ -67,7 +67,9 @@ async def test_C4_the_credentials_that_a_caller_brings_are_shown_by_what_they_ar
 
 @pytest.mark.threat("C6")
 @pytest.mark.parametrize("name", ["burn", "wire"])
-async def test_C6_nobody_is_asked_about_credentials_that_are_not_taken(house: ApprovalHall, name: str) -> None:
+async def test_C6_call_with_unaccepted_credentials_is_refused_before_approval_is_asked(
+    house: ApprovalHall, name: str
+) -> None:
     """What would be refused after the yes is refused before the question."""
     assert isinstance(await call(house, name, CallerCredentials(secrets={"OTHER": Secret(VALUE)})), Malformed)
     _, told = await Browser(house.hall).api("GET", "/api/approvals")

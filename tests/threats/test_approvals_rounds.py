@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.threats.callers import Guest, Halls
+from tests.threats.callers import InProcessHall, McpCaller
 from tests.threats.lines import MODERN, Answer, calling
 from tests.unit.builders import Clock
 from tests.unit.web.browser_client import Browser
@@ -39,8 +39,8 @@ def hall_in(data: Path, *tools: object) -> Toolhall:
     return Toolhall(*tools, config=Config(data=str(data)))
 
 
-class Served(Halls):
-    """A hall as it is, with the way in that guests take."""
+class GivenHall(InProcessHall):
+    """A hall that the test made, in the form that `McpCaller` takes."""
 
     def __init__(self, hall: Toolhall) -> None:
         self.hall = hall
@@ -49,7 +49,7 @@ class Served(Halls):
 
 async def ask(hall: Toolhall, name: str, **more: Any) -> Answer:
     """Call a tool by MCP 2026-07-28."""
-    return await Guest(Served(hall), None, MODERN).ask(calling(MODERN, name, {}, **more))
+    return await McpCaller(GivenHall(hall), None, MODERN).ask(calling(MODERN, name, {}, **more))
 
 
 async def call(hall: Toolhall) -> Any:
@@ -63,7 +63,7 @@ async def approve(hall: Toolhall) -> None:
     assert await hall.approval_components.approvals.store.decide(waiting.id, YES)
 
 
-def burning(body: Callable[[], str]) -> Any:
+def burn_tool(body: Callable[[], str]) -> Any:
     return tool(name="burn", level=9, effect="destroys", description="Burn a room.")(body)
 
 
@@ -88,22 +88,22 @@ def wrapped(body: Callable[[], str]) -> Callable[[], str]:
 
 @pytest.mark.threat("K18")
 @pytest.mark.parametrize("wrap", [plain, wrapped], ids=["itself", "in a wrapper"])
-async def test_K18_a_yes_is_to_the_code_that_runs(tmp_path: Path, wrap: Any) -> None:
+async def test_K18_approval_is_not_valid_after_a_restart_with_another_tool_body(tmp_path: Path, wrap: Any) -> None:
     """After a restart with another body under the same definition the person is asked anew; the old code may run."""
-    with hall_in(tmp_path, burning(wrap(first))) as hall:
+    with hall_in(tmp_path, burn_tool(wrap(first))) as hall:
         await hall.open()
         assert isinstance(await call(hall), NeedsVerification)
         await approve(hall)
-    with hall_in(tmp_path, burning(wrap(second))) as hall:
+    with hall_in(tmp_path, burn_tool(wrap(second))) as hall:
         await hall.open()
         assert isinstance(await call(hall), NeedsVerification)
-    with hall_in(tmp_path, burning(wrap(first))) as hall:
+    with hall_in(tmp_path, burn_tool(wrap(first))) as hall:
         await hall.open()
         assert await call(hall) == b'"the attic"'
 
 
 @pytest.mark.threat("K18")
-def test_K18_code_beside_the_tool_counts_and_place_does_not(tmp_path: Path) -> None:
+def test_K18_code_digest_covers_the_whole_file_but_not_its_path(tmp_path: Path) -> None:
     """Another text of the file is other code; the same file elsewhere, in another process, is the same."""
     text = (
         "def helper():\n    return {1, 'a', (2.0, None)}\ndef burn(x):\n    return x in {'a', 'b', 'c'} or helper()\n"
@@ -122,7 +122,7 @@ def test_K18_code_beside_the_tool_counts_and_place_does_not(tmp_path: Path) -> N
     assert code_sha256(functools.partial(first)) == code_sha256(first) != code_sha256(second)
 
 
-class Painted:
+class PaintTool:
     """A tool of level 9 that asks twice, and how often it ran to its end."""
 
     def __init__(self) -> None:
@@ -142,10 +142,10 @@ SURE = {"sure": {"action": "accept", "content": {"colour": "yes"}}}
 
 
 @pytest.mark.threat("K19")
-async def test_K19_one_yes_for_a_call_that_asks(tmp_path: Path) -> None:
+async def test_K19_one_approval_covers_both_questions_of_one_call_and_no_further_call(tmp_path: Path) -> None:
     """Both questions are answered under the first approval, which every record of the call names; then it is over."""
-    painted = Painted()
-    with hall_in(tmp_path, painted.tool) as hall:
+    paint = PaintTool()
+    with hall_in(tmp_path, paint.tool) as hall:
         await hall.open()
         assert (await ask(hall, "paint")).is_error
         await approve(hall)
@@ -163,15 +163,15 @@ async def test_K19_one_yes_for_a_call_that_asks(tmp_path: Path) -> None:
         await hall.journal.flush()  # type: ignore[union-attr] # it has a folder
         status, told = await Browser(hall).api("GET", "/api/audit?tool=test_approvals_rounds.paint")
         approvals = {each["approval"] for each in told["records"] if each["outcome"] in ("asked", "ok", "intent")}
-        assert (status, len(approvals), painted.done) == (200, 1, 1)
+        assert (status, len(approvals), paint.done) == (200, 1, 1)
         await hall.settle()
 
 
 @pytest.mark.threat("K18")
 @pytest.mark.threat("K19")
-async def test_K18_K19_nor_does_other_code_go_on_with_the_yes(tmp_path: Path) -> None:
+async def test_K18_K19_request_state_with_changed_tool_code_needs_a_new_approval(tmp_path: Path) -> None:
     """A restart with another body between two rounds: the state is still good, the yes is not."""
-    with hall_in(tmp_path, Painted().tool) as hall:
+    with hall_in(tmp_path, PaintTool().tool) as hall:
         await hall.open()
         await ask(hall, "paint")
         await approve(hall)
@@ -197,7 +197,7 @@ async def choose(ctx: Context) -> str:
 
 
 @pytest.mark.threat("K19")
-async def test_K19_a_state_is_good_once_in_all_processes(tmp_path: Path) -> None:
+async def test_K19_request_state_is_accepted_once_across_concurrent_calls_and_restarts(tmp_path: Path) -> None:
     """In two halls that share a folder's key, at the same moment, and after a restart."""
     with hall_in(tmp_path, choose) as hall:
         await hall.open()
@@ -216,7 +216,7 @@ async def test_K19_a_state_is_good_once_in_all_processes(tmp_path: Path) -> None
 
 
 @pytest.mark.threat("K19")
-async def test_K19_a_call_that_was_only_too_early_may_be_sent_again(tmp_path: Path) -> None:
+async def test_K19_rate_limited_call_does_not_use_up_its_request_state(tmp_path: Path) -> None:
     """A limit is no use of the state: nothing ran."""
     config = Config(data=str(tmp_path), pair_limit=Rate(per_second=1, burst=1))
     clock = Clock(1_000.0)
@@ -234,7 +234,7 @@ async def test_K19_a_call_that_was_only_too_early_may_be_sent_again(tmp_path: Pa
         await hall.settle()
 
 
-class Wiped:
+class RaisingTools:
     """Tools of level 9 that ask, do what they do, and end as if a limit or their client had stopped them."""
 
     def __init__(self) -> None:
@@ -258,21 +258,21 @@ class Wiped:
 
 
 @pytest.mark.threat("K19")
-async def test_K19_a_tool_cannot_give_its_state_back(tmp_path: Path) -> None:
+async def test_K19_tool_that_raises_a_rate_limit_error_has_used_up_its_request_state(tmp_path: Path) -> None:
     """A tool that raises what a limit raises has run: its state is used up, with a person's yes and without one."""
-    wiped = Wiped()
-    with hall_in(tmp_path, *wiped.tools) as hall:
+    raising = RaisingTools()
+    with hall_in(tmp_path, *raising.tools) as hall:
         await hall.open()
         await ask(hall, "wipe")
         await approve(hall)
         for name, says in (("wipe", "too many calls"), ("pick", "elicitation")):
-            wiped.done = 0
+            raising.done = 0
             state = (await ask(hall, name)).result["requestState"]
             ended = await ask(hall, name, requestState=state, inputResponses=RED)
             assert says in ended.text
             for _ in range(2):
                 assert (await ask(hall, name, requestState=state, inputResponses=RED)).code == STALE
-            assert wiped.done == 1
+            assert raising.done == 1
         await hall.settle()
 
 
@@ -293,7 +293,7 @@ async def sell(ctx: Context) -> str:
 
 
 @pytest.mark.threat("K19")
-async def test_K19_nor_can_an_isolated_tool(tmp_path: Path) -> None:
+async def test_K19_isolated_tool_that_raises_a_rate_limit_error_has_used_up_its_request_state(tmp_path: Path) -> None:
     """The error comes over the worker's wire, and is the tool's own all the same."""
     file = tmp_path / "selling_tools.py"
     file.write_text(ISOLATED)
@@ -318,7 +318,7 @@ def burn() -> str:
 
 
 @pytest.mark.threat("K18")
-async def test_K18_a_worker_does_not_run_other_code_than_was_approved(tmp_path: Path) -> None:
+async def test_K18_worker_refuses_to_run_a_tool_file_changed_after_its_approval(tmp_path: Path) -> None:
     """The file changes while the hall runs: its worker, which imported that, refuses, also when the file is put back.
 
     After a restart the code that is there is what people are asked about.

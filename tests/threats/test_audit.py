@@ -36,7 +36,7 @@ async def sell(what: str) -> str:
     return f"sold {what}"
 
 
-def spoil(log: Path, how: str) -> int:
+def tamper(log: Path, how: str) -> int:
     """Do something to one line of a log; the number of the line."""
     segment = segments_of(log)[1]
     lines = segment.read_bytes().splitlines(keepends=True)
@@ -57,16 +57,18 @@ def spoil(log: Path, how: str) -> int:
 @pytest.mark.parametrize(
     ("how", "what"), [("flip", "changed"), ("delete", "missing"), ("swap", "moved"), ("truncate", "missing")]
 )
-def test_J1_whatever_is_done_to_a_record_is_named(tmp_path: Path, how: str, what: str) -> None:
+def test_J1_flipped_deleted_swapped_or_truncated_audit_record_is_named_by_its_number(
+    tmp_path: Path, how: str, what: str
+) -> None:
     """A record that was flipped, deleted, swapped or cut off is found, and is named by its number."""
     write_records(tmp_path, 40)
-    number = spoil(tmp_path / "1", how)
+    number = tamper(tmp_path / "1", how)
     found = finding(tmp_path)
     assert (found.what, found.number) == (what, number)
 
 
 @pytest.mark.threat("J1")
-def test_J1_a_chain_that_was_computed_anew_lacks_the_signatures(tmp_path: Path) -> None:
+def test_J1_audit_chain_with_recomputed_hashes_fails_its_signatures(tmp_path: Path) -> None:
     """Somebody without the key who changes a record and mends every hash behind it cannot sign the checkpoints."""
     write_records(tmp_path, 9, Retention(sign_records=5))
     (segment,) = segments_of(tmp_path / "1")
@@ -82,7 +84,7 @@ def test_J1_a_chain_that_was_computed_anew_lacks_the_signatures(tmp_path: Path) 
 
 
 @pytest.mark.threat("J2")
-def test_J2_yesterdays_copy_is_a_rollback(tmp_path: Path) -> None:
+def test_J2_restored_older_audit_log_is_reported_as_rollback(tmp_path: Path) -> None:
     """A log that was put back as it was, beside today's witness or against a copy kept elsewhere, is a rollback."""
     folder, yesterday, elsewhere = tmp_path / "audit", tmp_path / "yesterday", tmp_path / "elsewhere"
     write_records(folder, 20)
@@ -101,7 +103,9 @@ def test_J2_yesterdays_copy_is_a_rollback(tmp_path: Path) -> None:
 
 @pytest.mark.threat("J1")
 @pytest.mark.parametrize("left", [("audit.pub", "audit.key"), ("audit.key",), ("audit.pub",)])
-def test_J1_an_audit_that_was_taken_away_is_missing(tmp_path: Path, left: tuple[str, ...]) -> None:
+def test_J1_removed_audit_log_is_reported_missing_while_a_key_file_remains(
+    tmp_path: Path, left: tuple[str, ...]
+) -> None:
     """Where there is a key there was a log; a folder that never was one has neither."""
     folder = tmp_path / "audit"
     write_records(folder, 20)
@@ -113,7 +117,7 @@ def test_J1_an_audit_that_was_taken_away_is_missing(tmp_path: Path, left: tuple[
 
 
 @pytest.mark.threat("J1")
-def test_J1_a_copy_of_the_key_says_that_there_was_an_audit(tmp_path: Path) -> None:
+def test_J1_removed_audit_folder_is_reported_missing_against_a_copy_of_the_key(tmp_path: Path) -> None:
     """Also where nothing at all is left in the folder."""
     folder, elsewhere = tmp_path / "audit", tmp_path / "audit.pub"
     write_records(folder, 20)
@@ -125,7 +129,7 @@ def test_J1_a_copy_of_the_key_says_that_there_was_an_audit(tmp_path: Path) -> No
 @pytest.mark.threat("J2")
 @pytest.mark.parametrize("kept", [0, 1, 3])
 @pytest.mark.parametrize("log", ["whole", "cut", "gone on with"])
-def test_J2_a_witness_that_was_emptied_is_a_finding(tmp_path: Path, kept: int, log: str) -> None:
+def test_J2_emptied_audit_checkpoints_file_is_reported_as_missing(tmp_path: Path, kept: int, log: str) -> None:
     """Checkpoints that the witness should have seen and has not: its lines were removed, with or without the log's."""
     write_records(tmp_path, 40)
     witness, last = tmp_path / "audit.checkpoints", segments_of(tmp_path / "1")[-1]
@@ -140,7 +144,7 @@ def test_J2_a_witness_that_was_emptied_is_a_finding(tmp_path: Path, kept: int, l
 
 
 @pytest.mark.threat("J2")
-def test_J2_a_copy_that_is_older_than_the_log_is_no_finding(tmp_path: Path) -> None:
+def test_J2_checkpoints_copy_older_than_the_log_verifies(tmp_path: Path) -> None:
     """A copy of the witness is made now and then; what it has not seen yet is not missing."""
     folder, elsewhere = tmp_path / "audit", tmp_path / "elsewhere"
     write_records(folder, 20)
@@ -149,7 +153,7 @@ def test_J2_a_copy_that_is_older_than_the_log_is_no_finding(tmp_path: Path) -> N
     assert verified(folder, witness=elsewhere).good
 
 
-def test_a_checkpoint_that_a_crash_kept_from_the_witness_is_told_to_it(tmp_path: Path) -> None:
+def test_audit_checkpoint_lost_from_the_checkpoints_file_in_a_crash_is_added_at_reopening(tmp_path: Path) -> None:
     """The log is written first; a crash between the two is made good when the log is opened again."""
     write_records(tmp_path, 20)
     witness = tmp_path / "audit.checkpoints"
@@ -164,7 +168,7 @@ def test_a_checkpoint_that_a_crash_kept_from_the_witness_is_told_to_it(tmp_path:
 
 @pytest.mark.threat("J3")
 @pytest.mark.parametrize("seed", [3, 4])
-def test_J3_no_side_effect_without_a_record_of_the_intent(tmp_path: Path, seed: int) -> None:
+def test_J3_every_side_effect_of_a_killed_process_has_its_intent_record(tmp_path: Path, seed: int) -> None:
     """Processes are killed at 200 points while a tool of level 4 changes something: every change has its intent."""
     changes = killed("act", tmp_path, 100, seed)
     assert len(changes) > 100
@@ -180,7 +184,7 @@ async def answered(data: Path, *asked: tuple[str, dict[str, Any], Caller]) -> li
 
 
 @pytest.mark.threat("J4")
-async def test_J4_no_value_is_in_the_audit_in_any_spelling(tmp_path: Path) -> None:
+async def test_J4_argument_and_result_values_are_in_the_audit_only_as_digests(tmp_path: Path) -> None:
     """What was given to a tool and what came out is nowhere in the folder of the audit, but as a digest."""
     await answered(tmp_path, ("sell", {"what": CANARY}, LOCAL), ("sell", {"what": [CANARY]}, LOCAL))
     found = b"".join(path.read_bytes() for path in (tmp_path / AUDIT_FOLDER).rglob("*") if path.is_file())
@@ -208,7 +212,7 @@ INJECTIONS = [
 @pytest.mark.threat("J5")
 @pytest.mark.parametrize("asked", INJECTIONS, ids=lambda text: ascii(text)[:24])
 @pytest.mark.parametrize("name", ["caller", "tool", "outcome"])
-async def test_J5_a_filter_is_only_ever_compared(tmp_path: Path, name: str, asked: str) -> None:
+async def test_J5_injection_in_an_audit_search_filter_matches_nothing(tmp_path: Path, name: str, asked: str) -> None:
     """Whatever is written into a filter finds what is exactly that, and nothing else happens."""
     write_records(tmp_path / AUDIT_FOLDER, 3)
     before = calls(tmp_path / AUDIT_FOLDER)
@@ -235,7 +239,7 @@ async def search(hall: Toolhall, asked: dict[str, str]) -> tuple[int, Any]:
 
 
 @pytest.mark.threat("J6")
-async def test_J6_only_the_owner_can_read_the_audit(tmp_path: Path) -> None:
+async def test_J6_audit_files_are_mode_0600_and_folders_0700_whatever_the_umask(tmp_path: Path) -> None:
     """Every file is made with mode 0600 and every folder with 0700, whatever the umask is."""
     before = os.umask(0)
     try:
@@ -255,7 +259,7 @@ async def test_J6_only_the_owner_can_read_the_audit(tmp_path: Path) -> None:
 
 
 @pytest.mark.threat("G9")
-async def test_G9_no_text_from_outside_forges_or_fills_a_record(tmp_path: Path) -> None:
+async def test_G9_control_characters_in_tool_and_caller_names_make_one_short_plain_audit_record(tmp_path: Path) -> None:
     """Names of tools and callers that hold line ends, escapes or a megabyte make one record each, short and plain."""
     await answered(
         tmp_path,
@@ -273,7 +277,7 @@ async def test_G9_no_text_from_outside_forges_or_fills_a_record(tmp_path: Path) 
 
 
 @pytest.mark.threat("G9")
-async def test_G9_what_is_in_a_record_stays_on_its_line(tmp_path: Path) -> None:
+async def test_G9_line_breaks_in_a_record_field_stay_on_one_audit_line(tmp_path: Path) -> None:
     """Even a record that nobody cleaned is one line of the log, and the search finds it as it was written."""
     journal = AuditJournal(tmp_path)
     journal.append(record(1, caller=FORGED))

@@ -59,7 +59,7 @@ async def call(hall: Toolhall, name: str, **arguments: Any) -> Any:
     return answer.result.encoded if isinstance(answer, CompletedCall) else answer
 
 
-def work(data: Path, *sold: str) -> None:
+def run_calls(data: Path, *sold: str) -> None:
     """A hall with a store sells these, and stops."""
 
     async def run() -> None:
@@ -74,13 +74,13 @@ def work(data: Path, *sold: str) -> None:
     asyncio.run(run())
 
 
-def put_yesterday_back(data: Path) -> None:
+def restore_older_audit(data: Path) -> None:
     """The whole folder of the audit as it was: logs, witness, key."""
     shutil.rmtree(data / AUDIT_FOLDER)
     shutil.copytree(data / "yesterday", data / AUDIT_FOLDER)
 
 
-def cut_with_witness(data: Path) -> None:
+def truncate_log_and_checkpoints(data: Path) -> None:
     """The newest lines of the log and of the witness, up to the checkpoint before."""
     (segment,) = segments_of(data / AUDIT_FOLDER / "1")
     lines = segment.read_bytes().splitlines(keepends=True)
@@ -90,15 +90,15 @@ def cut_with_witness(data: Path) -> None:
     witness.write_bytes(witness.read_bytes().splitlines(keepends=True)[0])
 
 
-def begin_anew(data: Path) -> None:
+def replace_audit(data: Path) -> None:
     """Another audit, with another key, that is whole in itself."""
     shutil.rmtree(data / AUDIT_FOLDER)
     elsewhere = data / "elsewhere"
-    work(elsewhere, "tea", "tea", "tea")
+    run_calls(elsewhere, "tea", "tea", "tea")
     shutil.copytree(elsewhere / AUDIT_FOLDER, data / AUDIT_FOLDER)
 
 
-def take_away(data: Path) -> None:
+def remove_audit(data: Path) -> None:
     """Nothing is left of it."""
     shutil.rmtree(data / AUDIT_FOLDER)
 
@@ -109,38 +109,40 @@ def remove_store(data: Path) -> None:
         file.unlink()
 
 
-def lose_store(data: Path) -> None:
+def restore_older_audit_and_remove_store(data: Path) -> None:
     """The audit as it was, and no database that could know better."""
-    put_yesterday_back(data)
+    restore_older_audit(data)
     remove_store(data)
 
 
-def lose_store_and_witness(data: Path) -> None:
+def restore_older_audit_and_remove_store_and_checkpoints(data: Path) -> None:
     """Nor a witness; the log itself says that there was a database."""
-    lose_store(data)
+    restore_older_audit_and_remove_store(data)
     (data / AUDIT_FOLDER / "audit.checkpoints").unlink()
 
 
 ATTACKS = [
-    pytest.param(cut_with_witness, "rollback", id="K15 cut with its witness"),
-    pytest.param(put_yesterday_back, "rollback", id="K16 an older folder"),
-    pytest.param(begin_anew, "bad signature", id="K16 another folder"),
-    pytest.param(take_away, "missing", id="K16 no folder"),
-    pytest.param(lose_store, "removed or made anew", id="K16 an older folder and no database"),
+    pytest.param(truncate_log_and_checkpoints, "rollback", id="K15 cut with its witness"),
+    pytest.param(restore_older_audit, "rollback", id="K16 an older folder"),
+    pytest.param(replace_audit, "bad signature", id="K16 another folder"),
+    pytest.param(remove_audit, "missing", id="K16 no folder"),
+    pytest.param(
+        restore_older_audit_and_remove_store, "removed or made anew", id="K16 an older folder and no database"
+    ),
 ]
 
 
 def attacked(data: Path, attack: Any) -> None:
-    work(data, "tea")
+    run_calls(data, "tea")
     shutil.copytree(data / AUDIT_FOLDER, data / "yesterday")
-    work(data, "silver", "gold")
+    run_calls(data, "silver", "gold")
     attack(data)
 
 
 @pytest.mark.threat("K15")
 @pytest.mark.threat("K16")
 @pytest.mark.parametrize(("attack", "what"), ATTACKS)
-async def test_K15_K16_level_4_waits_until_an_operator_accepts(
+async def test_K15_K16_level_4_calls_after_audit_tampering_are_refused_until_an_operator_accepts(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, attack: Any, what: str
 ) -> None:
     """The log says it, health says it, calls without side effects run on; the acceptance is in the audit."""
@@ -164,13 +166,15 @@ async def test_K15_K16_level_4_waits_until_an_operator_accepts(
         assert (await browser.api("POST", "/api/audit/accept"))[1] == {"accepted": []}
         await hall.settle()
     assert "accept audit" in {each["tool"] for each in recorded(tmp_path)}
-    await asyncio.to_thread(work, tmp_path, "and more")  # the store goes on with what was accepted
+    await asyncio.to_thread(run_calls, tmp_path, "and more")  # the store goes on with what was accepted
 
 
 @pytest.mark.threat("K15")
 @pytest.mark.threat("K16")
 @pytest.mark.parametrize(("attack", "what"), ATTACKS)
-def test_K15_K16_verify_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[str], attack: Any, what: str) -> None:
+def test_K15_K16_audit_verify_reports_the_tampering_with_exit_code_1_until_accepted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], attack: Any, what: str
+) -> None:
     """Exit code 1 before it was accepted, and a note of who did ever after."""
     attacked(tmp_path, attack)
     assert verify(options=AuditVerifyOptions(data=tmp_path)) == 1
@@ -187,9 +191,11 @@ def test_K15_K16_verify_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     "statement", ["DELETE FROM audit_anchors", "UPDATE audit_anchors SET marks = '[]', public = ''"]
 )
-async def test_K16_what_the_store_knows_cannot_be_changed_by_sql(tmp_path: Path, statement: str) -> None:
+async def test_K16_audit_anchor_changed_by_sql_is_detected_and_stops_level_4_calls(
+    tmp_path: Path, statement: str
+) -> None:
     """Whoever can write to the database and not make its codes is noticed like whoever writes to the audit."""
-    await asyncio.to_thread(attacked, tmp_path, cut_with_witness)
+    await asyncio.to_thread(attacked, tmp_path, truncate_log_and_checkpoints)
     with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection, connection:
         connection.execute(statement)
     with Toolhall(sell, config=Config(data=str(tmp_path))) as hall:
@@ -200,9 +206,11 @@ async def test_K16_what_the_store_knows_cannot_be_changed_by_sql(tmp_path: Path,
 
 @pytest.mark.threat("K16")
 @pytest.mark.parametrize("with_key", [True, False], ids=["its key stays", "its key is gone, too"])
-async def test_K16_a_new_database_does_not_pass_for_the_old_one(tmp_path: Path, with_key: bool) -> None:
+async def test_K16_recreated_database_beside_an_older_audit_is_detected_at_every_start(
+    tmp_path: Path, with_key: bool
+) -> None:
     """A database that is made anew, also with another key, knows nothing of the audit; that is told at every start."""
-    await asyncio.to_thread(attacked, tmp_path, lose_store_and_witness)
+    await asyncio.to_thread(attacked, tmp_path, restore_older_audit_and_remove_store_and_checkpoints)
     if not with_key:
         (tmp_path / ROOT_KEY_FILE).unlink()
     for _ in range(2):
@@ -217,34 +225,34 @@ async def test_K16_a_new_database_does_not_pass_for_the_old_one(tmp_path: Path, 
 
 
 @pytest.mark.threat("K16")
-async def test_K16_an_audit_without_a_database_is_not_blamed(tmp_path: Path) -> None:
+async def test_K16_audit_that_never_had_a_database_verifies(tmp_path: Path) -> None:
     """Of an earlier version, or of a hall that never made one: the first database takes over, and counts from then."""
     for _ in range(2):
         journal = AuditJournal(tmp_path)
         await journal.commit(record())
         journal.close()
     assert verify(options=AuditVerifyOptions(data=tmp_path)) == 0
-    await asyncio.to_thread(work, tmp_path, "silver")
+    await asyncio.to_thread(run_calls, tmp_path, "silver")
     assert verify(options=AuditVerifyOptions(data=tmp_path)) == 0
     remove_store(tmp_path)
     assert verify(options=AuditVerifyOptions(data=tmp_path)) == 1
 
 
 @pytest.mark.threat("K16")
-async def test_K16_an_audit_that_was_moved_away_is_verified_where_it_is(
+async def test_K16_audit_copied_to_another_folder_verifies_with_a_note(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No hall's folder has neither a database nor its key; there `verify` says so, and finds nothing wrong."""
-    await asyncio.to_thread(work, tmp_path / "hall", "tea")
+    await asyncio.to_thread(run_calls, tmp_path / "hall", "tea")
     shutil.copytree(tmp_path / "hall" / AUDIT_FOLDER, tmp_path / "moved" / AUDIT_FOLDER)
     assert verify(options=AuditVerifyOptions(data=tmp_path / "moved")) == 0
     assert "as in a folder that an audit was moved to" in capsys.readouterr().err
 
 
 @pytest.mark.threat("K15")
-async def test_K15_what_one_worker_accepts_holds_for_all(tmp_path: Path) -> None:
+async def test_K15_acceptance_in_one_worker_process_holds_for_all_workers(tmp_path: Path) -> None:
     """Each process of a hall notices it by itself, and goes on once an operator has asked any of them."""
-    await asyncio.to_thread(attacked, tmp_path, cut_with_witness)
+    await asyncio.to_thread(attacked, tmp_path, truncate_log_and_checkpoints)
     config = Config(data=str(tmp_path))
     with Toolhall(sell, config=config) as one, Toolhall(sell, config=config) as other:
         await one.open(OpenOptions(role="first"))
@@ -260,27 +268,27 @@ async def test_K15_what_one_worker_accepts_holds_for_all(tmp_path: Path) -> None
 
 
 @pytest.mark.threat("K15")
-async def test_K15_a_store_behind_the_log_is_a_crash_and_no_attack(tmp_path: Path) -> None:
+async def test_K15_database_older_than_the_audit_log_is_taken_for_a_crash(tmp_path: Path) -> None:
     """The log is synced first; what the store missed it takes over at the next start."""
-    await asyncio.to_thread(work, tmp_path, "tea")
+    await asyncio.to_thread(run_calls, tmp_path, "tea")
     shutil.copy(tmp_path / DATABASE_FILE, tmp_path / "kept.db")
-    await asyncio.to_thread(work, tmp_path, "silver")
+    await asyncio.to_thread(run_calls, tmp_path, "silver")
     shutil.copy(tmp_path / "kept.db", tmp_path / DATABASE_FILE)
     with Toolhall(sell, config=Config(data=str(tmp_path))) as hall:
         await hall.open()
         assert hall.journal.behind == ()
         assert await call(hall, "sell", what="gold") == b'"sold gold"'
         await hall.settle()
-    await asyncio.to_thread(cut_with_witness, tmp_path)
+    await asyncio.to_thread(truncate_log_and_checkpoints, tmp_path)
     with Toolhall(sell, config=Config(data=str(tmp_path))) as hall:
         await hall.open()
         assert hall.journal.behind
 
 
 @pytest.mark.threat("K15")
-async def test_K15_old_files_that_were_dropped_are_not_missed(tmp_path: Path) -> None:
+async def test_K15_segments_deleted_by_retention_are_not_reported_missing(tmp_path: Path) -> None:
     """Also where the store knows only of a checkpoint that was dropped with them."""
-    await asyncio.to_thread(work, tmp_path, "tea")
+    await asyncio.to_thread(run_calls, tmp_path, "tea")
     shutil.copy(tmp_path / DATABASE_FILE, tmp_path / "kept.db")
     (segment,) = segments_of(tmp_path / AUDIT_FOLDER / "1")
     clock = Clock(segment.stat().st_mtime)
@@ -299,10 +307,10 @@ async def test_K15_old_files_that_were_dropped_are_not_missed(tmp_path: Path) ->
 
 
 @pytest.mark.threat("K15")
-async def test_K15_a_call_of_level_7_cannot_be_cut_off_after_a_crash(tmp_path: Path) -> None:
+async def test_K15_intent_of_a_level_7_call_is_anchored_in_the_store_before_the_tool_ends(tmp_path: Path) -> None:
     """Its intent has a checkpoint that the store hears of as the call begins, not within a minute."""
     data, known = tmp_path / "data", list[Anchor]()
-    await asyncio.to_thread(work, data, "tea")
+    await asyncio.to_thread(run_calls, data, "tea")
     shutil.copytree(data / AUDIT_FOLDER, tmp_path / "before")
 
     @tool(level=7, effect="destroys", timeout=30)
@@ -345,7 +353,7 @@ asyncio.run(main())
 
 @pytest.mark.threat("K17")
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such signal")
-async def test_K17_an_intent_without_an_outcome_is_listed(cli: CliRunner) -> None:
+async def test_K17_intent_without_an_outcome_is_listed_by_audit_verify(cli: CliRunner) -> None:
     """A call whose process was killed while its tool ran; one that ended is not in the list."""
     script = cli.data / "killed.py"
     script.parent.mkdir(exist_ok=True)

@@ -85,7 +85,7 @@ HOSTS: dict[str, tuple[list[str], int]] = {
 @pytest.mark.threat("B2")
 @pytest.mark.threat("B14")
 @pytest.mark.parametrize("case", HOSTS)
-def test_B2_B14_foreign_hosts(server: Served, case: str) -> None:
+def test_B2_B14_missing_duplicate_or_foreign_host_header_is_refused(server: Served, case: str) -> None:
     """Exactly one Host, and one of ours; the path is never taken from it."""
     hosts, status = HOSTS[case]
     before = touched(server)
@@ -99,7 +99,7 @@ def test_B2_B14_foreign_hosts(server: Served, case: str) -> None:
 
 @pytest.mark.threat("B14")
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:80", "127.0.0.1", "127.0.0.1:65535", "[::1]", "[::1]:8000"])
-def test_B14_own_hosts(server: Served, host: str) -> None:
+def test_B14_loopback_host_header_with_any_port_is_served(server: Served, host: str) -> None:
     """The names of this machine, with any port, are served."""
     assert sent(server, [("Host", host), *MODERN_HEADERS]).status == 200
 
@@ -127,7 +127,7 @@ ORIGINS: dict[str, list[str]] = {
 
 @pytest.mark.threat("B14")
 @pytest.mark.parametrize("case", ORIGINS)
-def test_B14_foreign_origins(http: HttpLine, server: Served, case: str) -> None:
+def test_B14_call_with_a_foreign_origin_header_is_refused(http: HttpLine, server: Served, case: str) -> None:
     """A web page of another site may not call, whatever revision it speaks; a right Host does not help it."""
     before = touched(server)
     body = encoded(calling(http.revision, "touch"))
@@ -140,7 +140,9 @@ def test_B14_foreign_origins(http: HttpLine, server: Served, case: str) -> None:
 
 @pytest.mark.threat("B14")
 @pytest.mark.parametrize("host", ["localhost:3000", "127.0.0.1", "[::1]:8000"])
-def test_B14_own_origins(server: Served, host: str) -> None:
+def test_B14_origin_header_is_accepted_only_when_it_equals_the_requested_host_and_port(
+    server: Served, host: str
+) -> None:
     """A page of the very address that is asked may call; one of another port may not, and no page with a wrong Host."""
     origin = ("Origin", f"http://{host}")
     assert sent(server, [("Host", host), origin, *MODERN_HEADERS]).status == 200
@@ -150,7 +152,7 @@ def test_B14_own_origins(server: Served, host: str) -> None:
 
 @pytest.mark.threat("B14")
 @pytest.mark.parametrize("origin", ["http://evil.example", "http://localhost", None])
-def test_B14_websocket_upgrade(server: Served, origin: str | None) -> None:
+def test_B14_websocket_upgrade_on_http_only_paths_is_refused(server: Served, origin: str | None) -> None:
     """There is no WebSocket here, for anybody."""
     upgrade = [
         ("Host", HOST),
@@ -167,7 +169,7 @@ def test_B14_websocket_upgrade(server: Served, origin: str | None) -> None:
 
 
 @pytest.mark.threat("B14")
-def test_B14_preflight_is_not_answered(server: Served) -> None:
+def test_B14_cors_preflight_of_a_foreign_origin_is_refused(server: Served) -> None:
     """A browser that asks whether it may call cross-site hears no."""
     asks = [("Host", HOST), ("Origin", "http://evil.example"), ("Access-Control-Request-Method", "POST")]
     reply = fetch(server.port, request_of("OPTIONS", "/mcp", asks))
@@ -177,7 +179,7 @@ def test_B14_preflight_is_not_answered(server: Served) -> None:
 
 @pytest.mark.threat("B2")
 @pytest.mark.parametrize("path", ["//mcp", "/mcp/", "/./mcp", "/x/../mcp", "/mcp;x", "/mcp%00", "/MCP", "/mcp%2f", "*"])
-def test_B2_paths_are_exact(server: Served, path: str) -> None:
+def test_B2_alternative_spelling_of_the_endpoint_path_is_not_found(server: Served, path: str) -> None:
     """No other way to write the path leads to the endpoint."""
     before = touched(server)
     assert sent(server, [("Host", HOST), *MODERN_HEADERS], path=path).status in (400, 404)
@@ -185,7 +187,7 @@ def test_B2_paths_are_exact(server: Served, path: str) -> None:
 
 
 @pytest.mark.threat("B2")
-def test_B2_absolute_target_does_not_replace_the_host(server: Served) -> None:
+def test_B2_absolute_request_target_does_not_replace_the_host_header(server: Served) -> None:
     """A target with a host of its own is no way around the Host header."""
     reply = sent(server, [("Host", "evil.example"), *MODERN_HEADERS], path=f"http://{HOST}/mcp")
     assert reply.status >= 400
@@ -193,7 +195,7 @@ def test_B2_absolute_target_does_not_replace_the_host(server: Served) -> None:
 
 @pytest.mark.threat("B16")
 @pytest.mark.parametrize("host", ["0.0.0.0", "example.com"])
-def test_B16_other_machines_are_not_served_without_credentials(tmp_path: Path, host: str) -> None:
+def test_B16_server_on_a_non_loopback_address_without_credentials_does_not_start(tmp_path: Path, host: str) -> None:
     """To listen where others can reach needs credentials; the server does not start, and says so."""
     ended = subprocess.run(
         toolhall("serve", "--host", host, "--port", "0", "--json"),
@@ -246,7 +248,7 @@ MISMATCHES: dict[str, list[Header]] = {
 
 @pytest.mark.threat("B17")
 @pytest.mark.parametrize("case", MISMATCHES)
-def test_B17_headers_say_what_the_body_says(server: Served, case: str) -> None:
+def test_B17_mcp_headers_that_differ_from_the_body_are_refused(server: Served, case: str) -> None:
     """What a proxy decides by the headers is what the server does by the body, or nothing."""
     before = touched(server)
     changed = dict(MISMATCHES[case])
@@ -261,7 +263,7 @@ def test_B17_headers_say_what_the_body_says(server: Served, case: str) -> None:
 @pytest.mark.threat("B17")
 @pytest.mark.parametrize("name", ["Mcp-Name", "Mcp-Method", "MCP-Protocol-Version", "mcp-name", "MCP-METHOD"])
 @pytest.mark.parametrize("alike", [True, False], ids=["alike", "different"])
-def test_B17_doubled_headers(server: Served, name: str, alike: bool) -> None:
+def test_B17_duplicate_mcp_header_is_refused(server: Served, name: str, alike: bool) -> None:
     """Of two headers nobody may read the first and somebody else the last, even if they are alike."""
     before = touched(server)
     usual = {key.lower(): said for key, said in MODERN_HEADERS}[name.lower()]
@@ -275,7 +277,7 @@ def test_B17_doubled_headers(server: Served, name: str, alike: bool) -> None:
 
 @pytest.mark.threat("B17")
 @pytest.mark.parametrize("name", ["Authorization", "Content-Type", "Mcp-Session-Id", "Content-Encoding", "Origin"])
-def test_B17_other_headers_that_count_once(http: HttpLine, server: Served, name: str) -> None:
+def test_B17_other_duplicate_deciding_header_is_refused(http: HttpLine, server: Served, name: str) -> None:
     """The same for every header that decides something."""
     body = encoded(calling(http.revision, "touch"))
     said = {"Content-Type": "application/json", "Content-Encoding": "identity", "Origin": "http://localhost"}
@@ -284,7 +286,7 @@ def test_B17_other_headers_that_count_once(http: HttpLine, server: Served, name:
 
 
 @pytest.mark.threat("B17")
-def test_B17_right_headers_in_every_writing(server: Served) -> None:
+def test_B17_mcp_headers_in_any_case_padded_or_in_base64_are_accepted(server: Served) -> None:
     """Names in any case, values with space around them, base64 where it is right."""
     for name in ("touch", " touch ", wrapped("touch")):
         headers = [("host", HOST), ("MCP-PROTOCOL-VERSION", MODERN), ("mcp-method", "tools/call"), ("MCP-name", name)]
@@ -305,7 +307,7 @@ PLACES: dict[str, tuple[dict[str, Any], list[str], int]] = {
 
 @pytest.mark.threat("B17")
 @pytest.mark.parametrize("case", PLACES)
-def test_B17_arguments_in_headers(server: Served, case: str) -> None:
+def test_B17_mcp_param_header_that_differs_from_its_argument_is_refused(server: Served, case: str) -> None:
     """An argument that a proxy may route by is compared with the body too."""
     arguments, said, status = PLACES[case]
     headers = [("MCP-Protocol-Version", MODERN), ("Mcp-Method", "tools/call"), ("Mcp-Name", "region")]
@@ -322,7 +324,7 @@ UNEQUAL = ("1_2", "0012", "+12", "0xc", "\uff11\uff12", "nan", "inf", "1e999", "
 
 @pytest.mark.threat("B17")
 @pytest.mark.parametrize("said", [*EQUAL, *UNEQUAL])
-def test_B17_numbers_in_headers(server: Served, said: str) -> None:
+def test_B17_mcp_param_header_number_is_compared_by_value_and_only_in_json_notation(server: Served, said: str) -> None:
     """A number is compared as a number, as long as it is written as JSON would."""
     headers = [("MCP-Protocol-Version", MODERN), ("Mcp-Method", "tools/call"), ("Mcp-Name", "sized")]
     sized = wrapped(said) if not said.isascii() else said
@@ -333,7 +335,7 @@ def test_B17_numbers_in_headers(server: Served, said: str) -> None:
 
 @pytest.mark.threat("B17")
 @pytest.mark.parametrize("revision", LEGACY)
-def test_B17_older_revisions_ignore_the_newer_headers(server: Served, revision: str) -> None:
+def test_B17_mcp_name_header_is_ignored_in_older_revisions(server: Served, revision: str) -> None:
     """A name in a header decides nothing there: the body's tool runs, and only that."""
     line = HttpLine(server.port, revision)
     body = encoded(calling(revision, "number", {"value": 7}))
@@ -352,7 +354,7 @@ def mixed(header: str, body: str) -> list[Header]:
 @pytest.mark.threat("B18")
 @pytest.mark.parametrize("body", REVISIONS)
 @pytest.mark.parametrize("header", [*REVISIONS, "2024-11-05", "2099-01-01", "", "2026-07-28, 2025-06-18"])
-def test_B18_no_way_between_revisions(server: Served, header: str, body: str) -> None:
+def test_B18_request_that_mixes_two_protocol_revisions_is_refused(server: Served, header: str, body: str) -> None:
     """A request that is in two revisions at once runs in none; without a session the older ones run nothing."""
     before = touched(server)
     reply = sent(server, [("Host", HOST), *mixed(header, body)], encoded(calling(body, "touch")))
@@ -378,7 +380,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.mark.threat("B18")
 @pytest.mark.parametrize("case", REFUSED)
-def test_B18_refused_in_every_revision(server: Served, case: str) -> None:
+def test_B18_refused_call_is_refused_with_the_same_message_in_every_revision(server: Served, case: str) -> None:
     """What one revision refuses is refused by the others, in the same words; the tool never ran."""
     before = touched(server)
     answers = refusals(server, *REFUSED[case])
@@ -388,7 +390,7 @@ def test_B18_refused_in_every_revision(server: Served, case: str) -> None:
 
 
 @pytest.mark.threat("B18")
-def test_B18_versions_in_the_body(server: Served) -> None:
+def test_B18_unknown_protocol_version_in_the_body_is_refused(server: Served) -> None:
     """A version that is not ours, or is no version, is refused with those that are."""
     for odd in ("2099-01-01", "2025-11-25", "", "x" * 1_000, 20260728, None, ["2026-07-28"]):
         body = message(MODERN, "tools/call", {"name": "touch"})
@@ -403,7 +405,7 @@ def test_B18_versions_in_the_body(server: Served) -> None:
 
 @pytest.mark.threat("I9")
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd", "x-gzip", "identity, gzip", "GZIP", "unknown"])
-def test_I9_encoded_bodies(http: HttpLine, server: Served, coding: str) -> None:
+def test_I9_request_body_with_a_content_encoding_is_refused_unread(http: HttpLine, server: Served, coding: str) -> None:
     """A body that would have to be unpacked is refused unread: no bomb can go off."""
     plain = encoded(calling(http.revision, "touch"))
     packed = gzip.compress(plain + b" " * 50_000_000, 1) if coding == "gzip" else plain
@@ -416,7 +418,7 @@ def test_I9_encoded_bodies(http: HttpLine, server: Served, coding: str) -> None:
 
 
 @pytest.mark.threat("I9")
-def test_I9_replies_are_not_compressed(server: Served) -> None:
+def test_I9_response_is_not_compressed_when_accept_encoding_asks_for_it(server: Served) -> None:
     """Nor does the server pack what it sends."""
     with Connection(server.port) as connection:
         connection.send(request_of("GET", "/health", [("Host", HOST), ("Accept-Encoding", "gzip, br")]))

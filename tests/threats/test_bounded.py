@@ -80,21 +80,21 @@ def starts(text: str) -> bool:
 
 
 @pytest.mark.threat("I6")
-def test_I6_every_queue_has_a_bound() -> None:
+def test_I6_every_queue_and_deque_in_the_source_has_a_bound() -> None:
     """Nothing that comes from outside can be put into a line without end."""
     found = {path.relative_to(SOURCE).as_posix(): unbounded(path.read_text("utf-8")) for path in SOURCE.rglob("*.py")}
     assert {name: lines for name, lines in found.items() if lines and name not in BOUNDED_BY_HAND} == {}
 
 
 @pytest.mark.threat("I6")
-def test_I6_tasks_are_started_where_they_are_counted() -> None:
+def test_I6_modules_that_start_tasks_are_listed_with_their_bound() -> None:
     """A new place that starts tasks has to be thought through, and listed here with its bound."""
     found = {path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py") if starts(path.read_text("utf-8"))}
     assert found - STARTERS.keys() == set(), "use a Crowd or a TaskGroup, or say here what bounds them"
 
 
 @pytest.mark.threat("I6")
-def test_I6_the_search_finds_what_it_looks_for() -> None:
+def test_I6_source_search_finds_unbounded_queues_and_started_tasks() -> None:
     """The two tests above can fail."""
     assert unbounded("asyncio.Queue()\nQueue(maxsize=3)\nqueue.Queue(3)\nqueue.SimpleQueue()\n") == [1, 4]
     assert unbounded("deque()\ndeque(x)\ndeque(x, 3)\ncollections.deque(maxlen=3)\n") == [1, 2]

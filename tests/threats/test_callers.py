@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.threats.callers import Guest, Halls
+from tests.threats.callers import InProcessHall, McpCaller
 from tests.threats.lines import (
     LEGACY,
     MODERN,
@@ -30,11 +30,11 @@ each_legacy = pytest.mark.parametrize("revision", LEGACY)
 
 
 @pytest.fixture
-def halls() -> Iterator[Halls]:
+def hall_app() -> Iterator[InProcessHall]:
     """A hall in this process."""
-    halls = Halls(time.monotonic)
-    yield halls
-    halls.close()
+    hall_app = InProcessHall(time.monotonic)
+    yield hall_app
+    hall_app.close()
 
 
 def answer_to(question: bytes, colour: str) -> bytes:
@@ -46,11 +46,13 @@ def answer_to(question: bytes, colour: str) -> bytes:
 
 @pytest.mark.threat("B6")
 @each_legacy
-async def test_B6_anothers_session_is_as_good_as_none(halls: Halls, revision: str) -> None:
+async def test_B6_session_id_of_another_caller_is_answered_like_an_unknown_one(
+    hall_app: InProcessHall, revision: str
+) -> None:
     """Whoever knows the id of another's session learns nothing by it, not even that it exists."""
-    alice, bob = Guest(halls, "alice", revision), Guest(halls, "bob", revision)
+    alice, bob = McpCaller(hall_app, "alice", revision), McpCaller(hall_app, "bob", revision)
     bob.session = await alice.open()
-    stranger = Guest(halls, "bob", revision)
+    stranger = McpCaller(hall_app, "bob", revision)
     stranger.session = secrets.token_urlsafe(24)
     bodies = [
         encoded(calling(revision, "number", {"value": 7})),
@@ -60,91 +62,95 @@ async def test_B6_anothers_session_is_as_good_as_none(halls: Halls, revision: st
         encoded({"jsonrpc": "2.0", "id": "toolhall-1", "result": {}}),
     ]
     for body in bodies:
-        assert (await bob.visit(body).reply())[:1] == (404,)
-        assert await bob.visit(body).reply() == await stranger.visit(body).reply()
+        assert (await bob.request(body).reply())[:1] == (404,)
+        assert await bob.request(body).reply() == await stranger.request(body).reply()
     for method in ("GET", "DELETE"):
-        assert await bob.visit(method=method).reply() == await stranger.visit(method=method).reply()
+        assert await bob.request(method=method).reply() == await stranger.request(method=method).reply()
     assert (await alice.ask(calling(revision, "number", {"value": 7}))).text == "7"
 
 
 @pytest.mark.threat("B6")
 @each_legacy
-async def test_B6_anothers_calls_and_streams_go_on(halls: Halls, revision: str) -> None:
+async def test_B6_session_calls_and_streams_go_on_when_another_caller_uses_the_session_id(
+    hall_app: InProcessHall, revision: str
+) -> None:
     """What somebody else tries on a session reaches neither its stream, its calls nor their questions."""
-    alice, bob = Guest(halls, "alice", revision), Guest(halls, "bob", revision)
+    alice, bob = McpCaller(hall_app, "alice", revision), McpCaller(hall_app, "bob", revision)
     bob.session = await alice.open()
-    stream = alice.visit(method="GET")
-    assert await stream.begun() == 200
-    painting = alice.visit(encoded(calling(revision, "paint", {"wall": "north"})))
+    stream = alice.request(method="GET")
+    assert await stream.started() == 200
+    painting = alice.request(encoded(calling(revision, "paint", {"wall": "north"})))
     question = await painting.until(b"elicitation/create")
     for body in (
         answer_to(question, "black"),
         encoded({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}),
     ):
-        assert (await bob.visit(body).reply()).status == 404
+        assert (await bob.request(body).reply()).status == 404
     for method in ("GET", "DELETE"):
-        assert (await bob.visit(method=method).reply()).status == 404
-    assert (await alice.visit(answer_to(question, "red")).reply()).status == 202
+        assert (await bob.request(method=method).reply()).status == 404
+    assert (await alice.request(answer_to(question, "red")).reply()).status == 202
     assert messages_of((await painting.reply()).body)[-1]["result"]["content"][0]["text"] == "north is red"
-    halls.hall.remove("touch")
+    hall_app.hall.remove("touch")
     assert b"list_changed" in await stream.until(b"list_changed")
-    await stream.hang_up()
+    await stream.disconnect()
 
 
 @pytest.mark.threat("B6")
 @each_legacy
-async def test_B6_second_stream_is_refused(halls: Halls, revision: str) -> None:
+async def test_B6_second_stream_of_a_session_is_refused_and_the_first_goes_on(
+    hall_app: InProcessHall, revision: str
+) -> None:
     """The first reader keeps its stream; a second one is told so and takes nothing away."""
-    alice = Guest(halls, "alice", revision)
+    alice = McpCaller(hall_app, "alice", revision)
     await alice.open()
-    first = alice.visit(method="GET")
-    assert await first.begun() == 200
-    assert (await alice.visit(method="GET").reply()).status == 409
-    halls.hall.remove("touch")
+    first = alice.request(method="GET")
+    assert await first.started() == 200
+    assert (await alice.request(method="GET").reply()).status == 409
+    hall_app.hall.remove("touch")
     assert b"list_changed" in await first.until(b"list_changed")
-    await first.hang_up()
-    again = alice.visit(method="GET")
-    assert await again.begun() == 200
-    await again.hang_up()
+    await first.disconnect()
+    again = alice.request(method="GET")
+    assert await again.started() == 200
+    await again.disconnect()
 
 
 @pytest.mark.threat("B6")
 @each_legacy
-async def test_B6_event_ids_lead_to_ones_own_streams(halls: Halls, revision: str) -> None:
+async def test_B6_last_event_id_of_another_session_replays_nothing(hall_app: InProcessHall, revision: str) -> None:
     """An event id of another session resumes nothing of that session."""
-    alice, bob = Guest(halls, "alice", revision), Guest(halls, "bob", revision)
+    alice, bob = McpCaller(hall_app, "alice", revision), McpCaller(hall_app, "bob", revision)
     await alice.open()
     await bob.open()
     call = calling(revision, "steps", {"count": 2, "delay": 0})
     call["params"]["_meta"] = {"progressToken": (secret := secrets.token_hex(8))}
-    answer = (await alice.visit(encoded(call)).reply()).body
+    answer = (await alice.request(encoded(call)).reply()).body
     (event, *_) = re.findall(rb"^id: (.+)$", answer, re.MULTILINE)
     assert secret.encode() in answer
-    resumed = bob.visit(
+    resumed = bob.request(
         method="GET", headers=[("mcp-session-id", bob.session or ""), ("last-event-id", event.decode())]
     )
-    assert await resumed.begun() == 200
-    await resumed.hang_up()
+    assert await resumed.started() == 200
+    await resumed.disconnect()
     assert secret.encode() not in resumed.sent
 
 
 @pytest.mark.threat("B6")
 @each_legacy
-async def test_B6_ended_session_is_gone(halls: Halls, revision: str) -> None:
+async def test_B6_deleted_session_is_unknown_and_its_calls_have_ended(hall_app: InProcessHall, revision: str) -> None:
     """After DELETE its id is unknown, and its calls have ended."""
-    alice = Guest(halls, "alice", revision)
+    alice = McpCaller(hall_app, "alice", revision)
     await alice.open()
-    call = alice.visit(encoded(calling(revision, "sleeps", {"seconds": 30})))
-    assert (await alice.visit(method="DELETE").reply()).status == 200
+    call = alice.request(encoded(calling(revision, "sleeps", {"seconds": 30})))
+    assert (await alice.request(method="DELETE").reply()).status == 200
     await call.reply()
-    assert (await alice.visit(encoded(message(revision, "ping"))).reply()).status == 404
+    assert (await alice.request(encoded(message(revision, "ping"))).reply()).status == 404
 
 
 @pytest.mark.threat("B6")
-async def test_B6_whoever_is_not_local_sees_nothing(halls: Halls) -> None:
+async def test_B6_caller_without_proven_identity_sees_no_tool_in_any_revision(hall_app: InProcessHall) -> None:
     """A caller whose identity is unproven finds no tool, in every revision and by every way."""
     for revision in REVISIONS:
-        nobody = Guest(halls, None, revision)
+        nobody = McpCaller(hall_app, None, revision)
         if revision in LEGACY:
             await nobody.open()
         assert (await nobody.ask(message(revision, "tools/list"))).result["tools"] == []
@@ -154,7 +160,7 @@ async def test_B6_whoever_is_not_local_sees_nothing(halls: Halls) -> None:
 
 @pytest.mark.threat("B6")
 @each_legacy
-def test_B6_session_ids_cannot_be_guessed(server: Served, revision: str) -> None:
+def test_B6_session_ids_are_long_random_and_not_found_by_guessing(server: Served, revision: str) -> None:
     """Ids are long, random and visible ASCII; a thousand guesses find none."""
     ids = {open_session(server.port, revision) for _ in range(50)}
     assert len(ids) == 50
@@ -175,7 +181,7 @@ def test_B6_session_ids_cannot_be_guessed(server: Served, revision: str) -> None
     "place",
     ["c1-0", "c1-\u00b2", "c1-" + "9" * 5_000, "c1--1", "c1-1e9", "c1", "s-1", "-", "\u00e4", "c1-1 ", "c1-+1", ""],
 )
-def test_B6_odd_places_to_resume_from(server: Served, revision: str, place: str) -> None:
+def test_B6_malformed_last_event_id_opens_an_ordinary_stream_or_none(server: Served, revision: str, place: str) -> None:
     """An event id that was never given is no fault: it opens an ordinary stream or none."""
     line = HttpLine(server.port, revision)
     line.ask(encoded(calling(revision, "number", {"value": 7})))
@@ -191,7 +197,7 @@ def test_B6_odd_places_to_resume_from(server: Served, revision: str, place: str)
 
 
 @pytest.mark.threat("B7")
-def test_B7_two_hundred_requests_with_one_id(server: Served) -> None:
+def test_B7_two_hundred_concurrent_requests_with_one_id_each_get_their_own_answer(server: Served) -> None:
     """All at once, all with the id 1, in three revisions: every connection gets its own nonce."""
     lines = [HttpLine(server.port, revision) for revision in REVISIONS for _ in range(2)]
     connections = [Connection(server.port) for _ in range(200)]
@@ -205,7 +211,7 @@ def test_B7_two_hundred_requests_with_one_id(server: Served) -> None:
 
 
 @pytest.mark.threat("B7")
-def test_B7_progress_goes_to_whoever_asked(server: Served) -> None:
+def test_B7_progress_with_one_shared_token_goes_only_to_its_own_connection(server: Served) -> None:
     """The same id and the same progress token on many connections: each hears of its own steps only."""
     connections = [Connection(server.port) for _ in range(30)]
     for count, connection in enumerate(connections):
@@ -222,16 +228,18 @@ def test_B7_progress_goes_to_whoever_asked(server: Served) -> None:
 
 @pytest.mark.threat("B7")
 @each_legacy
-async def test_B7_questions_of_two_sessions(halls: Halls, revision: str) -> None:
+async def test_B7_elicitation_reply_with_a_shared_id_reaches_the_call_of_its_own_session(
+    hall_app: InProcessHall, revision: str
+) -> None:
     """Two callers are asked the same question under the same id; each reply reaches its own call."""
-    guests = [Guest(halls, name, revision) for name in ("alice", "bob", "alice")]
-    for guest in guests:
-        await guest.open()
-    calls = [guest.visit(encoded(calling(revision, "paint", {"wall": "north"}))) for guest in guests]
+    callers = [McpCaller(hall_app, name, revision) for name in ("alice", "bob", "alice")]
+    for caller in callers:
+        await caller.open()
+    calls = [caller.request(encoded(calling(revision, "paint", {"wall": "north"}))) for caller in callers]
     colours = ["red", "green", "blue"]
-    for guest, call, colour in zip(guests, calls, colours, strict=True):
+    for caller, call, colour in zip(callers, calls, colours, strict=True):
         question = await call.until(b"elicitation/create")
-        assert (await guest.visit(answer_to(question, colour)).reply()).status == 202
+        assert (await caller.request(answer_to(question, colour)).reply()).status == 202
     for call, colour in zip(calls, colours, strict=True):
         found = messages_of((await call.reply()).body)[-1]
         assert found["result"]["content"][0]["text"] == f"north is {colour}"
@@ -239,7 +247,9 @@ async def test_B7_questions_of_two_sessions(halls: Halls, revision: str) -> None
 
 @pytest.mark.threat("B7")
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_B7_many_requests_on_one_pipe(pipe: StdioLine, revision: str) -> None:
+def test_B7_stdio_request_with_an_id_still_in_use_is_refused_and_the_first_is_answered(
+    pipe: StdioLine, revision: str
+) -> None:
     """Over stdio ids tell answers apart; an id that is still in use is refused, and the first keeps its answer."""
     line = pipe.speak(revision)
     nonces = {count: secrets.token_hex(8) for count in range(200)}

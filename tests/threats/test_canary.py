@@ -23,7 +23,7 @@ def log_of(line: Line, server: Served, pipe: StdioLine) -> str:
 @pytest.mark.threat("G8")
 @pytest.mark.parametrize("tool", ["raises", "raises_in_thread"])
 @pytest.mark.parametrize("how", [how for how in RAISES if how != ONLY_IN_THREADS])
-def test_G8_exceptions_are_logged_and_not_told(
+def test_G8_secret_in_an_exception_of_a_tool_is_logged_but_not_sent(
     line: Line, server: Served, pipe: StdioLine, tool: str, how: str
 ) -> None:
     """However the secret is raised, the caller reads where to look, and only the log has it."""
@@ -40,7 +40,7 @@ def test_G8_exceptions_are_logged_and_not_told(
 
 
 @pytest.mark.threat("G8")
-def test_G8_interrupt_in_a_thread_ends_only_its_call(line: Line) -> None:
+def test_G8_keyboard_interrupt_raised_in_a_tool_thread_ends_only_its_call(line: Line) -> None:
     """Nothing that a tool raises in a thread can end the server."""
     assert call(line, "raises_in_thread", how=ONLY_IN_THREADS).is_error
     assert value(call(line, "number", value=7)) == 7
@@ -48,7 +48,7 @@ def test_G8_interrupt_in_a_thread_ends_only_its_call(line: Line) -> None:
 
 @pytest.mark.threat("G8")
 @pytest.mark.parametrize("tool", ["returns", "promises"])
-def test_G8_results_that_cannot_be_written(line: Line, tool: str) -> None:
+def test_G8_unserializable_tool_result_gets_one_answer_without_exception_text(line: Line, tool: str) -> None:
     """Whatever a tool returns, the request has one answer, and no exception's text is in it."""
     for how in RETURNS:
         answer = call(line, tool, how=how)
@@ -59,7 +59,7 @@ def test_G8_results_that_cannot_be_written(line: Line, tool: str) -> None:
 
 @pytest.mark.threat("G8")
 @pytest.mark.parametrize("tool", ["careful", "careless"])
-def test_G8_arguments_that_an_author_refuses(line: Line, tool: str) -> None:
+def test_G8_argument_quoted_by_an_authors_validator_is_removed_from_the_error(line: Line, tool: str) -> None:
     """A validator of the author's own may quote the argument; what the caller reads are its words without that."""
     answer = call(line, tool, order={"card": CANARY})
     assert answer.is_error
@@ -69,7 +69,9 @@ def test_G8_arguments_that_an_author_refuses(line: Line, tool: str) -> None:
 
 @pytest.mark.threat("G8")
 @pytest.mark.parametrize("tool", ["logs_badly", "logs_badly_in_thread", "asks_badly"])
-def test_G8_notices_and_questions_that_cannot_be_written(line: Line, tool: str) -> None:
+def test_G8_unserializable_log_message_or_question_gets_one_answer_without_exception_text(
+    line: Line, tool: str
+) -> None:
     """The same for what a tool says while it runs."""
     message = calling(line.revision, tool)
     message["params"].setdefault("_meta", {})["io.modelcontextprotocol/logLevel"] = "debug"
@@ -80,7 +82,7 @@ def test_G8_notices_and_questions_that_cannot_be_written(line: Line, tool: str) 
 
 
 @pytest.mark.threat("G8")
-def test_G8_records_hold_no_values(server: Served) -> None:
+def test_G8_audit_records_hold_no_argument_or_exception_text(server: Served) -> None:
     """The record of a call names it and how it ended; its arguments are there as a digest only."""
     line = HttpLine(server.port, MODERN)
     call(line, "nonce", nonce=CANARY)
@@ -92,6 +94,6 @@ def test_G8_records_hold_no_values(server: Served) -> None:
 
 
 @pytest.mark.threat("G8")
-def test_G8_nothing_was_ever_sent(server: Served, pipe: StdioLine) -> None:
+def test_G8_stdio_output_of_all_earlier_tests_holds_no_secret(server: Served, pipe: StdioLine) -> None:
     """Whatever other tests have made the pipe say so far, the secret was not in it."""
     assert SECRET not in pipe.seen.replace(b'"nonce":"' + SECRET, b"")

@@ -18,8 +18,8 @@ from tests.servers.served_hall import NetworkBrowser, ServedHall, provider_confi
 from tests.threats.canary_tools import HOW, LOGGED, NAME
 from tests.threats.lines import REVISIONS, HttpLine
 from tests.threats.served import Served, serving
-from tests.threats.test_secrets import said
-from tests.threats.traces import seen
+from tests.threats.test_secrets import call_messages
+from tests.threats.traces import find_encodings
 from tests.unit.redaction.secret_encodings import EVERY, FORMS
 
 TOOLS = Path(__file__).with_name("canary_tools.py")
@@ -77,9 +77,9 @@ def call_with_notices(hall: ServedHall) -> None:
     for revision in REVISIONS:
         line = HttpLine(hall.port, revision)
         for tool in ("Canary_keyed", "Canary_linked", "Canary_apart"):
-            messages = said(line, tool, {"how": "returns"})
+            messages = call_messages(line, tool, {"how": "returns"})
             assert [each.get("method") for each in messages].count("notifications/progress") >= 1
-        said(line, "Canary_open", {"how": "returns", "word": WORD})
+        call_messages(line, "Canary_open", {"how": "returns", "word": WORD})
         hall.seen += line.seen
 
 
@@ -182,7 +182,7 @@ def found(evidence: Evidence, *places: str) -> dict[str, dict[str, set[str]]]:
     """Which forbidden values are in these places, and in which forms."""
     looked = {name: content for name, content in evidence.places.items() if name.startswith(places)}
     assert looked
-    by_value = {what: seen(value, looked) for what, value in evidence.values.items()}
+    by_value = {what: find_encodings(value, looked) for what, value in evidence.values.items()}
     return {what: where for what, where in by_value.items() if where}
 
 
@@ -195,13 +195,13 @@ CONTROLS = {
 }  # fmt: skip
 
 
-def test_the_search_finds_what_is_there(evidence: Evidence) -> None:
+def test_secret_search_finds_allowed_words_in_every_place_and_encoding(evidence: Evidence) -> None:
     """In every place something that may be there; in answers and log, what the tools told in every form."""
     for place, control in CONTROLS.items():
         looked = {name: content for name, content in evidence.places.items() if name.startswith(place)}
-        assert looked.keys() == seen(control, looked).keys(), place
+        assert looked.keys() == find_encodings(control, looked).keys(), place
     for place in ("answers", "log"):
-        forms = {form.removesuffix(", in json") for form in seen(WORD, evidence.places)[place]}
+        forms = {form.removesuffix(", in json") for form in find_encodings(WORD, evidence.places)[place]}
         assert forms >= FORMS.keys(), place
     assert evidence.places["answers"].count(b"[redacted]") > len(ALL_DIALECT_CLIENTS) * len(EVERY)
     assert evidence.places["log"].count(b"[redacted]") > len(ALL_DIALECT_CLIENTS) * len(EVERY)
@@ -209,31 +209,31 @@ def test_the_search_finds_what_is_there(evidence: Evidence) -> None:
 
 
 @pytest.mark.threat("G7")
-def test_G7_no_answer_in_any_dialect_holds_it(evidence: Evidence) -> None:
+def test_G7_secrets_and_tokens_are_in_no_answer_of_any_dialect(evidence: Evidence) -> None:
     """Neither secret nor token nor what a caller brought is in a result, an error, a notice, a page or a header."""
     assert found(evidence, "answers", "management") == {}
 
 
 @pytest.mark.threat("G8")
-def test_G8_nor_does_the_log_or_a_trace_or_a_figure(evidence: Evidence) -> None:
+def test_G8_secrets_and_tokens_are_in_no_log_line_span_or_metric(evidence: Evidence) -> None:
     """At the level of debug, with spans sent, and with tools that log it in every form."""
     assert found(evidence, "log", "spans", "metrics") == {}
 
 
 @pytest.mark.threat("G8")
-def test_G8_nor_what_others_see_of_the_processes(evidence: Evidence) -> None:
+def test_G8_secrets_and_tokens_are_in_no_command_line_or_environment_of_the_processes(evidence: Evidence) -> None:
     """Neither command line nor environment of the hall and of the workers that it gave secrets to."""
     assert found(evidence, "processes") == {}
 
 
 @pytest.mark.threat("G8")
-def test_G8_nor_what_a_tool_logs_in_a_process_of_its_own(evidence: Evidence) -> None:
+def test_G8_secret_logged_by_an_isolated_tool_is_in_no_output(evidence: Evidence) -> None:
     """A worker has the error output of the hall."""
-    assert seen(LOGGED_SECRET, evidence.places) == {}
+    assert find_encodings(LOGGED_SECRET, evidence.places) == {}
 
 
 @pytest.mark.threat("J4")
-def test_J4_nor_any_file_of_the_data_folder(evidence: Evidence) -> None:
+def test_J4_secrets_and_tokens_are_in_no_file_of_the_data_folder(evidence: Evidence) -> None:
     """Database, journal of the database, audit, recordings: while the hall runs, and after it has stopped."""
     assert found(evidence, *FILES) == {}
     assert all(name.startswith(FILES + OTHERS) for name in evidence.places), (

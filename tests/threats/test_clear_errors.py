@@ -29,7 +29,7 @@ LONG = "n" * 2_000
 class Refusal(NamedTuple):
     """A bad message, and how it is refused: by a code or (None) by a result for the model, in words such as these."""
 
-    spoil: Callable[[dict[str, Any]], object]
+    corrupt: Callable[[dict[str, Any]], object]
     code: int | None
     words: tuple[str, ...]
 
@@ -52,13 +52,13 @@ def with_members(**members: Any) -> Callable[[dict[str, Any]], object]:
 def without(*path: str) -> Callable[[dict[str, Any]], object]:
     """Leave a member out."""
 
-    def spoil(message: dict[str, Any]) -> None:
+    def corrupt(message: dict[str, Any]) -> None:
         inner = message
         for part in path[:-1]:
             inner = inner[part]
         del inner[path[-1]]
 
-    return spoil
+    return corrupt
 
 
 # The same in every revision and over every transport.
@@ -96,21 +96,21 @@ EVERYWHERE = {
 }
 
 
-def repaired(revision: str, spoiled: dict[str, Any]) -> dict[str, Any]:
+def repaired(revision: str, corrupted: dict[str, Any]) -> dict[str, Any]:
     """Put back what the newest revision wants, where a case replaced the whole of params or of `_meta`."""
-    params = spoiled.get("params")
+    params = corrupted.get("params")
     if revision == MODERN and isinstance(params, dict):
         usual = message(MODERN, "x")["params"]["_meta"]
         params["_meta"] = {**usual, **params.get("_meta", {})}
-    return spoiled
+    return corrupted
 
 
 @pytest.mark.parametrize("case", EVERYWHERE)
-def test_refused_message_is_explained(line: Line, case: str) -> None:
+def test_invalid_message_is_refused_with_words_on_what_to_change_and_no_values(line: Line, case: str) -> None:
     """In the same words over every transport and in every revision."""
     refusal = EVERYWHERE[case]
     body = calling(line.revision, "touch")
-    refusal.spoil(body)
+    refusal.corrupt(body)
     answer = line.ask(encoded(repaired(line.revision, body)))
     assert answer.code == refusal.code, answer
     assert answer.is_error == (refusal.code is None)
@@ -134,7 +134,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_unreadable_message_is_explained(line: Line, case: str) -> None:
+def test_unparsable_message_gets_an_error_without_id_that_says_what_is_wrong(line: Line, case: str) -> None:
     """What is no message gets an error without an id, and words about what is wrong."""
     body, words = BROKEN[case]
     if case == "empty" and not isinstance(line, HttpLine):
@@ -165,11 +165,11 @@ TERMS = {
 
 
 @pytest.mark.parametrize("case", TERMS)
-def test_wrong_terms_are_explained(server: Served, case: str) -> None:
+def test_invalid_meta_field_of_the_newest_revision_is_named_in_the_error(server: Served, case: str) -> None:
     """MCP 2026-07-28: the terms come with every request, and a wrong one is named."""
-    spoil, code, words = TERMS[case]
+    corrupt, code, words = TERMS[case]
     body = calling(MODERN, "touch")
-    spoil(body)
+    corrupt(body)
     version = {"other_version": "2099-01-01", "odd_version": "1"}.get(case, MODERN)
     headers = [("MCP-Protocol-Version", version), ("Mcp-Method", "tools/call"), ("Mcp-Name", "touch")]
     answer = answer_of(fetch(server.port, post(server.port, encoded(body), *headers)))
@@ -183,7 +183,9 @@ def test_wrong_terms_are_explained(server: Served, case: str) -> None:
 
 @pytest.mark.parametrize("header", ["MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"])
 @pytest.mark.parametrize("said", [None, VALUE])
-def test_wrong_header_is_named(server: Served, header: str, said: str | None) -> None:
+def test_missing_or_different_mcp_header_is_named_without_its_value(
+    server: Served, header: str, said: str | None
+) -> None:
     """MCP 2026-07-28: a header that is missing or differs is named; its value is not repeated."""
     body = encoded(calling(MODERN, "touch"))
     usual = {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/call", "Mcp-Name": "touch"}
@@ -205,7 +207,7 @@ SESSIONS: dict[str, tuple[list[Header], int, tuple[str, ...]]] = {
 
 @pytest.mark.parametrize("revision", LEGACY)
 @pytest.mark.parametrize("case", SESSIONS)
-def test_missing_session_is_explained(server: Served, case: str, revision: str) -> None:
+def test_request_without_a_known_session_is_told_to_initialize(server: Served, case: str, revision: str) -> None:
     """The older revisions need their handshake first, and say so."""
     headers, status, words = SESSIONS[case]
     answer = answer_of(fetch(server.port, post(server.port, encoded(calling(revision, "touch")), *headers)))
@@ -216,7 +218,7 @@ def test_missing_session_is_explained(server: Served, case: str, revision: str) 
 
 @pytest.mark.parametrize("revision", LEGACY)
 @pytest.mark.parametrize("missing", ["protocolVersion", "capabilities"])
-def test_broken_handshake_is_explained(server: Served, revision: str, missing: str) -> None:
+def test_initialize_without_a_required_param_names_it_in_the_error(server: Served, revision: str, missing: str) -> None:
     """What the handshake lacks is named."""
     body = handshake(revision)
     del body["params"][missing]
@@ -226,7 +228,7 @@ def test_broken_handshake_is_explained(server: Served, revision: str, missing: s
 
 
 @pytest.mark.parametrize("revision", LEGACY)
-def test_unknown_log_level_is_explained(server: Served, revision: str) -> None:
+def test_log_level_that_is_unknown_is_refused_with_the_known_levels(server: Served, revision: str) -> None:
     """The levels that there are."""
     line = HttpLine(server.port, revision)
     answer = line.ask(encoded(message(revision, "logging/setLevel", {"level": VALUE})))
@@ -237,7 +239,7 @@ def test_unknown_log_level_is_explained(server: Served, revision: str) -> None:
 
 OURS: Header = ("Host", HOST)
 JSON: Header = ("Content-Type", "application/json")
-TURNED: dict[str, tuple[str, list[Header], int, tuple[str, ...]]] = {
+REFUSED_EARLY: dict[str, tuple[str, list[Header], int, tuple[str, ...]]] = {
     "host": ("POST /mcp", [("Host", "evil.example")], 421, ("evil.example", "allowed_hosts")),
     "no_host": ("POST /mcp", [], 400, ("Host",)),
     "origin": ("POST /mcp", [OURS, ("Origin", "http://evil.example")], 403, ("Origin", "allowed_hosts")),
@@ -250,10 +252,10 @@ TURNED: dict[str, tuple[str, list[Header], int, tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("case", TURNED)
-def test_turned_away_with_a_reason(server: Served, case: str) -> None:
+@pytest.mark.parametrize("case", REFUSED_EARLY)
+def test_http_request_refused_before_any_dialect_gets_json_that_says_what_to_change(server: Served, case: str) -> None:
     """What is refused before any dialect speaks is refused in JSON, with what to change."""
-    line, headers, status, words = TURNED[case]
+    line, headers, status, words = REFUSED_EARLY[case]
     method, _, path = line.partition(" ")
     reply = fetch(server.port, http(method, path, headers))
     said = reply.body.decode()

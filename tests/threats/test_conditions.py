@@ -123,14 +123,14 @@ async def shop(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 
 @pytest.mark.threat("B10")
 @pytest.mark.parametrize("name", ["plain", "compact", "hidden"])
-async def test_B10_what_the_tool_makes_of_nothing_is_judged(shop: Toolhall, name: str) -> None:
+async def test_B10_condition_applies_to_members_filled_in_by_the_tools_own_types(shop: Toolhall, name: str) -> None:
     """A member that a tool's own code fills in, and no schema tells of, is forbidden like one that was sent."""
     bodies = ('{"order":{"options":{"mode":"keep"}}}', '{"order":{"options":{}}}', '{"order":{}}')
     assert [await asked(shop, name, body) for body in bodies] == [200, 403, 403]
 
 
 @pytest.mark.threat("B10")
-async def test_B10_so_is_a_list_that_it_makes(shop: Toolhall) -> None:
+async def test_B10_condition_applies_to_a_list_filled_in_by_the_tools_own_types(shop: Toolhall) -> None:
     """Also inside a list that was not sent."""
     bodies = ('{"order":{"tags":["keep"]}}', '{"order":{"tags":["delete"]}}', '{"order":{}}')
     assert [await asked(shop, "tagged", body) for body in bodies] == [200, 403, 403]
@@ -138,14 +138,14 @@ async def test_B10_so_is_a_list_that_it_makes(shop: Toolhall) -> None:
 
 @pytest.mark.threat("B10")
 @pytest.mark.parametrize("spelled", [USED, USED.upper(), USED.replace("-", "")])
-async def test_B10_an_id_is_the_same_however_it_is_written(shop: Toolhall, spelled: str) -> None:
+async def test_B10_condition_on_a_uuid_matches_any_spelling_of_it(shop: Toolhall, spelled: str) -> None:
     """A forbidden UUID is forbidden in capitals and without hyphens; another one is not."""
     assert await asked(shop, "take", f'{{"id":"{spelled}"}}') == 403
     assert await asked(shop, "take", f'{{"id":"{uuid.uuid4()}"}}') == 200
 
 
 @pytest.mark.threat("B10")
-async def test_B10_what_permits_must_fit_both() -> None:
+async def test_B10_permit_condition_must_match_the_sent_and_the_converted_arguments() -> None:
     """A permit holds for what was sent and for what the tool gets; what fits only one of them is denied."""
     with Toolhall(Shop(), config=Config(**SERVED)) as hall:
         await hall.open()

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.threats import isolated_tools as tools
-from tests.threats.test_isolation import Tools, gone
+from tests.threats.test_isolation import Tools, wait_for_exit
 from tests.unit.execution.test_process_runner import run
 from toolhall.config import Config
 from toolhall.execution import sandbox, worker_process
@@ -47,12 +47,12 @@ def data(tmp_path: Path) -> Path:
 async def hall(data: Path) -> AsyncIterator[Tools]:
     made = Tools(data)
     yield made
-    made.staff.close()
+    made.executor.close()
 
 
 @needs_landlock
 @pytest.mark.threat("K12")
-async def test_K12_an_isolated_tool_cannot_touch_the_data_folder(hall: Tools, data: Path) -> None:
+async def test_K12_isolated_tool_cannot_read_or_change_the_data_folder(hall: Tools, data: Path) -> None:
     """It can neither read, write, create, move, link nor remove anything there, by itself or by other programs."""
     done = await hall.call(tools.open_files, folder=str(data))
     assert [each for each in done if ABI >= 3 or each != "truncate"] == []
@@ -63,7 +63,9 @@ async def test_K12_an_isolated_tool_cannot_touch_the_data_folder(hall: Tools, da
 
 @needs_landlock
 @pytest.mark.threat("K12")
-async def test_K12_a_link_leads_no_tool_into_the_data_folder(hall: Tools, data: Path, tmp_path: Path) -> None:
+async def test_K12_symlink_gives_an_isolated_tool_no_access_to_the_data_folder(
+    hall: Tools, data: Path, tmp_path: Path
+) -> None:
     """Neither a link to the folder nor one to a folder above it, both older than the worker, is a way in."""
     (tmp_path / "link").symlink_to(data)
     (tmp_path / "above").symlink_to(tmp_path)
@@ -72,7 +74,7 @@ async def test_K12_a_link_leads_no_tool_into_the_data_folder(hall: Tools, data: 
 
 
 @pytest.mark.threat("K12")
-async def test_K12_other_files_and_programs_are_as_they_were(hall: Tools, tmp_path: Path) -> None:
+async def test_K12_isolated_tool_can_use_other_files_programs_sockets_and_threads(hall: Tools, tmp_path: Path) -> None:
     """A tool reads, writes and moves files elsewhere, has temporary ones, runs programs, listens and starts threads."""
     (tmp_path / "elsewhere").mkdir()
     done = await hall.call(tools.use_files, folder=str(tmp_path / "elsewhere"))
@@ -97,18 +99,20 @@ async def test_K12_other_files_and_programs_are_as_they_were(hall: Tools, tmp_pa
 
 @needs_landlock
 @pytest.mark.threat("K12")
-async def test_K12_a_tool_in_the_data_folder_is_refused_with_the_reason(caplog: pytest.LogCaptureFixture) -> None:
+async def test_K12_isolated_tool_whose_file_is_in_the_data_folder_is_refused_with_the_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """A hall whose data folder holds the tool's own file says so in its log."""
     made = Tools(Path(tools.__file__).parent)
     try:
         with pytest.raises(Unavailable):
             await made.call(tools.where)
     finally:
-        made.staff.close()
+        made.executor.close()
     assert "is in the hall's data folder, which such tools cannot read; move it elsewhere" in caplog.text
 
 
-def test_a_hall_hides_what_its_secrets_are_in(data: Path) -> None:
+def test_hidden_paths_hold_the_data_folder_and_the_places_of_secrets(data: Path) -> None:
     environment = {
         "TOOLHALL_VAULT_KEY_FILE": "/run/vault",
         "TOOLHALL_DATA": "/other",
@@ -122,7 +126,7 @@ def test_a_hall_hides_what_its_secrets_are_in(data: Path) -> None:
 @needs_scopes
 @pytest.mark.threat("K13")
 @pytest.mark.parametrize("hidden", [True, False], ids=["with data", "without data"])
-async def test_K13_an_isolated_tool_reaches_into_no_other_process(data: Path, hidden: bool) -> None:
+async def test_K13_isolated_tool_cannot_signal_trace_limit_or_freeze_another_process(data: Path, hidden: bool) -> None:
     """It can neither signal, trace, read, limit nor freeze the hall, its own supervisor or anybody else."""
     made = Tools(*([data] if hidden else []))
     released = threading.Event()
@@ -133,7 +137,7 @@ async def test_K13_an_isolated_tool_reaches_into_no_other_process(data: Path, hi
     finally:
         released.set()
         thread.join()
-        made.staff.close()
+        made.executor.close()
 
 
 # A worker under its supervisor as on a kernel of before Linux 6.12; the hall is the test itself, and in no group of its
@@ -204,20 +208,20 @@ def _signalled(abi: int, *, judged: bool) -> tuple[list[str], list[str]]:
 
 @pytest.mark.threat("K13")
 @pytest.mark.parametrize("abi", [0, min(ABI, 2), min(ABI, 5)])
-def test_K13_without_scopes_a_tool_signals_nothing_but_what_it_started(abi: int) -> None:
+def test_K13_isolated_tool_without_landlock_scopes_can_signal_only_what_it_started(abi: int) -> None:
     """Before Linux 6.12 neither the hall, its threads, its group, those around it nor files' owners are ways."""
     assert _signalled(abi, judged=True) == ([] if abi >= 2 else [sandbox.NO_LANDLOCK], _OWN)
 
 
 @pytest.mark.threat("K13")
-def test_K13_where_signals_cannot_be_judged_the_filter_lists_the_hall_and_says_what_is_missing() -> None:
+def test_K13_signal_filter_without_a_supervisor_blocks_the_hall_by_id_and_reports_the_gap() -> None:
     """Before Linux 5.5 the hall and its family are shielded by their ids, which leaves the ids of threads."""
     assert _signalled(0, judged=False) == ([sandbox.NO_LANDLOCK, sandbox.NO_THREAD_SIGNAL_FILTER], ["thread", *_OWN])
 
 
 @pytest.mark.threat("K12")
 @pytest.mark.threat("K13")
-async def test_K13_what_a_kernel_lacks_is_logged_once(
+async def test_K13_missing_kernel_feature_is_logged_once_for_each_hall(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The operator reads what an isolated tool may do on this machine, once for each hall."""
@@ -235,14 +239,14 @@ async def test_K13_what_a_kernel_lacks_is_logged_once(
             await made.call(tools.crash, how="exit")
         await made.call(tools.where)
     finally:
-        made.staff.close()
+        made.executor.close()
     said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert said == [f"an isolated tool is confined less than it could be: {each}" for each in lacking]
 
 
 @pytest.mark.threat("K14")
 @pytest.mark.parametrize("then", ["hang", "exit", "return"])
-async def test_K14_what_a_tool_leaves_behind_ends_with_its_worker(hall: Tools, tmp_path: Path, then: str) -> None:
+async def test_K14_daemon_of_an_isolated_tool_ends_with_its_worker(hall: Tools, tmp_path: Path, then: str) -> None:
     """A process with a session of its own is killed when the call is cancelled, its worker exits or the hall closes."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
@@ -255,8 +259,8 @@ async def test_K14_what_a_tool_leaves_behind_ends_with_its_worker(hall: Tools, t
         assert isinstance(task.exception(), Crashed)
         assert "ended its process with code 3" in str(task.exception())
     if then == "return":
-        hall.staff.close()
-    await gone(left)
+        hall.executor.close()
+    await wait_for_exit(left)
 
 
 _HALL = """
@@ -267,14 +271,14 @@ asyncio.run(Tools().call(tools.daemon, fifo=sys.argv[1], then="hang"))
 
 
 @pytest.mark.threat("K14")
-def test_K14_what_a_tool_leaves_behind_ends_with_a_hall_that_is_killed(tmp_path: Path) -> None:
+def test_K14_daemon_of_an_isolated_tool_ends_when_the_hall_is_killed(tmp_path: Path) -> None:
     """After kill -9 of the hall the supervisor still ends what the tool had started."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     with subprocess.Popen([sys.executable, "-c", _HALL, str(fifo)], cwd=Path(__file__).parents[2]) as process:
         left = int(fifo.read_text())
         process.send_signal(signal.SIGKILL)
-    asyncio.run(gone(left))
+    asyncio.run(wait_for_exit(left))
 
 
 async def printed(caplog: pytest.LogCaptureFixture, count: int) -> list[str]:
@@ -286,7 +290,7 @@ async def printed(caplog: pytest.LogCaptureFixture, count: int) -> list[str]:
 
 
 @pytest.mark.threat("K9")
-async def test_K9_what_a_worker_prints_is_labelled_redacted_and_cannot_forge_a_record(
+async def test_K9_worker_output_in_the_log_is_labelled_redacted_and_escaped(
     caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Prints, raw writes and the output of programs become records that name the tool and hide its secrets."""
@@ -303,7 +307,7 @@ async def test_K9_what_a_worker_prints_is_labelled_redacted_and_cannot_forge_a_r
 
 
 @pytest.mark.threat("K9")
-async def test_K9_a_secret_is_hidden_also_after_its_call_and_over_the_end_of_a_line(
+async def test_K9_secret_printed_by_a_worker_after_its_call_or_across_lines_is_redacted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """What later calls of the same process print of an earlier call's secret is hidden, in lines or cut by them."""
@@ -322,7 +326,9 @@ async def test_K9_a_secret_is_hidden_also_after_its_call_and_over_the_end_of_a_l
 
 
 @pytest.mark.threat("K9")
-async def test_K9_output_is_bounded_and_stops_no_tool(caplog: pytest.LogCaptureFixture) -> None:
+async def test_K9_worker_output_without_end_is_logged_up_to_a_bound_and_the_tool_returns(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """Ten thousand lines and a line without an end cost a few records, and the tool returns all the same."""
     workers = WorkerPool(WorkerLimits())
     equipment = ResolvedCredentials({"KEY": Secret(KEY)})
@@ -337,7 +343,7 @@ async def test_K9_output_is_bounded_and_stops_no_tool(caplog: pytest.LogCaptureF
     assert any("printed too much" in line for line in said)
 
 
-def test_the_log_shows_output_where_nothing_else_was_asked_for(caplog: pytest.LogCaptureFixture) -> None:
+def test_worker_output_is_logged_as_warnings_with_whole_decoded_lines(caplog: pytest.LogCaptureFixture) -> None:
     made = worker_process.WorkerOutput("mine")
     assert made.feed(b"no end yet")
     assert not caplog.records

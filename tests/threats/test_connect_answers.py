@@ -75,7 +75,9 @@ def exchanged(office: AccountHall) -> int:
         "/connect/oauth/callback",
     ],
 )
-async def test_D5_other_spellings_of_the_callback(office: AccountHall, path: str) -> None:
+async def test_D5_oauth_answer_at_another_spelling_of_the_callback_path_is_refused(
+    office: AccountHall, path: str
+) -> None:
     """An answer that arrives anywhere else is not taken, and uses nothing up; below it, other providers answer."""
     browser, link = Browser(office.hall), await office.ask()
     back = await agree_at_provider(await agree_on_page(browser, link))
@@ -86,7 +88,7 @@ async def test_D5_other_spellings_of_the_callback(office: AccountHall, path: str
 
 
 @pytest.mark.threat("D3")
-async def test_D3_a_provider_that_does_not_name_itself_comes_back_to_its_own_place(
+async def test_D3_provider_without_iss_is_answered_only_at_its_own_callback_path(
     acme: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There alone its answer counts; nobody needs a key there, as the browser brings none."""
@@ -106,7 +108,7 @@ async def test_D3_a_provider_that_does_not_name_itself_comes_back_to_its_own_pla
 
 
 @pytest.mark.threat("D5")
-async def test_D5_no_header_chooses_where_the_browser_comes_back(acme: Authority) -> None:
+async def test_D5_redirect_uri_ignores_forwarded_host_headers(acme: Authority) -> None:
     """The redirect address is the one from the settings, byte for byte, whatever the request says of itself."""
     forged = {"x-forwarded-host": "evil.example", "x-forwarded-proto": "https", "forwarded": "host=evil.example"}
     async with account_hall(acme, profile="server", public_url=ORIGIN, vault_key=generate_key()) as office:
@@ -119,7 +121,7 @@ async def test_D5_no_header_chooses_where_the_browser_comes_back(acme: Authority
 
 
 @pytest.mark.threat("D5")
-async def test_D5_a_hall_that_is_not_encrypted_links_nothing(acme: Authority) -> None:
+async def test_D5_plain_http_public_url_makes_no_account_link(acme: Authority) -> None:
     """Where the browser would come back in the clear, there is no link at all."""
     async with account_hall(acme, public_url="http://hall.example") as office:
         answer = await office.call()
@@ -128,7 +130,7 @@ async def test_D5_a_hall_that_is_not_encrypted_links_nothing(acme: Authority) ->
 
 
 @pytest.mark.threat("D6")
-async def test_D6_an_answer_counts_once(office: AccountHall) -> None:
+async def test_D6_oauth_answer_replayed_with_its_cookie_is_refused(office: AccountHall) -> None:
     """The same answer again, also with its cookie kept, is nothing."""
     browser, path = Browser(office.hall), await office.ask()
     back = await agree_at_provider(await agree_on_page(browser, path))
@@ -143,7 +145,7 @@ async def test_D6_an_answer_counts_once(office: AccountHall) -> None:
 
 
 @pytest.mark.threat("D6")
-async def test_D6_what_is_made_up_uses_nothing_up(office: AccountHall) -> None:
+async def test_D6_forged_oauth_state_is_refused_and_leaves_the_right_answer_valid(office: AccountHall) -> None:
     """A state that is missing, changed, doubled or of another link is refused; the right answer still counts."""
     browser, path = Browser(office.hall), await office.ask()
     right = answer_of(await agree_at_provider(await agree_on_page(browser, path)))
@@ -165,7 +167,7 @@ async def test_D6_what_is_made_up_uses_nothing_up(office: AccountHall) -> None:
 
 
 @pytest.mark.threat("D6")
-async def test_D6_the_cookie_must_be_this_one(office: AccountHall) -> None:
+async def test_D6_oauth_answer_without_the_exact_link_cookie_is_refused(office: AccountHall) -> None:
     """Without the cookie, with another value, or with two of them, the answer is nothing."""
     browser, path = Browser(office.hall), await office.ask()
     back = await agree_at_provider(await agree_on_page(browser, path))
@@ -186,7 +188,9 @@ async def test_D6_the_cookie_must_be_this_one(office: AccountHall) -> None:
 
 
 @pytest.mark.threat("D6")
-async def test_D6_an_answer_comes_in_time(office: AccountHall, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_D6_oauth_answer_after_ten_minutes_is_refused(
+    office: AccountHall, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ten minutes after it was asked for, a link is gone, and so is what was on its way."""
     browser, path = Browser(office.hall), await office.ask()
     back = await agree_at_provider(await agree_on_page(browser, path))
@@ -200,7 +204,7 @@ async def test_D6_an_answer_comes_in_time(office: AccountHall, monkeypatch: pyte
 
 
 @pytest.mark.threat("D6")
-async def test_D6_only_a_page_that_is_visited_takes_an_answer(office: AccountHall) -> None:
+async def test_D6_callback_by_background_fetch_or_post_is_refused(office: AccountHall) -> None:
     """Nothing that another site's page loads in the background, or posts, gets there."""
     browser, path = Browser(office.hall), await office.ask()
     back = await agree_at_provider(await agree_on_page(browser, path))
@@ -212,7 +216,7 @@ async def test_D6_only_a_page_that_is_visited_takes_an_answer(office: AccountHal
 
 @pytest.mark.threat("D6")
 @pytest.mark.parametrize("url", [PUBLIC, ORIGIN])
-async def test_D6_the_cookie(acme: Authority, url: str) -> None:
+async def test_D6_link_cookie_is_http_only_same_site_lax_and_ends_with_the_link(acme: Authority, url: str) -> None:
     """No script reads it; where the hall is served by https nobody else can set it; it ends with the link."""
     async with account_hall(acme, public_url=url) as office:
         browser = Browser(office.hall)
@@ -229,7 +233,7 @@ async def test_D6_the_cookie(acme: Authority, url: str) -> None:
 
 @pytest.mark.threat("D7")
 @pytest.mark.parametrize("url", HOSTILE_URLS)
-async def test_D7_nobody_is_sent_to_an_address_that_runs_something(
+async def test_D7_unsafe_authorize_url_is_not_redirected_to_and_is_logged(
     office: AccountHall, url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Even if everything before it let such an address through, the page does not; the operator reads why."""
@@ -251,7 +255,7 @@ async def test_D7_nobody_is_sent_to_an_address_that_runs_something(
 
 @pytest.mark.threat("D7")
 @pytest.mark.parametrize("name", ["x</code><script>alert(1)</script>", 'x" onload="alert(1)', "x\u202ecod.exe"])
-async def test_D7_names_are_text(office: AccountHall, name: str) -> None:
+async def test_D7_markup_in_a_tool_name_is_escaped_on_the_account_link_page(office: AccountHall, name: str) -> None:
     """Whatever a caller or a tool is called, it is text on the page."""
     link = await office.hall.credentials.broker.start_link(LOCAL, "acme", (), name)
     page = await Browser(office.hall).get(f"/connect/{link.id}")

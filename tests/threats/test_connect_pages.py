@@ -41,7 +41,7 @@ def exchanged(office: AccountHall) -> int:
 
 
 @pytest.mark.threat("D1")
-async def test_D1_an_address_that_another_browser_was_sent_to(office: AccountHall) -> None:
+async def test_D1_authorize_url_of_another_browser_links_no_account(office: AccountHall) -> None:
     """The victim follows the attacker's own authorize URL and agrees there: at the callback that is nothing."""
     path = await office.ask()
     captured = await agree_on_page(Browser(office.hall), path)
@@ -54,7 +54,7 @@ async def test_D1_an_address_that_another_browser_was_sent_to(office: AccountHal
 
 
 @pytest.mark.threat("D1")
-async def test_D1_nothing_happens_before_the_person_agrees(office: AccountHall) -> None:
+async def test_D1_account_link_page_sets_no_cookie_or_state_before_consent(office: AccountHall) -> None:
     """Looking at the page sets no cookie of the link, and leaves nothing that an answer could belong to."""
     path, browser = await office.ask(), Browser(office.hall)
     await browser.get(path)
@@ -68,7 +68,7 @@ async def test_D1_nothing_happens_before_the_person_agrees(office: AccountHall) 
 
 @pytest.mark.threat("D1")
 @pytest.mark.parametrize("kind", FOREIGN)
-async def test_D1_pages_of_others_cannot_agree(office: AccountHall, kind: str) -> None:
+async def test_D1_consent_form_posted_from_another_origin_is_refused(office: AccountHall, kind: str) -> None:
     """A form that a browser sends for another origin's page sends nobody away, even with the right word."""
     browser, path = Browser(office.hall), await office.ask()
     word = (await browser.get(path)).word("connect")
@@ -78,7 +78,7 @@ async def test_D1_pages_of_others_cannot_agree(office: AccountHall, kind: str) -
 
 
 @pytest.mark.threat("D1")
-async def test_D1_a_form_brings_its_own_word(office: AccountHall) -> None:
+async def test_D1_consent_form_without_its_own_csrf_token_is_refused(office: AccountHall) -> None:
     """Without the word, or with that of another action, link or browser, nobody is sent away."""
     browser, path = Browser(office.hall), await office.ask()
     other = await office.hall.credentials.broker.start_link(LOCAL, "acme", ())
@@ -91,7 +91,9 @@ async def test_D1_a_form_brings_its_own_word(office: AccountHall) -> None:
 
 @pytest.mark.threat("D1")
 @pytest.mark.parametrize("shared", [False, True])
-async def test_D1_another_person_is_told_nothing(acme: Authority, shared: bool) -> None:
+async def test_D1_account_link_opened_by_another_person_is_forbidden_and_shows_nothing(
+    acme: Authority, shared: bool
+) -> None:
     """Whoever else is signed in reads that it is not for them, and can send nobody away; so does a shared key."""
     async with account_hall(acme, profile="server", public_url=ORIGIN, vault_key=generate_key()) as office:
         await office.key("ci", owner="alice")
@@ -114,7 +116,9 @@ def _cookie(browser: Browser) -> bytes:
 
 @pytest.mark.threat("D12")
 @pytest.mark.parametrize(("url", "host", "warned"), [(PUBLIC, "hall.example", False), (ORIGIN, "localhost:8000", True)])
-async def test_D12_the_page_names_the_exact_redirect_host(acme: Authority, url: str, host: str, warned: bool) -> None:
+async def test_D12_account_link_page_names_the_exact_redirect_host_and_warns_of_loopback(
+    acme: Authority, url: str, host: str, warned: bool
+) -> None:
     """Where the browser comes back is on the page; that any program of this machine could be there, too."""
     async with account_hall(acme, public_url=url) as office:
         link = await office.hall.credentials.broker.start_link(LOCAL, "acme", ("mail.read",))
@@ -124,7 +128,7 @@ async def test_D12_the_page_names_the_exact_redirect_host(acme: Authority, url: 
 
 
 @pytest.mark.threat("D1")
-async def test_D1_a_page_loads_nothing_and_is_framed_by_nobody(office: AccountHall) -> None:
+async def test_D1_account_link_pages_forbid_inline_code_frames_and_foreign_urls_by_csp(office: AccountHall) -> None:
     """As for approvals; the page before a provider may send its form on to https, because browsers ask that of it."""
     browser, path = Browser(office.hall), await office.ask()
     pages = [await browser.get(path), await browser.get("/connect/nothing"), await open_callback(browser, CALLBACK)]

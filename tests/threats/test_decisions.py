@@ -76,14 +76,14 @@ async def bank(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 
 @pytest.mark.threat("B10")
 @pytest.mark.parametrize("name", ["tidy", "maybe"])
-async def test_B10_what_is_left_out_deep_inside_is_what_the_tool_would_see(bank: Toolhall, name: str) -> None:
+async def test_B10_condition_applies_to_defaults_inside_nested_arguments(bank: Toolhall, name: str) -> None:
     """An argument that is forbidden is so as a default as well, also inside another argument."""
     bodies = ('{"options": {"mode": "keep"}}', '{"options": {"mode": "delete"}}', '{"options": {}}')
     assert [await asked(bank, name, body) for body in bodies] == [200, 403, 403]
 
 
 @pytest.mark.threat("B10")
-async def test_B10_a_number_is_the_same_however_it_is_written(bank: Toolhall) -> None:
+async def test_B10_condition_on_a_number_matches_any_json_spelling_of_it(bank: Toolhall) -> None:
     """A value that is forbidden is so in each of its spellings."""
     bodies = [f'{{"account": {number}}}' for number in ("6", "6.0", "5", "5.0", "5e0", "0.5e1")]
     assert [await asked(bank, "book", body) for body in bodies] == [200, 200, 403, 403, 403, 403]
@@ -91,7 +91,7 @@ async def test_B10_a_number_is_the_same_however_it_is_written(bank: Toolhall) ->
 
 @pytest.mark.threat("B11")
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way().dialect)
-async def test_B11_only_the_audit_tells_hidden_from_unknown(way: Any) -> None:
+async def test_B11_audit_record_of_a_hidden_tool_names_what_the_caller_cannot_tell_from_unknown(way: Any) -> None:
     """A call that a grant forbids, or none permits, is recorded with the tool, its level and what hides it."""
     town = Town()
     with town.hall:
@@ -116,7 +116,7 @@ async def change(hall: Toolhall, key: str, what: str, body: dict[str, Any]) -> i
 
 
 @pytest.mark.threat("J3")
-async def test_J3_a_change_to_the_hall_is_recorded_before_it_is_made() -> None:
+async def test_J3_management_change_has_an_intent_record_before_it_is_made() -> None:
     """Keys and grants are made only once the audit knows of it; a stranger's wish is recorded, and no intent."""
     with Toolhall(config=Config(**SERVED)) as hall:
         await hall.open()
@@ -135,7 +135,7 @@ async def test_J3_a_change_to_the_hall_is_recorded_before_it_is_made() -> None:
 
 
 @pytest.mark.threat("J3")
-async def test_J3_without_an_audit_nothing_is_changed(tmp_path: Path) -> None:
+async def test_J3_management_change_with_an_unwritable_audit_is_refused(tmp_path: Path) -> None:
     """Where no record can be written, no key and no grant is made, not by a caller who may."""
     (tmp_path / "audit").write_text("in the way", "utf-8")
     with Toolhall(config=Config(**SERVED, data=str(tmp_path))) as hall:
@@ -148,7 +148,7 @@ async def test_J3_without_an_audit_nothing_is_changed(tmp_path: Path) -> None:
 
 
 @pytest.mark.threat("J3")
-def test_J3_nor_by_a_command_on_the_data_folder(tmp_path: Path) -> None:
+def test_J3_cli_change_of_the_data_folder_with_an_unwritable_audit_is_refused(tmp_path: Path) -> None:
     """The person at this machine cannot do it either, and hears why."""
     cli = CliRunner(tmp_path)
     cli.data.mkdir()

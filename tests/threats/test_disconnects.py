@@ -17,7 +17,7 @@ EXECUTOR_THREADS = 8  # the event loop's own thread pool, which may grow to its 
 
 
 @contextmanager
-def nothing_left(server: Served, sync_calls: int = 0) -> Generator[None]:
+def no_leaks(server: Served, sync_calls: int = 0) -> Generator[None]:
     """Check that the block leaves no task, descriptor or thread behind, and the server healthy.
 
     The server is shared with other tests, so all three are compared with what it held before. A call of a sync tool
@@ -39,10 +39,10 @@ def nothing_left(server: Served, sync_calls: int = 0) -> Generator[None]:
 
 
 @pytest.mark.threat("F7")
-def test_F7_disconnect_at_every_byte_of_a_request(http: HttpLine, server: Served) -> None:
+def test_F7_disconnect_at_every_byte_of_a_request_leaves_no_task_or_descriptor(http: HttpLine, server: Served) -> None:
     """Half a request is no request, wherever it was cut."""
     request = http.request(encoded(calling(http.revision, "sleeps", {"seconds": 0.01})))
-    with nothing_left(server):
+    with no_leaks(server):
         for offset in range(len(request) + 1):
             connection = Connection(server.port)
             connection.send(request[:offset])
@@ -53,25 +53,25 @@ def test_F7_disconnect_at_every_byte_of_a_request(http: HttpLine, server: Served
 
 
 @pytest.mark.threat("F7")
-def test_F7_disconnect_in_a_body_of_many_chunks(http: HttpLine, server: Served) -> None:
+def test_F7_disconnect_within_a_chunked_body_leaves_no_task_or_descriptor(http: HttpLine, server: Served) -> None:
     """The same where the body comes in pieces."""
     body = encoded(calling(http.revision, "touch"))
     head = http.request(body).partition(b"\r\n\r\n")[0].replace(b"Content-Length: %d" % len(body), b"X: y")
     chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
     whole = head.replace(b"X: y", b"Transfer-Encoding: chunked") + b"\r\n\r\n" + chunks
-    with nothing_left(server):
+    with no_leaks(server):
         for offset in range(len(head), len(whole), 5):
             with Connection(server.port) as connection:
                 connection.send(whole[:offset])
 
 
 @pytest.mark.threat("F7")
-def test_F7_disconnect_at_every_stage_of_a_reply(http: HttpLine, server: Served) -> None:
+def test_F7_disconnect_at_every_stage_of_a_reply_leaves_no_task_or_descriptor(http: HttpLine, server: Served) -> None:
     """A stream of progress is left after its head, after every event, and while nothing is sent."""
     body = calling(http.revision, "steps", {"count": 6, "delay": 0.01})
     body["params"].setdefault("_meta", {})["progressToken"] = "t"
     request = http.request(encoded(body))
-    with nothing_left(server):
+    with no_leaks(server):
         for parts in range(9):
             for rudely in (False, True):
                 connection = Connection(server.port)
@@ -82,10 +82,10 @@ def test_F7_disconnect_at_every_stage_of_a_reply(http: HttpLine, server: Served)
 
 
 @pytest.mark.threat("F7")
-def test_F7_disconnect_while_a_tool_works(http: HttpLine, server: Served) -> None:
+def test_F7_disconnect_while_a_tool_runs_leaves_no_task_or_descriptor(http: HttpLine, server: Served) -> None:
     """The call of the newest revision is cancelled; those of the older ones run to their end, which comes."""
     calls = 10
-    with nothing_left(server, sync_calls=calls):
+    with no_leaks(server, sync_calls=calls):
         for tool in ("sleeps", "naps"):
             for _ in range(calls):
                 with Connection(server.port) as connection:
@@ -93,10 +93,10 @@ def test_F7_disconnect_while_a_tool_works(http: HttpLine, server: Served) -> Non
 
 
 @pytest.mark.threat("F7")
-def test_F7_disconnect_between_pipelined_requests(http: HttpLine, server: Served) -> None:
+def test_F7_disconnect_between_pipelined_requests_leaves_no_task_or_descriptor(http: HttpLine, server: Served) -> None:
     """Twenty requests at once, answers to some of them read."""
     request = http.request(encoded(calling(http.revision, "nonce", {"nonce": "n"})))
-    with nothing_left(server):
+    with no_leaks(server):
         for read in range(0, 20, 4):
             with Connection(server.port) as connection:
                 connection.send(request * 20)
@@ -105,11 +105,11 @@ def test_F7_disconnect_between_pipelined_requests(http: HttpLine, server: Served
 
 
 @pytest.mark.threat("F7")
-def test_F7_dropped_listen_streams(server: Served) -> None:
+def test_F7_dropped_subscription_streams_leave_no_task_or_descriptor(server: Served) -> None:
     """A hundred subscriptions are opened and dropped, more than one caller may hold at once."""
     line = HttpLine(server.port, MODERN)
     body = encoded(message(MODERN, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
-    with nothing_left(server):
+    with no_leaks(server):
         for _ in range(2):
             connections = [Connection(server.port) for _ in range(60)]
             for connection in connections:
@@ -122,7 +122,7 @@ def test_F7_dropped_listen_streams(server: Served) -> None:
 
 @pytest.mark.threat("F7")
 @pytest.mark.parametrize("revision", LEGACY)
-def test_F7_dropped_get_streams(server: Served, revision: str) -> None:
+def test_F7_dropped_session_stream_can_be_opened_again_at_once(server: Served, revision: str) -> None:
     """A session whose stream was dropped may open it again at once, as often as it likes."""
     line = HttpLine(server.port, revision)
     headers = [("Host", HOST), ("Accept", "text/event-stream"), ("Mcp-Session-Id", line.session)]
@@ -133,14 +133,14 @@ def test_F7_dropped_get_streams(server: Served, revision: str) -> None:
             connection.send(request)
             return b" 200 " in connection.head()
 
-    with nothing_left(server):
+    with no_leaks(server):
         for _ in range(20):
             assert eventually(opened), "the stream of a client that went away is still held"
 
 
 @pytest.mark.threat("F7")
 @pytest.mark.parametrize("cut", [0, 40, -1])
-def test_F7_input_that_ends_early(tmp_path: Path, cut: int) -> None:
+def test_F7_stdio_input_that_ends_within_a_message_ends_the_server_cleanly(tmp_path: Path, cut: int) -> None:
     """Over stdio the end of the input, even in the middle of a message, is the end of the server, and no fault."""
     with stdio(tmp_path) as line:
         whole = encoded(calling(MODERN, "number", {"value": 7})) + b"\n"
@@ -152,7 +152,7 @@ def test_F7_input_that_ends_early(tmp_path: Path, cut: int) -> None:
 
 
 @pytest.mark.threat("F7")
-def test_F7_output_that_nobody_reads(tmp_path: Path) -> None:
+def test_F7_stdio_output_closed_by_the_client_ends_the_server(tmp_path: Path) -> None:
     """Over stdio a client that closed its end gets nothing more; the server ends."""
     with stdio(tmp_path) as line:
         assert value(call(line, "number", value=7)) == 7

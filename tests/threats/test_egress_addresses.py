@@ -31,13 +31,13 @@ LED_HERE = [
 ]
 
 
-def test_E1_the_table_is_long_enough() -> None:
+def test_E1_table_of_address_spellings_has_at_least_forty_distinct_entries() -> None:
     assert len(set(SPELLINGS)) == len(SPELLINGS) >= 40
 
 
 @pytest.mark.threat("E1")
 @pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_E1_no_spelling_of_a_closed_address_is_connected_to(scheme: str) -> None:
+async def test_E1_blocked_address_in_any_spelling_is_not_connected_to(scheme: str) -> None:
     """Nearly seventy spellings, by either way through the door: all refused, and nobody connected."""
     async with loopback_server() as server, EgressClient(EgressAllowlist()).http_client() as client:
         for spelling in SPELLINGS:
@@ -53,7 +53,7 @@ async def test_E1_no_spelling_of_a_closed_address_is_connected_to(scheme: str) -
 @pytest.mark.parametrize(
     "host", ["localhost", "2130706433", "0x7f000001", "0177.0.0.1", "127.1", "0", "::1", "127.0.0.1"]
 )
-async def test_E1_what_a_resolver_makes_of_a_host_is_judged_again(host: str) -> None:
+async def test_E1_resolved_address_of_a_host_is_checked_before_connecting(host: str) -> None:
     """Even if a spelling got past the reading of the URL, where it leads is judged before anybody connects."""
     async with loopback_server() as server:
         with pytest.raises(EgressRefused, match="egress_allow"):
@@ -63,7 +63,7 @@ async def test_E1_what_a_resolver_makes_of_a_host_is_judged_again(host: str) -> 
 
 @pytest.mark.threat("E1")
 @pytest.mark.parametrize("addresses", LED_HERE, ids="-".join)
-async def test_E1_one_closed_address_closes_a_name(addresses: list[str]) -> None:
+async def test_E1_host_with_one_blocked_address_among_others_is_not_connected_to(addresses: list[str]) -> None:
     """A public name that leads inside, alone or beside public addresses, is not connected to."""
     async with loopback_server() as server:
         with pytest.raises(EgressRefused, match="egress_allow"):
@@ -74,7 +74,7 @@ async def test_E1_one_closed_address_closes_a_name(addresses: list[str]) -> None
 
 
 @pytest.mark.threat("E1")
-async def test_E1_what_is_opened_is_opened_for_nobody_else() -> None:
+async def test_E1_allowlisted_host_and_port_allow_no_other_name_or_port() -> None:
     """A name that leads to an opened host and port is not that host, and neither is another port."""
     async with loopback_server() as server, loopback_server() as other:
         door = EgressClient(EgressAllowlist([server.entry]), fixed_resolver(["127.0.0.1"]))
@@ -86,7 +86,7 @@ async def test_E1_what_is_opened_is_opened_for_nobody_else() -> None:
 
 
 @pytest.mark.threat("E2")
-async def test_E2_the_address_that_was_judged_is_the_one_connected_to() -> None:
+async def test_E2_checked_address_is_the_one_connected_to_when_dns_changes() -> None:
     """A name that leads elsewhere the second time: the first answer is used, the second is judged anew."""
     async with loopback_server(host="127.0.0.2") as good, loopback_server(port=good.port) as trap:
         door = EgressClient(EgressAllowlist(["127.0.0.2/32"]), fixed_resolver(["127.0.0.2"], ["127.0.0.1"]))
@@ -112,7 +112,7 @@ async def test_E2_the_address_that_was_judged_is_the_one_connected_to() -> None:
         *("ws://127.0.0.1/", "wss://example.com/", "//127.0.0.1/", "/run/docker.sock", "HTTPS+unix://x/", "tftp://x/"),
     ],
 )
-async def test_E9_only_https_is_spoken(url: str) -> None:
+async def test_E9_url_scheme_other_than_https_is_refused(url: str) -> None:
     """Other schemes are refused, whoever asks."""
     with pytest.raises(EgressRefused, match="is not an https URL"):
         await EgressClient(EgressAllowlist()).fetch("GET", url)
@@ -122,7 +122,7 @@ async def test_E9_only_https_is_spoken(url: str) -> None:
 
 
 @pytest.mark.threat("E9")
-async def test_E9_sockets_of_this_machine_are_out_of_reach() -> None:
+async def test_E9_unix_socket_connection_is_refused() -> None:
     """There is no option for one, and what connects refuses them too."""
     options: dict[str, str] = {"uds": "/run/docker.sock"}
     with pytest.raises(TypeError):
@@ -142,7 +142,7 @@ async def test_E9_sockets_of_this_machine_are_out_of_reach() -> None:
         *("http://127.0.0.1:9/", "https://localhost/authorize", "https://user:pw@example.com/", "-https://example.com/"),
     ],
 )  # fmt: skip
-def test_D7_no_such_url_is_shown_or_redirected_to(url: str) -> None:
+def test_D7_unsafe_authorize_url_is_refused_by_the_url_parser(url: str) -> None:
     """What a person is sent to is https after a strict reading: no script, no file, no command, no password."""
     with pytest.raises(EgressRefused) as refused:
         parse_url(url)

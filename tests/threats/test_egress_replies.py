@@ -55,7 +55,7 @@ def bomb() -> tuple[bytes, bytes]:
 
 
 @pytest.mark.threat("E7")
-async def test_E7_a_small_reply_that_unpacks_to_gigabytes_is_left() -> None:
+async def test_E7_gzip_bomb_is_aborted_with_less_than_20_megabytes_of_memory() -> None:
     """Reading ends when it has grown a hundredfold, and the memory of the hall has grown by less than 20 MB."""
     head, part = bomb()
     small = reply()
@@ -75,7 +75,7 @@ async def test_E7_a_small_reply_that_unpacks_to_gigabytes_is_left() -> None:
 
 
 @pytest.mark.threat("E7")
-async def test_E7_what_unpacks_to_more_than_the_cap_is_left() -> None:
+async def test_E7_decompressed_reply_over_the_byte_limit_is_aborted() -> None:
     """The cap counts what is unpacked, also where it grows little."""
     packed = zlib.compressobj(0, zlib.DEFLATED, zlib.MAX_WBITS | 16)
     part = packed.compress(bytes(50_000)) + packed.flush(zlib.Z_FULL_FLUSH)
@@ -86,7 +86,7 @@ async def test_E7_what_unpacks_to_more_than_the_cap_is_left() -> None:
 
 @pytest.mark.threat("E7")
 @pytest.mark.parametrize("head", [b"", b"Content-Length: 99999999999\r\n", b"Transfer-Encoding: chunked\r\n"])
-async def test_E7_a_reply_without_end_is_left_at_the_cap(head: bytes) -> None:
+async def test_E7_endless_reply_is_aborted_at_the_byte_limit(head: bytes) -> None:
     """Stated, streamed or in chunks: no more than the cap is read, by either way through the door."""
     part = b"400\r\n" + b"x" * 1_024 + b"\r\n"
     async with loopback_server(endless_response(HEAD + head + b"\r\n", part)) as server:
@@ -108,7 +108,7 @@ async def read_some(client: httpx2.AsyncClient, url: str) -> None:
 
 @pytest.mark.threat("E7")
 @pytest.mark.parametrize("head", [HEAD + b"\r\n", b"HTTP/1.1 200 OK\r\nX-Slow: ", b""], ids=["body", "header", "start"])
-async def test_E7_a_slow_reply_ends_with_its_time(head: bytes) -> None:
+async def test_E7_slow_reply_is_aborted_at_the_total_timeout(head: bytes) -> None:
     """A byte now and then keeps no connection: the time is for the whole reply, not for the next byte."""
     async with loopback_server(endless_response(head, b"1", pause=0.01)) as server:
         with pytest.raises(EgressFailed, match="in time"):
@@ -119,7 +119,7 @@ async def test_E7_a_slow_reply_ends_with_its_time(head: bytes) -> None:
 
 
 @pytest.mark.threat("E7")
-async def test_E7_a_name_that_takes_for_ever_ends_with_its_time() -> None:
+async def test_E7_slow_dns_resolution_is_aborted_at_the_total_timeout() -> None:
     """Looking for the address is part of the time."""
 
     async def resolve(host: str, port: int) -> list[IpAddress]:

@@ -21,7 +21,7 @@ ELSEWHERE = (
 
 @pytest.mark.threat("E3")
 @pytest.mark.parametrize("status", ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"])
-async def test_E3_redirects_are_not_followed(status: str) -> None:
+async def test_E3_redirect_is_not_followed_and_followed_by_choice_is_checked_again(status: str) -> None:
     """A redirect inside is an answer like any other; who follows it by choice meets the same guard again."""
     async with (
         loopback_server() as trap,
@@ -39,7 +39,7 @@ async def test_E3_redirects_are_not_followed(status: str) -> None:
 @pytest.mark.parametrize(
     "value", ["../../admin", "..", "%2e%2e/admin", "%252e%252e%252fadmin", "..\\admin", "a/../../b"]
 )
-async def test_E4_a_value_in_a_path_does_not_climb(value: str) -> None:
+async def test_E4_path_segment_with_dot_dot_is_refused(value: str) -> None:
     """However the steps are written, with or without encoding the value, the server never sees them."""
     async with loopback_server() as server, server.egress.http_client(base_url=f"{server.url}/v1/items") as client:
         with pytest.raises(EgressRefused):
@@ -50,7 +50,7 @@ async def test_E4_a_value_in_a_path_does_not_climb(value: str) -> None:
 
 
 @pytest.mark.threat("E4")
-async def test_E4_a_value_in_a_path_stays_one_part() -> None:
+async def test_E4_path_segment_with_slash_and_question_mark_is_percent_encoded() -> None:
     """Slashes and question marks of a value begin no other part, and no query."""
     async with loopback_server() as server, server.egress.http_client(base_url=f"{server.url}/v1/items") as client:
         await client.get(f"/{path_segment('/admin?all#x')}/name")
@@ -59,7 +59,7 @@ async def test_E4_a_value_in_a_path_stays_one_part() -> None:
 
 @pytest.mark.threat("E5")
 @pytest.mark.parametrize("name", ELSEWHERE)
-async def test_E5_no_header_chooses_a_destination(name: str) -> None:
+async def test_E5_request_headers_that_name_another_host_do_not_change_the_destination(name: str) -> None:
     """A header that names another server is only a header: the request goes where its URL says."""
     async with loopback_server() as trap, loopback_server() as server:
         async with server.egress.http_client(headers={name: trap.url}) as client:
@@ -70,7 +70,7 @@ async def test_E5_no_header_chooses_a_destination(name: str) -> None:
 
 
 @pytest.mark.threat("E5")
-async def test_E5_the_host_header_is_that_of_the_url() -> None:
+async def test_E5_host_header_connect_and_upgrade_cannot_be_set_by_a_tool() -> None:
     """Another Host, a second one, or what the library offers to choose target and certificate does not get out."""
     async with loopback_server() as server, server.egress.http_client() as client:
         for hosts in ([("host", "evil.example")], [("host", server.entry), ("host", "evil.example")]):
@@ -86,7 +86,7 @@ async def test_E5_the_host_header_is_that_of_the_url() -> None:
 
 
 @pytest.mark.threat("E6")
-async def test_E6_the_environment_names_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_E6_proxy_variables_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Proxies that the environment names are not used: they would connect to anything for anybody."""
     async with loopback_server() as proxy, loopback_server() as server:
         for name in PROXIES:
@@ -100,7 +100,7 @@ async def test_E6_the_environment_names_no_proxy(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.threat("E8")
 @pytest.mark.parametrize("value", ["a\r\nX-Admin: yes", "a\nb", "a\rb", "a\r\n\r\nGET /admin HTTP/1.1", "\x00"])
-async def test_E8_a_value_cannot_begin_another_header(value: str) -> None:
+async def test_E8_line_break_in_a_request_header_is_refused_before_sending(value: str) -> None:
     """Line breaks in the value or the name of a header are refused with what to do, before anything is sent."""
     async with loopback_server() as server, server.egress.http_client() as client:
         with pytest.raises(EgressRefused, match="encode them"):
@@ -116,7 +116,7 @@ async def test_E8_a_value_cannot_begin_another_header(value: str) -> None:
 
 @pytest.mark.threat("G8")
 @pytest.mark.parametrize("way", ["refused", "unreadable", "gone"])
-async def test_G8_what_a_request_carries_is_in_no_message(way: str) -> None:
+async def test_G8_egress_error_message_holds_no_query_credentials_or_form_values(way: str) -> None:
     """A refusal or failure tells host and path: no query, no user, no header, no form."""
     async with loopback_server(reply(b"", "Content-Encoding: br")) as server:
         url = f"http://me:hunter2@{server.entry}/" if way == "refused" else f"{server.url}/token"

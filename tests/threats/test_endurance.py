@@ -27,7 +27,7 @@ def worst_ping(server: Served, busy: list[Connection]) -> float:
 
 @pytest.mark.threat("I7")
 @pytest.mark.parametrize(("tool", "seconds", "words"), [("blocks", 4.0, "0.5 seconds"), ("spins", 0.5, "spun")])
-def test_I7_a_tool_in_a_thread_stalls_nobody(
+def test_I7_blocking_or_spinning_sync_tool_does_not_delay_other_callers(
     http: HttpLine, server: Served, tool: str, seconds: float, words: str
 ) -> None:
     """Others are answered meanwhile; the caller of a tool that blocks is answered at the tool's deadline."""
@@ -44,7 +44,7 @@ def test_I7_a_tool_in_a_thread_stalls_nobody(
 
 
 @pytest.mark.threat("I7")
-def test_I7_more_blocked_calls_than_threads(server: Served) -> None:
+def test_I7_more_blocked_calls_than_threads_are_answered_at_their_deadline(server: Served) -> None:
     """Calls that find no thread are answered at their deadline too, and threads that come free are used again."""
     line = HttpLine(server.port, MODERN)
     busy = [Connection(server.port) for _ in range(40)]
@@ -60,7 +60,9 @@ def test_I7_more_blocked_calls_than_threads(server: Served) -> None:
 
 @pytest.mark.threat("I7")
 @pytest.mark.parametrize(("times", "seconds"), [(0, 0.3), (1, 1.3)])
-def test_I7_a_tool_that_ignores_its_cancellation(line: Line, times: int, seconds: float) -> None:
+def test_I7_tool_that_ignores_cancellation_is_cancelled_again_and_reported_as_timeout(
+    line: Line, times: int, seconds: float
+) -> None:
     """It is cancelled again until it ends; the caller reads that it took too long."""
     started = time.monotonic()
     answer = call(line, "stubborn", times=times)
@@ -71,7 +73,7 @@ def test_I7_a_tool_that_ignores_its_cancellation(line: Line, times: int, seconds
 
 
 @pytest.mark.threat("I7")
-def test_I7_a_tool_that_outlives_its_caller(server: Served) -> None:
+def test_I7_tool_that_ignores_the_disconnect_of_its_caller_does_not_block_the_next_call(server: Served) -> None:
     """A client that hangs up on a tool that ignores it is not waited for."""
     line = HttpLine(server.port, MODERN)
     with Connection(server.port) as connection:

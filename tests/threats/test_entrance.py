@@ -21,7 +21,7 @@ from toolhall.model.caller import Caller
 from toolhall.registration.access import NewCondition, NewGrant, NewKey
 from toolhall.stores.audit.journal import MemoryJournal
 
-STRANGER = "203.0.113.9"
+REMOTE_ADDRESS = "203.0.113.9"
 
 
 def records(hall: Inside) -> list[AuditRecord]:
@@ -41,7 +41,7 @@ async def secret(room: str = "attic") -> str:
 
 
 @pytest.fixture
-async def vault() -> AsyncIterator[Inside]:
+async def hall() -> AsyncIterator[Inside]:
     async with inside(secret) as hall:
         yield hall
 
@@ -54,41 +54,41 @@ async def ask(hall: Inside, key: str, room: str = "attic", call_id: str | None =
 
 
 @pytest.mark.threat("B7")
-async def test_B7_an_answer_is_not_repeated_to_a_lesser_key_of_the_same_caller(vault: Inside) -> None:
+async def test_B7_cached_answer_of_a_call_id_is_not_repeated_to_a_lesser_key_of_the_same_caller(hall: Inside) -> None:
     """A second key of one name, for which the tool does not exist, gets nothing with the id of the first key's call."""
-    await vault.hall.access.grants.add(NewGrant(callers="*", tools="*", effect="permit"), "test")
-    _, lesser = await vault.hall.access.keys.create(NewKey("alice", scopes=("tools:Other",)), "test")
-    assert b"confidential" in (await ask(vault, vault.keys["alice"])).content
-    refused, repeated = await ask(vault, lesser, call_id=None), await ask(vault, lesser)
+    await hall.hall.access.grants.add(NewGrant(callers="*", tools="*", effect="permit"), "test")
+    _, lesser = await hall.hall.access.keys.create(NewKey("alice", scopes=("tools:Other",)), "test")
+    assert b"confidential" in (await ask(hall, hall.keys["alice"])).content
+    refused, repeated = await ask(hall, lesser, call_id=None), await ask(hall, lesser)
     assert repeated.status_code == refused.status_code == 400  # OXP has no 404
     assert b"confidential" not in repeated.content
-    assert [each.outcome for each in records(vault)] == ["ok", "NotFound", "NotFound"]
+    assert [each.outcome for each in records(hall)] == ["ok", "NotFound", "NotFound"]
 
 
 @pytest.mark.threat("B11")
-async def test_B11_an_answer_is_not_repeated_once_its_grant_is_gone(vault: Inside) -> None:
+async def test_B11_cached_answer_of_a_call_id_is_not_repeated_after_its_grant_is_removed(hall: Inside) -> None:
     """A repeat is judged as a new call would be, and leaves a record, whether it is answered or not."""
-    grants = vault.hall.access.grants
+    grants = hall.hall.access.grants
     granted = await grants.add(NewGrant(callers="*", tools="*", effect="permit"), "test")
-    first, again = [await ask(vault, vault.keys["alice"]) for _ in range(2)]
+    first, again = [await ask(hall, hall.keys["alice"]) for _ in range(2)]
     assert first.content == again.content
     forbidden = NewCondition(path="/room", equals="attic")
     added = await grants.add(NewGrant(callers="*", tools="*", effect="forbid", conditions=(forbidden,)), "test")
-    assert (await ask(vault, vault.keys["alice"])).status_code == 403
+    assert (await ask(hall, hall.keys["alice"])).status_code == 403
     await grants.remove(added.id)
-    assert (await ask(vault, vault.keys["alice"])).content == first.content
+    assert (await ask(hall, hall.keys["alice"])).content == first.content
     await grants.remove(granted.id)
-    assert (await ask(vault, vault.keys["alice"])).status_code == 400
-    said = [(each.outcome, each.verdict) for each in records(vault)]
+    assert (await ask(hall, hall.keys["alice"])).status_code == 400
+    said = [(each.outcome, each.verdict) for each in records(hall)]
     assert [outcome for outcome, _ in said] == ["ok", "repeated", "Denied", "repeated", "NotFound"]
     assert [verdict for _, verdict in said][:4] == ["allow", "allow", "deny", "allow"]
 
 
-async def test_an_id_that_is_used_for_another_call_is_recorded(vault: Inside) -> None:
-    await vault.hall.access.grants.add(NewGrant(callers="*", tools="*", effect="permit"), "test")
-    await ask(vault, vault.keys["alice"])
-    assert (await ask(vault, vault.keys["alice"], room="cellar")).status_code == 400
-    assert records(vault)[-1].outcome == "Malformed"
+async def test_call_id_reused_for_another_call_is_refused_and_recorded(hall: Inside) -> None:
+    await hall.hall.access.grants.add(NewGrant(callers="*", tools="*", effect="permit"), "test")
+    await ask(hall, hall.keys["alice"])
+    assert (await ask(hall, hall.keys["alice"], room="cellar")).status_code == 400
+    assert records(hall)[-1].outcome == "Malformed"
 
 
 # --- missed events that are replayed ----------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ class Resumable(NamedTuple):
 
 @pytest.mark.threat("K6")
 @pytest.mark.parametrize("revision", LEGACY)
-async def test_K6_events_are_not_replayed_to_a_lesser_key_of_the_same_caller(revision: str) -> None:
+async def test_K6_stream_events_are_not_replayed_to_a_lesser_key_of_the_same_caller(revision: str) -> None:
     """A second key of one name, for which the tool does not exist, resumes as if the event had never been."""
     async with inside(Rooms()) as hall:
         await hall.hall.access.grants.add(NewGrant(callers="*", tools="*", effect="permit"), "test")
@@ -151,7 +151,7 @@ async def test_K6_events_are_not_replayed_to_a_lesser_key_of_the_same_caller(rev
 
 
 @pytest.mark.threat("K6")
-async def test_K6_events_are_not_replayed_once_the_grant_is_gone() -> None:
+async def test_K6_stream_events_are_not_replayed_after_the_grant_is_removed() -> None:
     """The same key may have lost what it was granted between the call and the replay."""
     async with inside(Rooms()) as hall:
         granted = await hall.hall.access.grants.add(NewGrant(callers="*", tools="*", effect="permit"), "test")
@@ -163,7 +163,7 @@ async def test_K6_events_are_not_replayed_once_the_grant_is_gone() -> None:
 
 
 @pytest.mark.threat("K6")
-async def test_K6_event_ids_cannot_be_guessed() -> None:
+async def test_K6_event_ids_have_128_random_bits_per_stream() -> None:
     """The ids of one stream have a random part of 128 bits in common, and no two streams share it."""
     async with inside(Rooms()) as hall:
         await hall.hall.access.grants.add(NewGrant(callers="*", tools="*", effect="permit"), "test")
@@ -179,7 +179,7 @@ async def test_K6_event_ids_cannot_be_guessed() -> None:
 @pytest.mark.threat("B1")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("said", [{}, {"Authorization": "Bearer tk_x"}], ids=["none", "wrong"])
-async def test_B1_a_refused_credential_leaves_a_record(way: str, said: dict[str, str]) -> None:
+async def test_B1_refused_credential_is_recorded_up_to_a_limit_per_address(way: str, said: dict[str, str]) -> None:
     """Each refusal is recorded with its dialect; from one address only so many a minute."""
     async with inside() as hall:
         for _ in range(MAX_RECORDS + 5):
@@ -191,7 +191,7 @@ async def test_B1_a_refused_credential_leaves_a_record(way: str, said: dict[str,
     assert found[0].outcome == "Unauthenticated"
 
 
-async def test_the_record_of_a_refused_message_names_its_tool() -> None:
+async def test_audit_record_of_a_refused_machine_message_names_its_tool() -> None:
     async with inside() as hall:
         await call(hall, "machine")
         assert [each.tool for each in records(hall)] == ["hostile_tools.nonce"]
@@ -220,7 +220,7 @@ UNCLEAR_USER_IDS = {
 @pytest.mark.threat("K22")
 @pytest.mark.parametrize("user", UNCLEAR_USER_IDS.values(), ids=UNCLEAR_USER_IDS)
 @pytest.mark.parametrize("way", ["oxp", "machine"])
-async def test_K22_a_user_id_that_a_person_could_not_tell_is_refused(way: str, user: str) -> None:
+async def test_K22_user_id_with_invisible_or_ambiguous_characters_is_refused(way: str, user: str) -> None:
     """What looks like another user, or like nobody, is no user; the same way lets a plain id through."""
     plain = "Ren\u00e9 d'Or+1@example.com"
     async with inside() as hall:
@@ -237,7 +237,7 @@ async def test_K22_a_user_id_that_a_person_could_not_tell_is_refused(way: str, u
 
 @pytest.mark.threat("B19")
 @pytest.mark.parametrize("way", ["oxp", "machine"])
-async def test_B19_a_refused_user_id_counts_and_has_a_verdict(way: str) -> None:
+async def test_B19_refused_user_id_is_recorded_as_denied_and_counts_against_the_rate_limit(way: str) -> None:
     """Whoever claims to be another is recorded as denied in every dialect, and cannot go on trying."""
     async with inside(calls_per_second=0.001, call_burst=2) as hall:
 
@@ -256,18 +256,18 @@ async def test_B19_a_refused_user_id_counts_and_has_a_verdict(way: str) -> None:
 
 
 @pytest.mark.threat("B13")
-@pytest.mark.parametrize("address", ["127.0.0.1", "::1", STRANGER])
-async def test_B13_guesses_lock_nobody_out(address: str) -> None:
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", REMOTE_ADDRESS])
+async def test_B13_right_key_from_an_address_with_many_failed_guesses_is_served(address: str) -> None:
     """Whoever shares an address with a guesser, as behind a proxy, is served with a right key all the same."""
     async with inside() as hall:
         wrong = [{"Authorization": f"Bearer tk_{number}"} for number in range(MAX_FAILURES + 5)]
         replies = [await hall.send("GET", "/tools", headers=each, address=address) for each in wrong]
-        assert replies[-1].status_code == (429 if address == STRANGER else 401)
+        assert replies[-1].status_code == (429 if address == REMOTE_ADDRESS else 401)
         assert (await hall.send("GET", "/tools", headers=hall.bearer("bob"), address=address)).status_code == 200
 
 
 @pytest.mark.threat("I4")
-async def test_I4_who_proves_nothing_is_limited_by_address() -> None:
+async def test_I4_anonymous_calls_are_rate_limited_per_address() -> None:
     """A stranger who calls too often is told to wait, and no other stranger is."""
 
     @tool(level=0, effect="reads")
@@ -280,7 +280,7 @@ async def test_I4_who_proves_nothing_is_limited_by_address() -> None:
             path = "/tools/test_entrance/clock"
             return int((await hall.send("POST", path, {}, address=address)).status_code)
 
-        assert [await read(STRANGER) for _ in range(3)] == [200, 200, 429]
+        assert [await read(REMOTE_ADDRESS) for _ in range(3)] == [200, 200, 429]
         assert await read("203.0.113.10") == 200
         assert [await read(f"2001:db8::{number}") for number in range(3)] == [200, 200, 429]
 
@@ -314,29 +314,29 @@ async def push() -> str:
 @pytest.mark.threat("B14")
 @pytest.mark.threat("B15")
 @pytest.mark.parametrize("page", PAGES)
-async def test_B14_B15_only_own_pages_are_the_local_user(page: str) -> None:
+async def test_B14_B15_request_from_a_page_of_another_origin_is_not_the_local_user(page: str) -> None:
     """A page of another port of this machine runs no tool, though its request needs no leave of a browser."""
     headers, status = PAGES[page]
-    async with here(allowed_hosts=("127.0.0.1", "localhost:5173", "app.example")) as hall:
-        reply = await at_home(hall, "POST", "/tools/test_entrance/push", headers)
+    async with local_hall(allowed_hosts=("127.0.0.1", "localhost:5173", "app.example")) as hall:
+        reply = await send_locally(hall, "POST", "/tools/test_entrance/push", headers)
         assert (reply.status_code, b"pushed" in reply.content) == (status, status == 200)
 
 
 @pytest.mark.threat("B15")
-async def test_B15_a_link_to_a_page_of_ours_works_from_anywhere() -> None:
+async def test_B15_cross_site_navigation_to_a_page_is_served_but_a_background_fetch_is_not() -> None:
     """To follow a link is no forgery: approvals are linked to from wherever people read of them."""
     came = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
-    async with here() as hall:
-        assert (await at_home(hall, "GET", "/health", came)).status_code == 200
-        assert (await at_home(hall, "GET", "/health", came | {"sec-fetch-mode": "no-cors"})).status_code == 403
+    async with local_hall() as hall:
+        assert (await send_locally(hall, "GET", "/health", came)).status_code == 200
+        assert (await send_locally(hall, "GET", "/health", came | {"sec-fetch-mode": "no-cors"})).status_code == 403
 
 
-def here(**settings: Any) -> AbstractAsyncContextManager[Inside]:
+def local_hall(**settings: Any) -> AbstractAsyncContextManager[Inside]:
     """A hall of the `local` profile."""
     return inside(push, profile="local", public_url=None, **settings)
 
 
-async def at_home(hall: Inside, method: str, path: str, headers: dict[str, str]) -> Any:
+async def send_locally(hall: Inside, method: str, path: str, headers: dict[str, str]) -> Any:
     """A request without a body from this machine, which a page can send without asking."""
     return await hall.send(method, f"http://{OWN}{path}", headers=headers, address="127.0.0.1")
 
@@ -345,7 +345,7 @@ async def at_home(hall: Inside, method: str, path: str, headers: dict[str, str])
 @pytest.mark.parametrize(
     "header", ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via"]
 )
-def test_B16_what_a_proxy_forwards_is_not_the_local_user(header: str) -> None:
+def test_B16_request_forwarded_by_a_proxy_is_anonymous(header: str) -> None:
     """Whichever header a proxy says it with, a request that it forwards proves nobody."""
     scope: Any = {"path": "/mcp", "client": ("127.0.0.1", 1)}
     found = LocalAuthenticator().authenticate(scope, {header.encode(): b"x"})
@@ -370,7 +370,7 @@ async def more() -> str:
 
 @pytest.mark.threat("B11")
 @pytest.mark.parametrize("how", ["listen", "get"])
-async def test_B11_a_stream_ends_with_its_key(how: str) -> None:
+async def test_B11_notification_stream_ends_when_its_api_key_is_revoked(how: str) -> None:
     """Whoever listens for changes hears nothing more once its key is revoked, and its stream ends."""
     async with inside() as hall, Listener(hall, how) as listener:
         hall.hall.add(news)

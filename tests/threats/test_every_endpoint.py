@@ -48,7 +48,9 @@ BROKEN = {
 @pytest.mark.threat("F5")
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("broken", BROKEN)
-def test_F1_F5_broken_messages(server: Served, path: str, broken: str) -> None:
+def test_F1_F5_malformed_json_at_every_endpoint_is_refused_and_no_tool_runs(
+    server: Served, path: str, broken: str
+) -> None:
     """Refused as a fault of the caller, in JSON, and nothing ran."""
     before = touched(server)
     reply = send(server, path, BROKEN[broken])
@@ -62,7 +64,9 @@ def test_F1_F5_broken_messages(server: Served, path: str, broken: str) -> None:
 @pytest.mark.threat("B14")
 @pytest.mark.threat("I9")
 @pytest.mark.parametrize("path", PATHS)
-def test_B2_B14_I9_borders(server: Served, path: str) -> None:
+def test_B2_B14_I9_foreign_host_origin_encoding_type_and_size_are_refused_at_every_endpoint(
+    server: Served, path: str
+) -> None:
     """Foreign hosts and origins, packed bodies, other types and too many bytes are turned away everywhere."""
     before = touched(server)
     assert send(server, path, b"{}", host="evil.example").status == 421
@@ -99,7 +103,7 @@ HOW = [("returns", how) for how in RETURNS] + [("raises_in_thread", how) for how
 
 @pytest.mark.threat("G8")
 @pytest.mark.parametrize("way", WAYS)
-def test_G8_canary_in_every_dialect(server: Served, way: str) -> None:
+def test_G8_secret_raised_or_returned_by_a_tool_is_in_no_answer_of_rest_oxp_and_hub(server: Served, way: str) -> None:
     """However a tool raises or returns its secret, the caller gets an answer without it."""
     path, body = WAYS[way]("number", {"value": 7})
     assert b"7" in send(server, path, encoded(body)).body
@@ -116,7 +120,9 @@ def test_G8_canary_in_every_dialect(server: Served, way: str) -> None:
 @pytest.mark.parametrize(
     "header", [(b"origin", b"http://evil.example"), (b"host", b"evil.example"), (b"origin", b"null")]
 )
-async def test_B14_websockets_of_foreign_pages(path: str, header: tuple[bytes, bytes]) -> None:
+async def test_B14_websocket_of_a_foreign_host_or_origin_is_closed_before_it_is_accepted(
+    path: str, header: tuple[bytes, bytes]
+) -> None:
     """A WebSocket that a page of another site opens is refused before it is accepted."""
     sent: list[Any] = []
 

@@ -15,12 +15,12 @@ from toolhall.execution.thread_pool import ThreadPool
 from toolhall.model.errors import Unavailable
 
 
-async def come_back(threads: ThreadPool) -> None:
+async def wait_for_threads(threads: ThreadPool) -> None:
     while threads.abandoned:  # noqa: ASYNC110 - what ends is a thread
         await asyncio.sleep(0)
 
 
-async def lose(runner: FunctionRunner, count: int) -> None:
+async def abandon_threads(runner: FunctionRunner, count: int) -> None:
     """So many calls that hang until their time is up."""
     definition = next(definitions_of(tools.stuck))
     for _ in range(count):
@@ -39,25 +39,25 @@ async def _timed(work: object, deadline: Deadline) -> object:
 
 
 @pytest.mark.threat("R11")
-async def test_R11_a_tool_that_hangs_in_four_threads_is_moved_to_a_process() -> None:  # noqa: N802
+async def test_R11_sync_tool_that_hangs_in_four_threads_is_moved_to_a_worker_process() -> None:  # noqa: N802
     """After four threads were lost, the next call of a tool runs in a process, which can be killed."""
-    staff = FunctionExecutor(ExecutorLimits(threads=16, default_timeout=60), lambda _: None)
+    executor = FunctionExecutor(ExecutorLimits(threads=16, default_timeout=60), lambda _: None)
     definition = next(definitions_of(tools.stuck))
-    runner = staff.runner_for(definition)
+    runner = executor.runner_for(definition)
     assert isinstance(runner, FunctionRunner)
     try:
         here = await runner.run(definition.tool, call_of(), {"hang": False}, Deadline(60))
-        await lose(runner, MAX_ABANDONED_THREADS)
+        await abandon_threads(runner, MAX_ABANDONED_THREADS)
         assert await runner.run(definition.tool, call_of(), {"hang": False}, Deadline(60)) != here
     finally:
         tools.GATE.set()
-        await come_back(staff.thread_pool)
+        await wait_for_threads(executor.thread_pool)
         tools.GATE.clear()
-        staff.close()
+        executor.close()
 
 
 @pytest.mark.threat("R11")
-async def test_R11_one_that_cannot_be_moved_is_refused_until_its_threads_return() -> None:  # noqa: N802
+async def test_R11_hanging_tool_that_cannot_be_moved_is_unavailable_until_its_threads_return() -> None:  # noqa: N802
     """A tool that no other process can find is unavailable while four of its threads hang, and then works again."""
 
     @tool
@@ -69,14 +69,14 @@ async def test_R11_one_that_cannot_be_moved_is_refused_until_its_threads_return(
     runner = FunctionRunner(definition.body, threads, lambda: None)
     tool_of = next(definitions_of(tools.stuck)).tool
     try:
-        await lose(runner, MAX_ABANDONED_THREADS)
+        await abandon_threads(runner, MAX_ABANDONED_THREADS)
         with pytest.raises(Unavailable, match="4 earlier calls of this tool still hang"):
             await runner.run(tool_of, call_of(), {"hang": False}, Deadline(60))
         tools.GATE.set()
-        await come_back(threads)
+        await wait_for_threads(threads)
         assert await runner.run(tool_of, call_of(), {"hang": False}, Deadline(60)) is False
     finally:
         tools.GATE.set()
-        await come_back(threads)
+        await wait_for_threads(threads)
         tools.GATE.clear()
         threads.close()

@@ -94,14 +94,16 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
 
 
 @each_way
-async def test_a_key_opens_every_dialect(hall: Inside, way: str) -> None:
+async def test_api_key_in_the_authorization_header_is_accepted_in_every_dialect(hall: Inside, way: str) -> None:
     assert ran(await call(hall, way, hall.bearer("alice")))
     assert ran(await call(hall, way, {"Authorization": f"bearer  {hall.keys['alice']}"}))
 
 
 @pytest.mark.threat("B1")
 @each_way
-async def test_B1_without_a_credential_every_dialect_refuses_in_its_own_words(hall: Inside, way: str) -> None:
+async def test_B1_call_without_a_credential_is_refused_with_401_in_every_dialects_own_form(
+    hall: Inside, way: str
+) -> None:
     """No credential: 401, where to get one, and with which scopes; no claim that a token was wrong."""
     reply = await call(hall, way)
     assert reply.status_code == 401
@@ -113,13 +115,13 @@ async def test_B1_without_a_credential_every_dialect_refuses_in_its_own_words(ha
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/api/keys", "/api/tools"])
-async def test_management_asks_for_its_own_scope(hall: Inside, path: str) -> None:
+async def test_management_endpoint_without_a_credential_asks_for_the_admin_scope(hall: Inside, path: str) -> None:
     assert 'scope="admin"' in (await hall.send("GET", path)).headers["www-authenticate"]
 
 
 @pytest.mark.threat("B4")
 @each_way
-async def test_B4_a_wrong_credential_is_never_nobody(way: str) -> None:
+async def test_B4_invalid_credential_is_refused_even_where_anonymous_calls_are_allowed(way: str) -> None:
     """Also where anybody may come in, whoever brings a credential that is not valid is refused as such."""
     async with inside(allow_anonymous=True) as hall:
         for said in (
@@ -137,7 +139,7 @@ async def test_B4_a_wrong_credential_is_never_nobody(way: str) -> None:
 
 
 @pytest.mark.threat("B4")
-async def test_B4_every_forgery_gets_the_same_answer() -> None:
+async def test_B4_every_forged_jwt_gets_the_same_401_answer() -> None:
     """Fourteen forged tokens: the same status, the same header and the same body, byte for byte."""
     with issuing() as issuer:
         async with inside(issuers=_issuers(issuer.url)) as hall:
@@ -156,7 +158,7 @@ def _issuers(*urls: str, name: str = "idp") -> tuple[Stated, ...]:
 
 @pytest.mark.threat("B3")
 @each_way
-async def test_B3_a_token_opens_every_dialect_here_and_nowhere_else(way: str) -> None:
+async def test_B3_jwt_is_accepted_in_every_dialect_only_for_this_servers_audience(way: str) -> None:
     """A token for this server is taken in every dialect, and one for another server in none."""
     with issuing() as issuer:
         async with inside(issuers=_issuers(issuer.url)) as hall:
@@ -166,7 +168,7 @@ async def test_B3_a_token_opens_every_dialect_here_and_nowhere_else(way: str) ->
             assert other.status_code == 401
 
 
-async def test_oxp_takes_its_own_credentials_and_nobody_else_does(hall: Inside) -> None:
+async def test_oxp_api_key_header_and_shared_secret_token_are_accepted_only_in_oxp(hall: Inside) -> None:
     token = sign("HS256", OctKey.import_key(SECRET), {"exp": int(time.time()) + 60})
     assert ran(await call(hall, "oxp", {"OXP-API-Key": hall.keys["alice"]}))
     assert ran(await call(hall, "oxp", {"Authorization": f"Bearer {token}"}))
@@ -175,7 +177,7 @@ async def test_oxp_takes_its_own_credentials_and_nobody_else_does(hall: Inside) 
         assert (await call(hall, way, {"Authorization": f"Bearer {token}"})).status_code == 401
 
 
-async def test_machine_context_brings_its_token_in_the_message(hall: Inside) -> None:
+async def test_machine_context_token_in_the_message_authenticates_the_call(hall: Inside) -> None:
     assert ran(await call(hall, "machine", token=hall.keys["alice"]))
     reply = await call(hall, "machine", token="anything")
     assert reply.status_code == 401
@@ -184,7 +186,7 @@ async def test_machine_context_brings_its_token_in_the_message(hall: Inside) -> 
     assert 'error="invalid_token"' in reply.headers["www-authenticate"]
 
 
-async def test_two_credentials_must_be_the_same(hall: Inside) -> None:
+async def test_two_different_credentials_in_one_request_are_refused(hall: Inside) -> None:
     alice, bob = hall.keys["alice"], hall.keys["bob"]
     assert ran(await call(hall, "oxp", {"OXP-API-Key": alice, **hall.bearer("alice")}))
     assert (await call(hall, "oxp", {"OXP-API-Key": bob, **hall.bearer("alice")})).status_code == 400
@@ -192,7 +194,7 @@ async def test_two_credentials_must_be_the_same(hall: Inside) -> None:
     assert (await call(hall, "machine", hall.bearer("alice"), token=bob)).status_code == 400
 
 
-async def test_a_revoked_key_opens_nothing_more(hall: Inside) -> None:
+async def test_api_key_that_was_revoked_is_refused(hall: Inside) -> None:
     assert ran(await call(hall, "rest", hall.bearer("alice")))
     (alice,) = (key.id for key in hall.hall.access.keys.all if key.name == "alice")
     await hall.hall.access.keys.revoke(alice)
@@ -200,7 +202,7 @@ async def test_a_revoked_key_opens_nothing_more(hall: Inside) -> None:
     assert ran(await call(hall, "rest", hall.bearer("bob")))
 
 
-async def test_nobody_in_particular_sees_and_calls_level_0_only() -> None:
+async def test_anonymous_caller_sees_and_calls_level_0_tools_only() -> None:
     @tool(level=0, effect="reads")
     async def clock() -> str:
         return "here"
@@ -220,7 +222,7 @@ async def test_nobody_in_particular_sees_and_calls_level_0_only() -> None:
 
 
 @pytest.mark.threat("B13")
-async def test_B13_who_guesses_is_not_listened_to(hall: Inside) -> None:
+async def test_B13_many_wrong_api_keys_from_one_address_are_refused_with_429(hall: Inside) -> None:
     """Many wrong keys from one address: the first few hear 401, the rest hear 429 and when to come back."""
     wrong = [{"Authorization": f"Bearer tk_{number}"} for number in range(MAX_FAILURES + 30)]
     replies = [await hall.send("GET", "/tools", headers=each, address="203.0.113.7") for each in wrong]
@@ -232,7 +234,7 @@ async def test_B13_who_guesses_is_not_listened_to(hall: Inside) -> None:
 
 
 @pytest.mark.threat("B13")
-def test_B13_what_is_remembered_of_guesses_is_bounded() -> None:
+def test_B13_failure_throttle_keeps_a_bounded_number_of_addresses_for_one_minute() -> None:
     """However many addresses guess, so many are remembered; an IPv6 network is one; after a minute all is forgotten."""
     now = [0.0]
     failures = FailureThrottle(lambda: now[0], limit=2)
@@ -252,7 +254,7 @@ def test_B13_what_is_remembered_of_guesses_is_bounded() -> None:
     assert len(failures) == 1
 
 
-async def test_the_metadata_says_where_tokens_come_from() -> None:
+async def test_protected_resource_metadata_names_the_authorization_servers_and_scopes() -> None:
     with issuing() as issuer:
         async with inside(issuers=_issuers(issuer.url)) as hall:
             usual = {
@@ -277,7 +279,7 @@ LACKING: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("way", LACKING)
-async def test_a_missing_scope_is_named_exactly(way: str) -> None:
+async def test_jwt_with_a_missing_scope_is_refused_with_403_that_names_the_scope(way: str) -> None:
     with issuing() as issuer:
         async with inside(issuers=_issuers(issuer.url)) as hall:
             reply = await call(hall, way, {"Authorization": f"Bearer {issuer.token(scope='tools:Shop')}"})
@@ -297,13 +299,13 @@ async def test_a_missing_scope_is_named_exactly(way: str) -> None:
         ({"oxp_secret": "short"}, "32 bytes"),
     ],
 )
-def test_settings_that_prove_nobody(settings: dict[str, Any], said: str) -> None:
+def test_auth_settings_that_are_incomplete_or_unsafe_are_refused_at_start(settings: dict[str, Any], said: str) -> None:
     stated: dict[str, Any] = {"profile": "server", "public_url": PUBLIC_URL, **settings}
     with pytest.raises(BadAuthSettings, match=said):
         Toolhall(config=Config(**stated))
 
 
-async def test_in_the_local_profile_a_key_counts_and_a_wrong_one_is_refused() -> None:
+async def test_local_profile_accepts_an_api_key_and_refuses_a_wrong_one() -> None:
     async with inside(profile="local", public_url=None) as hall:
 
         async def ask(path: str, **headers: str) -> Any:
@@ -322,7 +324,7 @@ async def test_in_the_local_profile_a_key_counts_and_a_wrong_one_is_refused() ->
 
 
 @pytest.mark.threat("B12")
-def test_B12_no_credential_is_compared_in_the_ordinary_way() -> None:
+def test_B12_auth_source_compares_no_credential_with_an_ordinary_operator() -> None:
     """Nothing that proves a caller is compared by == or looked for in a text, which takes longer the more is right."""
     found = [
         f"{file.name}:{node.lineno} {ast.unparse(node)}"
@@ -335,7 +337,7 @@ def test_B12_no_credential_is_compared_in_the_ordinary_way() -> None:
     assert not found
 
 
-async def test_a_socket_ends_when_its_key_is_revoked(hall: Inside) -> None:
+async def test_websocket_is_closed_when_its_api_key_is_revoked(hall: Inside) -> None:
     coming: list[Any] = [{"type": "websocket.connect"}]
     sent: list[Any] = []
     answered = asyncio.Event()
@@ -363,7 +365,7 @@ async def test_a_socket_ends_when_its_key_is_revoked(hall: Inside) -> None:
     assert closed in sent
 
 
-async def test_a_session_lives_on_when_its_key_is_rotated_and_does_what_the_new_key_may(hall: Inside) -> None:
+async def test_mcp_session_survives_key_rotation_and_each_request_has_its_own_keys_scopes(hall: Inside) -> None:
     """Two keys of one name are one caller; each request may do what its own key may, in one session too."""
     _, lesser = await hall.hall.access.keys.create(NewKey("alice", scopes=("tools:Shop",)), "test")
     opened = await hall.send("POST", "/mcp", handshake(NOVEMBER), hall.bearer("alice"))

@@ -40,7 +40,9 @@ def routes() -> list[str]:
 
 @pytest.mark.threat("B1")
 @pytest.mark.parametrize("method", METHODS)
-def test_B1_every_route_needs_a_credential(guarded: Guarded, method: str) -> None:
+def test_B1_every_non_public_route_and_method_without_a_credential_is_refused_with_401(
+    guarded: Guarded, method: str
+) -> None:
     """All routes with all methods, without a credential: only those that anybody may ask answer at all."""
     for path in routes():
         status = guarded.status(method, path, b"{}" if method == "POST" else b"")
@@ -53,7 +55,7 @@ def test_B1_every_route_needs_a_credential(guarded: Guarded, method: str) -> Non
 
 
 @pytest.mark.threat("B1")
-def test_B1_a_socket_needs_a_credential_when_it_is_opened(guarded: Guarded) -> None:
+def test_B1_websocket_upgrade_without_a_credential_is_refused_with_401(guarded: Guarded) -> None:
     """A WebSocket without a credential is not accepted, and its refusal says where to get one."""
     upgrade = [
         ("Host", HOST),
@@ -72,7 +74,7 @@ def test_B1_a_socket_needs_a_credential_when_it_is_opened(guarded: Guarded) -> N
 
 @pytest.mark.threat("B6")
 @each_legacy
-def test_B6_a_session_belongs_to_its_caller(guarded: Guarded, revision: str) -> None:
+def test_B6_session_id_of_another_caller_is_answered_like_an_unknown_one(guarded: Guarded, revision: str) -> None:
     """Bob with Alice's session id hears what he hears of one that never was; Alice's session goes on."""
     session = guarded.session("alice", revision)
     assert answer_of(guarded.mcp("alice", revision, message(revision, "ping"), session)).result == {}
@@ -86,7 +88,7 @@ def test_B6_a_session_belongs_to_its_caller(guarded: Guarded, revision: str) -> 
 
 
 @pytest.mark.threat("B7")
-def test_B7_two_callers_with_one_id_each_get_their_own(guarded: Guarded) -> None:
+def test_B7_concurrent_requests_of_two_callers_with_one_id_each_get_their_own_answer(guarded: Guarded) -> None:
     """Two hundred requests at once, all with the id 1, from two callers in three revisions: each gets its nonce."""
     sessions = {
         (name, revision): guarded.session(name, revision) if revision in LEGACY else ""
@@ -107,7 +109,7 @@ def test_B7_two_callers_with_one_id_each_get_their_own(guarded: Guarded) -> None
 
 
 @pytest.mark.threat("B17")
-def test_B17_two_credentials_in_one_header(guarded: Guarded) -> None:
+def test_B17_duplicate_authorization_header_is_refused(guarded: Guarded) -> None:
     """Authorization twice is refused, whoever's they are; so is a name in a header other than the body's."""
     body = encoded(calling(MODERN, "number", {"value": 7}))
     usual = mcp_headers(MODERN, body, "")
@@ -121,7 +123,7 @@ def test_B17_two_credentials_in_one_header(guarded: Guarded) -> None:
 
 
 @pytest.mark.threat("B18")
-def test_B18_an_older_revision_opens_nothing_more(guarded: Guarded) -> None:
+def test_B18_ungranted_tool_is_refused_with_the_same_message_in_every_revision(guarded: Guarded) -> None:
     """What a caller may not call it may not call in any revision, and hears the same."""
     said = set()
     for revision in REVISIONS:
@@ -148,7 +150,9 @@ def machine_for(user: str) -> Any:
 
 @pytest.mark.threat("B19")
 @pytest.mark.parametrize(("way", "status"), [(oxp_for, 400), (machine_for, 403)])
-def test_B19_a_user_id_makes_nobody_somebody_else(tmp_path: Path, way: Any, status: int) -> None:
+def test_B19_claimed_user_id_without_the_right_to_act_for_others_is_refused_and_recorded(
+    tmp_path: Path, way: Any, status: int
+) -> None:
     """Bob who claims to be admin is refused, and the record names Bob; only who may act for others is let."""
     with guarding(tmp_path) as guarded:
 
@@ -166,7 +170,7 @@ def test_B19_a_user_id_makes_nobody_somebody_else(tmp_path: Path, way: Any, stat
 
 
 @pytest.mark.threat("B16")
-def test_B16_nobody_else_is_served_without_a_credential(tmp_path: Path) -> None:
+def test_B16_server_on_all_addresses_without_profile_and_credential_does_not_start(tmp_path: Path) -> None:
     """Other addresses need the profile `server`, and that needs a credential that somebody could bring."""
     for words, said in (
         (["--host", "0.0.0.0"], "use --profile server"),
@@ -179,7 +183,7 @@ def test_B16_nobody_else_is_served_without_a_credential(tmp_path: Path) -> None:
 
 
 @pytest.mark.threat("B16")
-def test_B16_with_a_credential_other_addresses_are_served(tmp_path: Path) -> None:
+def test_B16_server_with_keys_listens_on_all_addresses_and_checks_the_host_header(tmp_path: Path) -> None:
     """With keys, the profile `server` may listen on every address, and still answers for its own names only."""
     with guarding(tmp_path, host="0.0.0.0", allowed_hosts="hall.internal") as guarded:
         assert guarded.send("GET", "/tools", b"", [guarded.bearer("alice")]).status == 200
@@ -190,6 +194,6 @@ def test_B16_with_a_credential_other_addresses_are_served(tmp_path: Path) -> Non
                 assert connection.reply().status == status
 
 
-def test_over_standard_input_whoever_starts_the_process_is_its_user(tmp_path: Path) -> None:
+def test_stdio_caller_is_the_local_user_in_the_server_profile(tmp_path: Path) -> None:
     with stdio(tmp_path, profile="server") as line:
         assert call(line, "nonce", nonce="here").text == "here"

@@ -27,7 +27,7 @@ from toolhall.pipeline.states import Equipped
 from toolhall.registry.snapshot import compile_entry
 
 MEGABYTE = 1 << 20
-GONE_SECONDS = 60.0
+EXIT_SECONDS = 60.0
 
 
 class Tools:
@@ -35,15 +35,15 @@ class Tools:
 
     def __init__(self, *hidden: Path) -> None:
         limits = WorkerLimits(file_bytes=2 * MEGABYTE, result_bytes=MEGABYTE)
-        means = ExecutorLimits(
+        executor_limits = ExecutorLimits(
             threads=4, default_timeout=60, worker_limits=limits, hidden_paths=tuple(map(str, hidden))
         )
-        self.staff = FunctionExecutor(means, Run.tool_of_frame)
-        self._run = Run(60, self.staff.activity)
+        self.executor = FunctionExecutor(executor_limits, Run.tool_of_frame)
+        self._run = Run(60, self.executor.activity)
 
     async def call(self, function: Any, **arguments: Any) -> Any:
         definition = next(definitions_of(function))
-        entry = compile_entry(definition.tool, self.staff.runner_for(definition), known_good=True)
+        entry = compile_entry(definition.tool, self.executor.runner_for(definition), known_good=True)
         call = Call("call-1", entry.id, arguments, LOCAL, NULL_LINK, "test", 2, 0.0)
         fields: dict[str, Any] = {
             "call": call,
@@ -60,49 +60,49 @@ class Tools:
 async def hall() -> AsyncIterator[Tools]:
     made = Tools()
     yield made
-    made.staff.close()
+    made.executor.close()
 
 
-def is_gone(pid: int) -> bool:
+def has_exited(pid: int) -> bool:
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE  # dead; whoever adopted it has not looked yet
     except psutil.NoSuchProcess:
         return True
 
 
-async def gone(*pids: int) -> None:
+async def wait_for_exit(*pids: int) -> None:
     """Return once these have ended."""
-    async with asyncio.timeout(GONE_SECONDS):
-        while not all(map(is_gone, pids)):  # noqa: ASYNC110 - processes of nobody's
+    async with asyncio.timeout(EXIT_SECONDS):
+        while not all(map(has_exited, pids)):  # noqa: ASYNC110 - processes of nobody's
             await asyncio.sleep(0.01)
 
 
-async def told(fifo: Path) -> list[int]:
+async def read_pids(fifo: Path) -> list[int]:
     """The process of the tool, its child, and its session."""
     return [int(each) for each in (await asyncio.to_thread(fifo.read_text)).split()]
 
 
 @pytest.mark.threat("I7")
 @pytest.mark.parametrize("function", [tools.never, tools.spin], ids=["sleeps", "spins"])
-async def test_I7_a_tool_that_never_returns_is_killed_at_its_deadline(hall: Tools, function: Any) -> None:  # noqa: N802
+async def test_I7_isolated_tool_that_never_returns_is_killed_at_its_deadline(hall: Tools, function: Any) -> None:  # noqa: N802
     """A tool that blocks in C code or spins is killed when its time is up, and the next call finds a worker."""
     with pytest.raises(TimedOut, match=r"within 0\.3 seconds"):
         await hall.call(function)
     assert await hall.call(tools.where) != os.getpid()
-    assert hall.staff.worker_pool.running == 0
+    assert hall.executor.worker_pool.running == 0
 
 
 @pytest.mark.threat("H7")
-async def test_H7_what_a_tool_started_is_killed_with_it(hall: Tools, tmp_path: Path) -> None:  # noqa: N802
+async def test_H7_child_processes_of_a_cancelled_isolated_tool_are_killed(hall: Tools, tmp_path: Path) -> None:  # noqa: N802
     """When a call is cancelled, its worker goes, and with it every process that the tool has started."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     task = asyncio.ensure_future(hall.call(tools.orphan, fifo=str(fifo)))
-    worker, child, session = await told(fifo)
+    worker, child, session = await read_pids(fifo)
     assert session == worker != os.getsid(0)
     task.cancel()
     await asyncio.wait([task])
-    await gone(worker, child)
+    await wait_for_exit(worker, child)
 
 
 _HALL = """
@@ -113,14 +113,14 @@ asyncio.run(Tools().call(tools.orphan, fifo=sys.argv[1]))
 
 
 @pytest.mark.threat("H7")
-def test_H7_no_worker_outlives_a_hall_that_is_killed(tmp_path: Path) -> None:  # noqa: N802
+def test_H7_worker_and_its_child_end_when_the_hall_is_killed(tmp_path: Path) -> None:  # noqa: N802
     """After kill -9 of the hall, neither its worker nor the worker's child is left."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     with subprocess.Popen([sys.executable, "-c", _HALL, str(fifo)], cwd=Path(__file__).parents[2]) as hall:
-        worker, child, _ = asyncio.run(told(fifo))
+        worker, child, _ = asyncio.run(read_pids(fifo))
         hall.send_signal(signal.SIGKILL)
-    asyncio.run(gone(worker, child))
+    asyncio.run(wait_for_exit(worker, child))
 
 
 @pytest.mark.threat("H8")
@@ -133,7 +133,7 @@ def test_H7_no_worker_outlives_a_hall_that_is_killed(tmp_path: Path) -> None:  #
         ("SIGXCPU", "it used more than 61 seconds of CPU"),
     ],
 )
-async def test_H8_a_crash_fails_only_its_own_call(hall: Tools, how: str, said: str) -> None:  # noqa: N802
+async def test_H8_crash_of_an_isolated_tool_fails_only_its_own_call(hall: Tools, how: str, said: str) -> None:  # noqa: N802
     """A tool that takes its process down fails that call with a clear message, and no other."""
     with pytest.raises(Crashed, match=f"the tool was stopped: .*{said}"):
         await hall.call(tools.crash, how=how)
@@ -141,7 +141,7 @@ async def test_H8_a_crash_fails_only_its_own_call(hall: Tools, how: str, said: s
 
 
 @pytest.mark.threat("R12")
-async def test_R12_memory_ends_at_the_limit_and_the_worker_is_replaced(hall: Tools) -> None:  # noqa: N802
+async def test_R12_isolated_tool_over_the_memory_limit_is_stopped_and_its_worker_replaced(hall: Tools) -> None:  # noqa: N802
     """A tool that keeps what it uses is stopped at 1 GiB, and starts afresh."""
     counts = [await hall.call(tools.leak) for _ in range(2)]
     assert counts == [1, 2]
@@ -153,7 +153,7 @@ async def test_R12_memory_ends_at_the_limit_and_the_worker_is_replaced(hall: Too
 
 
 @pytest.mark.threat("H8")
-async def test_H8_files_and_the_disk_end_at_the_limit(hall: Tools, tmp_path: Path) -> None:  # noqa: N802
+async def test_H8_isolated_tool_over_the_descriptor_or_file_size_limit_fails_alone(hall: Tools, tmp_path: Path) -> None:  # noqa: N802
     """A tool that leaks descriptors or fills the disk fails alone, and what it wrote is no larger than the limit."""
     with pytest.raises(Crashed):
         await hall.call(tools.leak_files)
@@ -172,7 +172,7 @@ async def test_H8_files_and_the_disk_end_at_the_limit(hall: Tools, tmp_path: Pat
 
 @pytest.mark.threat("G10")
 @pytest.mark.threat("H4")
-async def test_G10_a_worker_sees_no_variable_that_is_not_allowed(  # noqa: N802
+async def test_G10_worker_environment_holds_only_the_allowed_variables(  # noqa: N802
     hall: Tools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of the hall's environment a tool sees only what it needs to find programs, files and time zones."""
@@ -185,7 +185,7 @@ async def test_G10_a_worker_sees_no_variable_that_is_not_allowed(  # noqa: N802
 
 
 @pytest.mark.threat("G6")
-async def test_G6_a_result_that_is_too_large_is_not_read(hall: Tools) -> None:  # noqa: N802
+async def test_G6_oversized_result_of_a_worker_is_refused_unread(hall: Tools) -> None:  # noqa: N802
     """Fifty megabytes are refused in the worker, and one that claims to send two gigabytes is not listened to."""
     with pytest.raises(BadOutput, match=r"the tool returned 52428\d+ bytes"):
         await hall.call(tools.big, megabytes=50)
@@ -195,14 +195,14 @@ async def test_G6_a_result_that_is_too_large_is_not_read(hall: Tools) -> None:  
 
 @pytest.mark.threat("H8")
 @pytest.mark.parametrize("said", [b"{}", b"\xff\x00", b'{"type":"ready"}', b'{"type":"nonsense"}'])
-async def test_H8_a_worker_that_lies_ends_its_own_call(hall: Tools, said: bytes) -> None:  # noqa: N802
+async def test_H8_forged_message_from_a_worker_fails_only_its_own_call(hall: Tools, said: bytes) -> None:  # noqa: N802
     """What a tool writes to the hall in its worker's name is checked like anything from outside."""
     with pytest.raises(Crashed):
         await hall.call(tools.forge, hexadecimal=(len(said).to_bytes(4, "big") + said).hex())
 
 
 @pytest.mark.threat("P8")
-async def test_P8_bad_tools_hurt_only_themselves(hall: Tools) -> None:  # noqa: N802
+async def test_P8_calls_are_answered_while_other_isolated_tools_block_crash_and_leak(hall: Tools) -> None:  # noqa: N802
     """While isolated tools block, crash and leak, every call of the others is answered."""
     blocked = [asyncio.ensure_future(hall.call(tools.block)) for _ in range(5)]
     dying = [asyncio.ensure_future(hall.call(tools.crash)) for _ in range(2)]
@@ -224,7 +224,7 @@ async def test_P8_bad_tools_hurt_only_themselves(hall: Tools) -> None:  # noqa: 
 
 
 @pytest.mark.threat("B3")
-async def test_B3_the_credential_of_a_caller_stays_out_of_the_workers() -> None:  # noqa: N802
+async def test_B3_credential_of_a_caller_is_not_passed_to_worker_processes() -> None:  # noqa: N802
     """A caller with a key may use a tool in a process of its own, which is told who calls and not by what proof."""
     async with inside(tools) as hall:
         reply = await hall.send("POST", "/tools/isolated_tools/who", {}, hall.bearer("alice"))

@@ -48,7 +48,7 @@ def ring_of(key: ApiKeyToken) -> KeyRing:
 
 
 @pytest.mark.threat("B12")
-def test_B12_unknown_and_wrong_keys_take_the_same_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_B12_unknown_and_wrong_api_keys_take_the_same_comparisons(monkeypatch: pytest.MonkeyPatch) -> None:
     """An unknown id, and a secret that is wrong in its first or in its last character, take the same comparisons."""
     key = generate_token()
     ring = ring_of(key)
@@ -71,7 +71,7 @@ def test_B12_unknown_and_wrong_keys_take_the_same_steps(monkeypatch: pytest.Monk
 
 
 @pytest.mark.threat("B12")
-def test_B12_no_secret_is_compared_with_an_operator() -> None:
+def test_B12_no_secret_in_the_source_is_compared_with_an_ordinary_operator() -> None:
     """No `==`, `!=` or `in` touches a secret in the code that handles credentials: only comparison in constant time."""
     found = [
         f"{file.relative_to(SOURCE)}:{node.lineno}: {ast.unparse(node)}"
@@ -105,7 +105,7 @@ def _name(node: ast.AST) -> object:
 
 
 @pytest.mark.threat("B13")
-def test_B13_ten_thousand_guesses_look_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_B13_api_keys_with_a_wrong_checksum_are_refused_without_a_lookup(monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts that only look like keys are refused by their checksum, before anything is looked up or worked out."""
     ring = ring_of(generate_token())
     looked_up: list[str] = []
@@ -125,7 +125,7 @@ def test_B13_ten_thousand_guesses_look_nothing_up(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.threat("J5")
-async def test_J5_what_looks_like_sql_is_a_text(tmp_path: Path) -> None:
+async def test_J5_sql_in_key_names_and_grants_is_stored_as_text(tmp_path: Path) -> None:
     """Names, ids and globs that are SQL change nothing but what they say: every statement has bound parameters."""
     with Toolhall(config=Config(data=str(tmp_path))) as hall:
         await hall.open()
@@ -147,7 +147,7 @@ async def test_J5_what_looks_like_sql_is_a_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.threat("J5")
-def test_J5_no_statement_is_put_together_from_texts() -> None:
+def test_J5_store_source_builds_no_sql_from_strings() -> None:
     """No code of the stores builds SQL from strings; the pragmas are constants."""
     for file in _files(SOURCE / "stores"):
         for node in ast.walk(ast.parse(file.read_text())):
@@ -162,7 +162,7 @@ def test_J5_no_statement_is_put_together_from_texts() -> None:
 
 @pytest.mark.threat("J6")
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX's")
-async def test_J6_only_their_owner_reads_the_files_of_a_hall(tmp_path: Path) -> None:
+async def test_J6_data_folder_files_are_private_to_their_owner_whatever_the_umask(tmp_path: Path) -> None:
     """Whatever the umask, every file of the data folder is 0600, and every folder 0700."""
     before = os.umask(0)
     try:
@@ -179,7 +179,9 @@ async def test_J6_only_their_owner_reads_the_files_of_a_hall(tmp_path: Path) -> 
 
 @pytest.mark.threat("J6")
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX's")
-async def test_J6_a_hall_names_what_others_can_open(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_J6_files_readable_by_other_users_are_named_in_the_log_at_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """A key, a database or a folder whose mode was changed is named at the next start, with the command that helps."""
     data = tmp_path / "the data"
     changed = {
@@ -205,7 +207,7 @@ async def test_J6_a_hall_names_what_others_can_open(tmp_path: Path, caplog: pyte
 
 
 @pytest.mark.threat("J7")
-async def test_J7_a_secret_is_in_no_file_and_no_record(tmp_path: Path) -> None:
+async def test_J7_api_key_secret_is_in_no_file_of_the_data_folder(tmp_path: Path) -> None:
     """Whoever reads every file of the data folder finds no key that could be used."""
     with Toolhall(config=Config(data=str(tmp_path))) as hall:
         await hall.open()

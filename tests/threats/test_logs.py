@@ -41,7 +41,9 @@ FORGED = 'x\n{"level":"info","message":"all is well"}\r\n12:00:00 INFO toolhall:
 
 @pytest.mark.threat("G9")
 @pytest.mark.parametrize("output", [io.StringIO, Terminal])
-def test_G9_one_event_is_one_record(monkeypatch: pytest.MonkeyPatch, output: type[io.StringIO]) -> None:
+def test_G9_line_breaks_and_control_characters_in_a_log_message_make_one_line(
+    monkeypatch: pytest.MonkeyPatch, output: type[io.StringIO]
+) -> None:
     """Line breaks and control characters in what is logged make no second record, on a terminal or in a file."""
     lines = output()
     with logged(lines, monkeypatch) as log:
@@ -53,7 +55,7 @@ def test_G9_one_event_is_one_record(monkeypatch: pytest.MonkeyPatch, output: typ
     assert written[:-1].isprintable()
 
 
-def test_json_lines_keep_what_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_log_line_keeps_the_message_text(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = io.StringIO()
     with logged(lines, monkeypatch) as log:
         log.error("called %s", FORGED)
@@ -64,7 +66,9 @@ def test_json_lines_keep_what_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("output", [io.StringIO, Terminal])
-def test_tracebacks_stay_with_their_record(monkeypatch: pytest.MonkeyPatch, output: type[io.StringIO]) -> None:
+def test_traceback_in_the_log_is_indented_under_its_record_and_bounded(
+    monkeypatch: pytest.MonkeyPatch, output: type[io.StringIO]
+) -> None:
     lines = output()
     with logged(lines, monkeypatch) as log:
         try:
@@ -78,7 +82,7 @@ def test_tracebacks_stay_with_their_record(monkeypatch: pytest.MonkeyPatch, outp
     assert "RuntimeError" in lines.getvalue()
 
 
-def test_a_message_is_not_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_message_over_the_limit_is_shortened_in_the_middle(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = io.StringIO()
     with logged(lines, monkeypatch) as log:
         log.error("start%send", "x" * 1_000_000)
@@ -101,7 +105,9 @@ def test_a_message_is_not_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
         ("see a://b and c?d=e@f", "see a://b and c?d=e@f"),
     ],
 )
-def test_G8_addresses_are_logged_without_what_they_carry(monkeypatch: pytest.MonkeyPatch, said: str, told: str) -> None:
+def test_G8_url_in_a_log_message_or_traceback_loses_its_user_query_and_fragment(
+    monkeypatch: pytest.MonkeyPatch, said: str, told: str
+) -> None:
     """A URL in the log has neither user, password, query nor fragment, in a message or in a traceback."""
     lines = io.StringIO()
     with logged(lines, monkeypatch) as log:

@@ -16,7 +16,7 @@ LIMIT = 1024 * 1024
 MIB = 1024 * 1024
 
 
-def touching(revision: str) -> str:
+def touch_call(revision: str) -> str:
     """A right call of `touch`, as text to spoil."""
     return encoded(calling(revision, "touch", {"note": "x"})).decode()
 
@@ -31,7 +31,7 @@ def refused(line: Line, body: bytes, *codes: int) -> Answer:
     return answer
 
 
-TWINS = {
+DUPLICATES = {
     "method": ('"method":', '"method":"tools/list","method":'),
     "same_value": ('"method":"tools/call"', '"method":"tools/call","method":"tools/call"'),
     "id": ('"id":1', '"id":2,"id":1'),
@@ -48,14 +48,14 @@ TWINS = {
 
 
 @pytest.mark.threat("F1")
-@pytest.mark.parametrize("twin", TWINS)
-def test_F1_duplicate_keys(line: Line, twin: str) -> None:
+@pytest.mark.parametrize("duplicate", DUPLICATES)
+def test_F1_duplicate_json_keys_are_refused(line: Line, duplicate: str) -> None:
     """No reader of the same bytes can have seen another value under the same key."""
-    spoiled = touching(line.revision).replace(*TWINS[twin], 1)
-    assert "twice" in refused(line, spoiled.encode(), PARSE).text
+    corrupted = touch_call(line.revision).replace(*DUPLICATES[duplicate], 1)
+    assert "twice" in refused(line, corrupted.encode(), PARSE).text
 
 
-STRANGERS = {
+UNKNOWN_MEMBERS = {
     "case_twin": ('"method":', '"Method":"tools/list","method":'),
     "case_only": ('"method":', '"Method":'),
     "upper_id": ('"id":1', '"ID":1,"id":1'),
@@ -69,11 +69,11 @@ STRANGERS = {
 
 
 @pytest.mark.threat("F1")
-@pytest.mark.parametrize("stranger", STRANGERS)
-def test_F1_case_twins_and_unknown_members(line: Line, stranger: str) -> None:
+@pytest.mark.parametrize("member", UNKNOWN_MEMBERS)
+def test_F1_unknown_or_differently_cased_json_rpc_members_are_refused(line: Line, member: str) -> None:
     """Names of members are compared exactly, and there are no others."""
-    spoiled = touching(line.revision).replace(*STRANGERS[stranger], 1)
-    refused(line, spoiled.encode(), INVALID, PARSE)
+    corrupted = touch_call(line.revision).replace(*UNKNOWN_MEMBERS[member], 1)
+    refused(line, corrupted.encode(), INVALID, PARSE)
 
 
 NUMBERS = {
@@ -93,23 +93,23 @@ NUMBERS = {
 
 @pytest.mark.threat("F2")
 @pytest.mark.parametrize("number", NUMBERS)
-def test_F2_numbers_that_are_not_json(line: Line, number: str) -> None:
+def test_F2_number_that_is_not_a_finite_json_number_is_refused(line: Line, number: str) -> None:
     """What is no finite JSON number never reaches a tool."""
-    refused(line, touching(line.revision).replace('"x"', NUMBERS[number], 1).encode(), PARSE)
+    refused(line, touch_call(line.revision).replace('"x"', NUMBERS[number], 1).encode(), PARSE)
 
 
 @pytest.mark.threat("F2")
 @pytest.mark.parametrize("number", [2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63), 2**64 - 1])
-def test_F2_large_integers_stay_exact(line: Line, number: int) -> None:
+def test_F2_large_integers_keep_their_exact_value(line: Line, number: int) -> None:
     """No float on the way there or back."""
     assert call(line, "number", value=number).text == str(number)
 
 
 @pytest.mark.threat("F2")
-def test_F2_many_long_integers_cost_little(http: HttpLine, server: Served) -> None:
+def test_F2_message_full_of_long_integers_is_refused_with_little_cpu_time(http: HttpLine, server: Served) -> None:
     """Reading a long integer takes quadratic time, so a message full of them is refused unread."""
     numbers = ",".join(["9" * 4_000] * 250)
-    body = touching(http.revision).replace('"x"', f"[{numbers}]", 1).encode()
+    body = touch_call(http.revision).replace('"x"', f"[{numbers}]", 1).encode()
     before = server.cpu
     for _ in range(5):
         refused(http, body, PARSE)
@@ -129,14 +129,14 @@ DEEP = {
 @pytest.mark.threat("F3")
 @pytest.mark.parametrize("whole", [True, False], ids=["message", "argument"])
 @pytest.mark.parametrize("shape", DEEP)
-def test_F3_deep_nesting(line: Line, shape: str, whole: bool) -> None:
+def test_F3_deeply_nested_json_is_refused(line: Line, shape: str, whole: bool) -> None:
     """Depth is no way to the end of the stack."""
-    body = DEEP[shape] if whole else touching(line.revision).replace('"x"', DEEP[shape], 1)
+    body = DEEP[shape] if whole else touch_call(line.revision).replace('"x"', DEEP[shape], 1)
     refused(line, body.encode(), PARSE)
 
 
 @pytest.mark.threat("F3")
-def test_F3_deep_nesting_costs_little(server: Served) -> None:
+def test_F3_deeply_nested_json_is_refused_with_little_cpu_time_and_memory(server: Served) -> None:
     """Fifty such messages take little time and no memory."""
     line = HttpLine(server.port, MODERN)
     refused(line, b"[" * 100_000, PARSE)
@@ -148,7 +148,7 @@ def test_F3_deep_nesting_costs_little(server: Served) -> None:
 
 
 @pytest.mark.threat("F4")
-def test_F4_declared_length_is_refused_unread(http: HttpLine, server: Served) -> None:
+def test_F4_body_with_an_oversized_content_length_is_refused_unread(http: HttpLine, server: Served) -> None:
     """The answer comes before a single byte of the body was sent."""
     head = post(server.port, b"", *http.headers(b"")).replace(b"Content-Length: 0", b"Content-Length: %d" % (LIMIT + 1))
     with Connection(server.port) as connection:
@@ -160,7 +160,7 @@ def test_F4_declared_length_is_refused_unread(http: HttpLine, server: Served) ->
 
 
 @pytest.mark.threat("F4")
-def test_F4_growing_body_is_refused_before_its_end(http: HttpLine, server: Served) -> None:
+def test_F4_chunked_body_over_the_limit_is_refused_before_its_end(http: HttpLine, server: Served) -> None:
     """A chunked body says no length, so it is counted; what comes after is no second request."""
     head = post(server.port, b"", *http.headers(b"")).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
     chunk = b"10000\r\n" + b" " * 65_536 + b"\r\n"
@@ -176,21 +176,21 @@ def test_F4_growing_body_is_refused_before_its_end(http: HttpLine, server: Serve
 
 
 @pytest.mark.threat("F4")
-def test_F4_largest_body_is_taken(http: HttpLine) -> None:
+def test_F4_body_of_exactly_the_size_limit_is_accepted(http: HttpLine) -> None:
     """A body of exactly the limit is read; only its content decides."""
-    body = touching(http.revision).encode()
+    body = touch_call(http.revision).encode()
     assert not http.ask(body + b" " * (LIMIT - len(body))).is_error
 
 
 @pytest.mark.threat("F4")
 @pytest.mark.parametrize("size", [LIMIT + 1, 5 * LIMIT, 9 * LIMIT])
-def test_F4_long_line(pipe: StdioLine, size: int) -> None:
+def test_F4_oversized_stdio_line_is_one_error_and_the_next_line_is_read(pipe: StdioLine, size: int) -> None:
     """Over stdio a message that is too long is one error, and the next line is a message again."""
     line = pipe.speak(MODERN)
     refused(line, b" " * (size - 2) + b"{}", INVALID)
 
 
-CROWDS: dict[str, Any] = {
+LARGE_OBJECTS: dict[str, Any] = {
     "members": {f"key{count}": count for count in range(10_001)},
     "members_deep": [{f"key{count}": count} for count in range(10_001)],
     "long_key": {"k" * 5_000: 1},
@@ -199,16 +199,16 @@ CROWDS: dict[str, Any] = {
 
 
 @pytest.mark.threat("F4")
-@pytest.mark.parametrize("crowd", CROWDS)
-def test_F4_many_and_long_keys(line: Line, crowd: str) -> None:
+@pytest.mark.parametrize("case", LARGE_OBJECTS)
+def test_F4_json_with_too_many_or_too_long_keys_is_refused(line: Line, case: str) -> None:
     """Members are counted and their names measured."""
-    body = touching(line.revision).replace('"x"', json.dumps(CROWDS[crowd]), 1)
+    body = touch_call(line.revision).replace('"x"', json.dumps(LARGE_OBJECTS[case]), 1)
     refused(line, body.encode(), PARSE)
 
 
 @pytest.mark.threat("F4")
 @pytest.mark.parametrize("filler", ["[]", "{}", '""', "1", "null", '{"a":1}', '"\\u0061"'])
-def test_F4_crowded_message_costs_little(server: Served, filler: str) -> None:
+def test_F4_largest_message_full_of_the_smallest_values_costs_little_cpu_time(server: Served, filler: str) -> None:
     """A message as large as allowed, full of the smallest parts, costs a fraction of a second."""
     line = HttpLine(server.port, MODERN)
     crowd = ",".join([filler] * (1_000_000 // (len(filler) + 1)))
@@ -236,31 +236,31 @@ TEXTS = {
 
 @pytest.mark.threat("F5")
 @pytest.mark.parametrize("text", TEXTS)
-def test_F5_text_that_is_not_unicode(line: Line, text: str) -> None:
+def test_F5_invalid_utf8_surrogate_or_control_character_is_refused(line: Line, text: str) -> None:
     """What is no text is refused before anybody reads it, wherever it stands."""
-    right = touching(line.revision).encode()
+    right = touch_call(line.revision).encode()
     for place in (b'"x"', b'"note"', b'"tools/call"'):
         refused(line, right.replace(place, place[:-1] + TEXTS[text] + b'"', 1), PARSE)
 
 
 @pytest.mark.threat("F5")
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32-be"])
-def test_F5_other_encodings(line: Line, encoding: str) -> None:
+def test_F5_message_in_another_encoding_than_utf8_is_refused(line: Line, encoding: str) -> None:
     """Only UTF-8 is read, and without a byte-order mark."""
-    refused(line, touching(line.revision).encode(encoding), PARSE)
+    refused(line, touch_call(line.revision).encode(encoding), PARSE)
 
 
 @pytest.mark.threat("F5")
-def test_F5_an_escaped_backslash_hides_nothing(line: Line) -> None:
+def test_F5_escaped_backslash_before_a_unicode_escape_is_plain_text(line: Line) -> None:
     """The six characters of an escape are text when the backslash is itself escaped."""
     assert call(line, "nonce", nonce="\\u0000 \\ud800").text == "\\u0000 \\ud800"
 
 
 @pytest.mark.threat("F6")
 @pytest.mark.parametrize("batch", ["[]", "[{}]", "[{},{}]", "[CALL]", "[CALL,CALL]", "[[CALL]]", "null", "7", '"CALL"'])
-def test_F6_batches(line: Line, batch: str) -> None:
+def test_F6_json_rpc_batch_is_refused(line: Line, batch: str) -> None:
     """One message at a time."""
-    body = batch.replace('"CALL"', '"x"').replace("CALL", touching(line.revision))
+    body = batch.replace('"CALL"', '"x"').replace("CALL", touch_call(line.revision))
     refused(line, body.encode(), INVALID)
 
 
@@ -281,7 +281,7 @@ REPLIES: dict[str, Any] = {
 
 @pytest.mark.threat("F6")
 @pytest.mark.parametrize("reply", REPLIES)
-def test_F6_messages_that_nobody_waits_for(line: Line, reply: str) -> None:
+def test_F6_unexpected_reply_or_notification_is_ignored(line: Line, reply: str) -> None:
     """A reply to nothing and a notice about nothing change nothing."""
     line.tell(encoded(REPLIES[reply]))
     assert value(call(line, "number", value=7)) == 7
@@ -296,13 +296,13 @@ BROKEN_REPLIES = [
 
 @pytest.mark.threat("F6")
 @pytest.mark.parametrize("reply", BROKEN_REPLIES)
-def test_F6_broken_replies(line: Line, reply: str) -> None:
+def test_F6_malformed_json_rpc_reply_is_refused(line: Line, reply: str) -> None:
     """A reply without an id, or with both outcomes, or with none, is no message."""
     refused(line, reply.encode(), INVALID)
 
 
 @pytest.mark.threat("F6")
-def test_F6_flood_of_notifications(http: HttpLine, server: Served) -> None:
+def test_F6_thousand_notifications_over_http_leave_no_task_or_memory(http: HttpLine, server: Served) -> None:
     """A thousand notices on one connection are taken one by one and leave nothing behind."""
     notice = encoded({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
     tasks, rss = value(call(http, "tasks")), server.rss
@@ -315,7 +315,7 @@ def test_F6_flood_of_notifications(http: HttpLine, server: Served) -> None:
 
 
 @pytest.mark.threat("F6")
-def test_F6_flood_of_notifications_on_stdio(pipe: StdioLine) -> None:
+def test_F6_five_thousand_notifications_over_stdio_leave_the_next_request_answered(pipe: StdioLine) -> None:
     """The same over stdio: the next request is answered, and nothing else was said."""
     line = pipe.speak(MODERN)
     line.tell(b"\n".join([encoded(REPLIES["cancel_unknown"])] * 5_000))
@@ -323,7 +323,9 @@ def test_F6_flood_of_notifications_on_stdio(pipe: StdioLine) -> None:
 
 
 @pytest.mark.threat("F6")
-def test_F6_cancelling_is_for_ones_own_request(http: HttpLine, server: Served) -> None:
+def test_F6_cancellation_with_the_id_of_another_sessions_request_cancels_nothing(
+    http: HttpLine, server: Served
+) -> None:
     """A notice on one session or stateless connection does not end another's call with the same id."""
     if http.revision == MODERN:
         other = HttpLine(server.port, MODERN)
@@ -337,7 +339,7 @@ def test_F6_cancelling_is_for_ones_own_request(http: HttpLine, server: Served) -
 
 
 @pytest.mark.threat("F6")
-def test_F6_ids_are_strings_or_integers(line: Line) -> None:
+def test_F6_request_id_that_is_no_string_or_integer_is_refused_and_not_echoed(line: Line) -> None:
     """Nothing else can be an id, and none is echoed that was not read as one."""
     for odd in ("null", "1.5", "true", "[1]", '{"a":1}', '"' + "x" * 300 + '"'):
         answer = line.ask(encoded(message(line.revision, "tools/list")).replace(b'"id":1', b'"id":' + odd.encode(), 1))
@@ -347,9 +349,9 @@ def test_F6_ids_are_strings_or_integers(line: Line) -> None:
 
 
 @pytest.mark.threat("F6")
-def test_F6_content_type_must_be_json(http: HttpLine, server: Served) -> None:
+def test_F6_content_type_other_than_json_is_refused_with_415(http: HttpLine, server: Served) -> None:
     """A form or plain text, which a web page may send anywhere, is not read."""
-    body = touching(http.revision).encode()
+    body = touch_call(http.revision).encode()
     for kind in (
         b"text/plain",
         b"application/x-www-form-urlencoded",

@@ -15,7 +15,7 @@ MIB = 1024 * 1024
 CONTROLS = re.compile(rb"\\u00[01][0-9a-fA-F]|\\[bf]|[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]")
 
 
-def heard(line: Line, message: Any) -> bytes:
+def output_of(line: Line, message: Any) -> bytes:
     """Everything that came for one message."""
     before = len(line.seen)
     line.ask(encoded(message))
@@ -24,29 +24,29 @@ def heard(line: Line, message: Any) -> bytes:
 
 @pytest.mark.threat("G2")
 @pytest.mark.parametrize("where", ESCAPES)
-def test_G2_escape_sequences_are_removed(line: Line, where: str) -> None:
+def test_G2_terminal_escape_sequences_in_a_result_are_removed(line: Line, where: str) -> None:
     """A terminal or a model reads the words only, wherever in a result they stand."""
-    said = heard(line, calling(line.revision, "escapes", {"where": where}))
+    said = output_of(line, calling(line.revision, "escapes", {"where": where}))
     assert b"click" in said
     assert not CONTROLS.search(said)
     assert b"evil.example" not in said
 
 
 @pytest.mark.threat("G2")
-def test_G2_notices_are_cleaned_too(line: Line) -> None:
+def test_G2_terminal_escape_sequences_in_progress_and_log_notifications_are_removed(line: Line) -> None:
     """What a tool says while it runs reaches the same terminal."""
     message = calling(line.revision, "tells_escapes")
     message["params"].setdefault("_meta", {})["progressToken"] = 1
     if line.revision == MODERN:
         message["params"]["_meta"][f"{PREFIX}logLevel"] = "debug"
-    said = heard(line, message)
+    said = output_of(line, message)
     assert b"notifications/progress" in said
     assert b"notifications/message" in said
     assert not CONTROLS.search(said)
 
 
 @pytest.mark.threat("G2")
-def test_G2_refusals_repeat_no_escape_sequence(line: Line) -> None:
+def test_G2_terminal_escape_sequences_of_the_caller_are_not_repeated_in_errors(line: Line) -> None:
     """What the caller sent is not played back to its terminal either."""
     evil = OSC_LINK[:60]
     for message in (
@@ -54,11 +54,13 @@ def test_G2_refusals_repeat_no_escape_sequence(line: Line) -> None:
         calling(line.revision, "touch", {evil: 1}),
         calling(line.revision, "long_names", {evil: {evil: 1}}),
     ):
-        assert not CONTROLS.search(heard(line, message))
+        assert not CONTROLS.search(output_of(line, message))
 
 
 @pytest.mark.threat("G5")
-def test_G5_broken_promise_is_an_error(line: Line, server: Served, pipe: StdioLine) -> None:
+def test_G5_result_that_breaks_its_output_schema_is_an_error_without_the_value(
+    line: Line, server: Served, pipe: StdioLine
+) -> None:
     """A value that the output schema forbids is not passed on; the log says what was wrong with it, not the value."""
     answer = call(line, "breaks_promise")
     assert answer.is_error
@@ -71,7 +73,7 @@ def test_G5_broken_promise_is_an_error(line: Line, server: Served, pipe: StdioLi
 
 @pytest.mark.threat("G6")
 @pytest.mark.parametrize("how", LARGE)
-def test_G6_large_results_are_refused(http: HttpLine, server: Served, how: str) -> None:
+def test_G6_result_of_fifty_megabytes_is_refused_and_freed(http: HttpLine, server: Served, how: str) -> None:
     """Fifty megabytes are not passed on, and are gone from memory soon."""
     rss = server.rss
     answer = call(http, "large", how=how, size=50_000_000)
@@ -83,7 +85,7 @@ def test_G6_large_results_are_refused(http: HttpLine, server: Served, how: str) 
 
 @pytest.mark.threat("G6")
 @pytest.mark.parametrize("how", LARGE)
-def test_G6_the_limit_counts_bytes(line: Line, how: str) -> None:
+def test_G6_result_over_the_limit_in_bytes_is_refused_in_any_script_and_block_count(line: Line, how: str) -> None:
     """A little more than a megabyte is too much, in whatever letters and in however many blocks it comes."""
     assert call(line, "large", how=how, size=1_100_000).is_error
     answer = call(line, "large", how=how, size=4_000)

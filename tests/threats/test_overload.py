@@ -18,7 +18,7 @@ PATHS = ["/mcp", "/oxp/tools/call", "/hub", "/machine", "/tools/a/b"]
 
 
 @asynccontextmanager
-async def taken(served: Shielded) -> AsyncGenerator[Client]:
+async def slot_taken(served: Shielded) -> AsyncGenerator[Client]:
     """A call that has the only place."""
     async with connected(served) as client:
         before = served.held
@@ -27,7 +27,7 @@ async def taken(served: Shielded) -> AsyncGenerator[Client]:
         yield client
 
 
-def posted(path: str) -> bytes:
+def post_request(path: str) -> bytes:
     """A request with a body that no dialect can use."""
     headers = [("Host", HOST), ("Content-Type", "application/json"), ("Content-Length", "2")]
     return http("POST", path, headers, b"{}")
@@ -35,10 +35,10 @@ def posted(path: str) -> bytes:
 
 @pytest.mark.threat("I6")
 @pytest.mark.parametrize("path", PATHS)
-async def test_I6_refused_in_the_words_of_the_dialect(path: str) -> None:
+async def test_I6_request_without_a_free_slot_gets_503_in_the_dialects_own_form(path: str) -> None:
     """503, when to come back, and an error that the dialect's clients can read; the message was not looked at."""
-    async with shielded(ConcurrencyLimiter(1, NO_TIME)) as served, taken(served), connected(served) as client:
-        client.send(posted(path))
+    async with shielded(ConcurrencyLimiter(1, NO_TIME)) as served, slot_taken(served), connected(served) as client:
+        client.send(post_request(path))
         status, headers, body = await client.reply()
         assert (status, headers["retry-after"]) == (503, "1")
         assert headers["content-type"] == "application/json"
@@ -50,9 +50,13 @@ async def test_I6_refused_in_the_words_of_the_dialect(path: str) -> None:
 
 
 @pytest.mark.threat("I6")
-async def test_I6_refused_without_a_task_when_the_line_is_full() -> None:
+async def test_I6_request_beyond_the_full_queue_is_refused_without_a_task() -> None:
     """Beyond those who wait, a refusal costs no task, and the connection goes on afterwards."""
-    async with shielded(ConcurrencyLimiter(1, NO_END)) as served, taken(served) as first, connected(served) as second:
+    async with (
+        shielded(ConcurrencyLimiter(1, NO_END)) as served,
+        slot_taken(served) as first,
+        connected(served) as second,
+    ):
         second.send(served.call("holds"))
         await served.until(lambda: served.tasks == 2)
         async with connected(served) as third:
@@ -67,10 +71,10 @@ async def test_I6_refused_without_a_task_when_the_line_is_full() -> None:
 
 
 @pytest.mark.threat("I4")
-async def test_I4_whoever_comes_back_is_served() -> None:
+async def test_I4_call_refused_for_want_of_a_slot_succeeds_when_repeated_later() -> None:
     """A refused call succeeds once there is a place; at no time did more calls run than there are places."""
     async with shielded(ConcurrencyLimiter(1, NO_TIME)) as served, connected(served) as second:
-        async with taken(served) as first:
+        async with slot_taken(served) as first:
             second.send(served.call("holds"))
             assert await second.status() == 503
             assert served.held == 1
@@ -82,15 +86,15 @@ async def test_I4_whoever_comes_back_is_served() -> None:
 
 @pytest.mark.threat("I6")
 @pytest.mark.parametrize("path", ["/health", "/health/live", "/health/ready", "/oxp/health", "/api/tools"])
-async def test_I6_health_and_management_get_through(path: str) -> None:
+async def test_I6_health_and_management_are_answered_while_all_slots_are_taken(path: str) -> None:
     """Whoever has to see what is wrong, and to mend it, is answered while everything is taken."""
-    async with shielded(ConcurrencyLimiter(1, NO_TIME)) as served, taken(served), connected(served) as client:
+    async with shielded(ConcurrencyLimiter(1, NO_TIME)) as served, slot_taken(served), connected(served) as client:
         client.send(served.get(path))
         assert await client.status() == 200
 
 
 @pytest.mark.threat("I6")
-async def test_I6_a_call_that_outlives_its_connection_keeps_its_place() -> None:
+async def test_I6_call_of_an_older_revision_keeps_its_slot_after_its_client_disconnects() -> None:
     """In the older revisions to hang up is not to cancel, so to hang up gives no place back either."""
     admission = ConcurrencyLimiter(1, NO_TIME)
     async with shielded(admission) as served:
@@ -109,7 +113,7 @@ async def test_I6_a_call_that_outlives_its_connection_keeps_its_place() -> None:
 
 
 @pytest.mark.threat("I6")
-async def test_I6_a_stream_that_listens_takes_no_place() -> None:
+async def test_I6_subscription_stream_takes_no_call_slot() -> None:
     """Streams are counted apart: one that stays open keeps no call out."""
     body = encoded(message(MODERN, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
     admission = ConcurrencyLimiter(1, NO_TIME)
@@ -121,7 +125,7 @@ async def test_I6_a_stream_that_listens_takes_no_place() -> None:
 
 @pytest.mark.threat("I6")
 @pytest.mark.parametrize("how", ["hangs up", "is refused", "is wrong"])
-async def test_I6_every_place_comes_back(how: str) -> None:
+async def test_I6_slot_is_released_however_its_request_ends(how: str) -> None:
     """However a request ends, its place is free again."""
     admission = ConcurrencyLimiter(2, NO_TIME)
     async with shielded(admission) as served:
@@ -131,7 +135,7 @@ async def test_I6_every_place_comes_back(how: str) -> None:
                     client.send(served.call("holds"))
                     await served.until(lambda: admission.running == 1)
                 elif how == "is refused":
-                    client.send(posted("/mcp").replace(b"127.0.0.1", b"evil.example"))
+                    client.send(post_request("/mcp").replace(b"127.0.0.1", b"evil.example"))
                     assert await client.status() == 421
                 else:
                     client.send(served.call("nothing"))
@@ -141,7 +145,7 @@ async def test_I6_every_place_comes_back(how: str) -> None:
 
 @pytest.mark.threat("I6")
 @pytest.mark.parametrize("waits", [NO_END, NO_TIME])
-async def test_I6_messages_on_a_socket_wait_in_the_same_queue(waits: float) -> None:
+async def test_I6_websocket_message_without_a_free_slot_waits_or_is_rate_limited(waits: float) -> None:
     """Nothing more is read while a message waits for a slot; one that finds none is told when to come back."""
     admission, sent, left = ConcurrencyLimiter(1, waits), list[Any](), asyncio.Event()
     ask = encoded({"type": "request", "id": "1", "method": "health_check", "params": {}}).decode()
@@ -156,7 +160,7 @@ async def test_I6_messages_on_a_socket_wait_in_the_same_queue(waits: float) -> N
     async def send(said: Any) -> None:
         sent.append(said)
 
-    async with shielded(admission) as served, taken(served) as client:
+    async with shielded(admission) as served, slot_taken(served) as client:
         scope = {"type": "websocket", "path": "/hub", "headers": [(b"host", HOST.encode())], "client": (HOST, 1)}
         socket = asyncio.create_task(served.hall(scope, receive, send))
         if waits == NO_END:

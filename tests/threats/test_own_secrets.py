@@ -62,7 +62,7 @@ def cli(tmp_path: Path) -> CliRunner:
     return cli
 
 
-def told(cli: CliRunner, server: ServerProcess, name: str) -> list[str]:
+def environments_seen_by(cli: CliRunner, server: ServerProcess, name: str) -> list[str]:
     """What a tool says to somebody at this machine: its own environment, and that of what it started."""
     done = CliRunner(cli.folder).run("call", name, "--yes", "--url", server.url, "--json")
     assert done.code == 0, done
@@ -71,7 +71,7 @@ def told(cli: CliRunner, server: ServerProcess, name: str) -> list[str]:
     return seen
 
 
-def found(seen: list[str]) -> list[str]:
+def leaked(seen: list[str]) -> list[str]:
     return [each for each in CANARIES if any(each in text for text in seen)]
 
 
@@ -79,22 +79,26 @@ def found(seen: list[str]) -> list[str]:
 @pytest.mark.parametrize(
     "words", [("tools.py",), ("tools.py", "--workers", "2"), ("tools.py", "--reload"), ("own.py:hall",)], ids=" ".join
 )
-def test_J4_tools_do_not_find_the_halls_own_secrets_around_them(cli: CliRunner, words: tuple[str, ...]) -> None:
+def test_J4_environment_of_tools_and_their_child_processes_holds_no_secret_of_the_hall(
+    cli: CliRunner, words: tuple[str, ...]
+) -> None:
     """Neither in their environment nor in that of a program they start."""
     with cli.serve(*words) as server:
-        seen = told(cli, server, "here")
+        seen = environments_seen_by(cli, server, "here")
         assert all("as-everything-else" in text for text in seen), "the rest is as it was"
-        assert found(seen) == []
+        assert leaked(seen) == []
 
 
 @pytest.mark.threat("J4")
 @pytest.mark.parametrize("way", [("--workers", "2"), ("--reload",)], ids=" ".join)
-def test_J4_processes_of_one_hall_tell_each_other_in_private(cli: CliRunner, way: tuple[str, ...]) -> None:
+def test_J4_command_line_and_environment_of_child_processes_hold_no_secret_of_the_hall(
+    cli: CliRunner, way: tuple[str, ...]
+) -> None:
     """Others on the machine can read a process's command line, and whoever is the same user its environment."""
     with cli.serve("tools.py", *way) as server:
-        assert found(told(cli, server, "apart")) == []  # it is loaded, and has started a worker
+        assert leaked(environments_seen_by(cli, server, "apart")) == []  # it is loaded, and has started a worker
         for child in children(server.process.pid):
-            assert found([Path(f"/proc/{child}/{place}").read_text() for place in ("cmdline", "environ")]) == []
+            assert leaked([Path(f"/proc/{child}/{place}").read_text() for place in ("cmdline", "environ")]) == []
 
 
 # Runs a program without any capability, so that the tests prove the same when they run as root.
@@ -132,7 +136,7 @@ def open_to_same_user(pid: int) -> str:
 @pytest.mark.parametrize(
     "words", [("tools.py",), ("tools.py", "--workers", "2"), ("tools.py", "--reload"), ("--stdio",)], ids=" ".join
 )
-def test_K11_the_environment_of_a_running_hall_holds_no_key(
+def test_K11_process_of_a_running_hall_shows_no_key_and_cannot_be_read_or_traced(
     cli: CliRunner, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No process of a hall shows its secrets in /proc, and none can be read or traced by another of the same user."""
@@ -143,7 +147,7 @@ def test_K11_the_environment_of_a_running_hall_holds_no_key(
             assert_closed([process.pid])
         return
     with cli.serve(*words) as server:
-        told(cli, server, "here")  # whatever serves has loaded its tools
+        environments_seen_by(cli, server, "here")  # whatever serves has loaded its tools
         assert_closed([server.process.pid, *children(server.process.pid)])
 
 
@@ -151,7 +155,7 @@ def assert_closed(pids: list[int]) -> None:
     for pid in pids:
         environment = Path(f"/proc/{pid}/environ").read_text()
         assert "as-everything-else" in environment
-        assert found([environment]) == []
+        assert leaked([environment]) == []
         deadline = time.monotonic() + patience()
         while open_to_same_user(pid) != "":  # a second worker may still be starting, and has been told nothing yet
             assert time.monotonic() < deadline
@@ -159,7 +163,7 @@ def assert_closed(pids: list[int]) -> None:
 
 @pytest.mark.threat("K11")
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows a process's environment in /proc")
-def test_K11_the_probe_of_these_tests_sees_what_is_not_protected() -> None:
+def test_K11_probe_of_these_tests_can_read_and_trace_an_unprotected_process() -> None:
     """An ordinary process of the same user is open to the probe that finds a hall closed."""
     words = [*_LAUNCHER, sys.executable, "-c", "input()"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as ordinary:
@@ -169,7 +173,7 @@ def test_K11_the_probe_of_these_tests_sees_what_is_not_protected() -> None:
         ordinary.communicate("\n")
 
 
-def test_every_setting_that_is_not_shown_is_forgotten_too() -> None:
+def test_secret_settings_are_all_removed_from_the_environment() -> None:
     """And the providers, which have secrets among what they say."""
     value: Any = "canary"  # whatever the setting's own type
     hidden = [name for name in Config.__struct_fields__ if value not in repr(Config(**{name: value}))]

@@ -32,7 +32,7 @@ def noisy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.mark.threat("K8")
 @pytest.mark.parametrize("way", WAYS)
-def test_K8_whatever_a_tool_writes_beside_its_answer(noisy: Served, way: str) -> None:
+def test_K8_secret_written_by_a_tool_to_the_server_output_by_any_way_is_redacted(noisy: Served, way: str) -> None:
     """Prints, warnings, threads, tasks, finalizers, children and bare descriptors: all redacted, nothing lost."""
     said = HttpLine(noisy.port, MODERN).ask(encoded(calling(MODERN, "writes", {"way": way})))
     assert said.message["result"]["content"][0]["text"] == way
@@ -43,7 +43,9 @@ def test_K8_whatever_a_tool_writes_beside_its_answer(noisy: Served, way: str) ->
 
 
 @pytest.mark.threat("K8")
-def test_K8_the_last_words_of_a_process_are_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_K8_output_printed_just_before_the_process_exits_is_redacted_and_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What Python printed is out before the next statement runs, even if that ends the process; stdout stays ours."""
     monkeypatch.setenv("PYTHONPATH", str(TOOLS.parents[2]))
     with serving(tmp_path, TOOLS) as served:
@@ -57,7 +59,7 @@ def test_K8_the_last_words_of_a_process_are_not_lost(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.threat("K8")
-def test_K8_over_stdio_the_output_is_the_protocol_and_nothing_else(tmp_path: Path) -> None:
+def test_K8_stdio_output_holds_only_protocol_messages_and_tool_prints_go_redacted_to_stderr(tmp_path: Path) -> None:
     """Whatever a tool writes goes to the error output, redacted; also what is written just before the end."""
     around = environment(tmp_path, {}) | {"PYTHONPATH": str(TOOLS.parents[2])}
     assert CliRunner(tmp_path).run("secret", "set", NAME, text=SECRET).code == 0
@@ -91,7 +93,7 @@ def shows(ctx: Context) -> str:
 
 
 @pytest.mark.threat("K8")
-def test_K8_a_terminal_stays_one_and_what_python_writes_there_is_redacted(tmp_path: Path) -> None:
+def test_K8_terminal_output_of_python_is_redacted_and_children_keep_the_terminal(tmp_path: Path) -> None:
     """Children keep the terminal, with its colours and its width; what they write themselves is not redacted there."""
     cli = CliRunner(tmp_path)
     (tmp_path / "tools.py").write_text(SHOWS)
@@ -115,7 +117,7 @@ print(written)
 
 @pytest.mark.threat("K8")
 @pytest.mark.skipif(sys.platform == "win32", reason="its descriptor 2 stays what it is")
-def test_K8_native_code_that_writes_with_the_interpreter_locked_does_not_wait_for_ever() -> None:
+def test_K8_native_code_that_writes_while_it_holds_the_gil_does_not_deadlock() -> None:
     """What does not fit into the pipe is lost, and the writer is told how much was taken."""
     done = subprocess.run([sys.executable, "-c", HOLDS_THE_LOCK], capture_output=True, check=True, timeout=60)
     written = int(done.stdout)

@@ -21,7 +21,7 @@ YES = Decision("approved", "local", "totp")
 NOW = 1.0
 
 
-class Copy:
+class TableBackup:
     """All rows of a table as they were, to be put back."""
 
     def __init__(self, folder: Path, table: str) -> None:
@@ -31,31 +31,31 @@ class Copy:
     async def take(self) -> None:
         await asyncio.to_thread(self._take)
 
-    async def put_back(self) -> None:
-        await asyncio.to_thread(self._put_back)
+    async def restore(self) -> None:
+        await asyncio.to_thread(self._restore)
 
     def _take(self) -> None:
         with closing(sqlite3.connect(self._file)) as connection:
             self._rows = connection.execute(f"SELECT * FROM {self._table}").fetchall()
         assert self._rows
 
-    def _put_back(self) -> None:
+    def _restore(self) -> None:
         marks = ",".join("?" * len(self._rows[0]))
         with closing(sqlite3.connect(self._file)) as connection, connection:
             connection.executemany(f"INSERT OR REPLACE INTO {self._table} VALUES ({marks})", self._rows)
 
 
 @pytest.mark.threat("J7")
-async def test_J7_a_used_yes_that_was_put_back_is_used(tmp_path: Path) -> None:
+async def test_J7_consumed_approval_row_restored_by_sql_runs_no_second_call(tmp_path: Path) -> None:
     """The row of an approval, copied before the call and put back after it, lets no second call run."""
-    house, copy = ApprovalHall(Config(data=str(tmp_path))), Copy(tmp_path, "approvals")
+    house, backup = ApprovalHall(Config(data=str(tmp_path))), TableBackup(tmp_path, "approvals")
     with house.hall:
         await house.hall.open()
         path = await house.ask("burn")
         assert await house.hall.approval_components.approvals.store.decide(path.rpartition("/")[2], YES)
-        await copy.take()
+        await backup.take()
         assert await house.call("burn") == b'"burn attic"'
-        await copy.put_back()
+        await backup.restore()
         assert isinstance(await house.call("burn"), NeedsVerification)
         assert (await Browser(house.hall).get(path)).status == 404
         assert house.ran == [("burn", "attic")]
@@ -63,52 +63,54 @@ async def test_J7_a_used_yes_that_was_put_back_is_used(tmp_path: Path) -> None:
 
 @pytest.mark.threat("C8")
 @pytest.mark.threat("J7")
-async def test_C8_J7_a_used_code_that_was_put_back_is_used(tmp_path: Path) -> None:
+async def test_C8_J7_authenticator_row_restored_by_sql_does_not_accept_a_used_code(tmp_path: Path) -> None:
     """The row of an authenticator from before its code was used does not make the code good again."""
-    house, copy = ApprovalHall(Config(data=str(tmp_path))), Copy(tmp_path, "factors")
+    house, backup = ApprovalHall(Config(data=str(tmp_path))), TableBackup(tmp_path, "factors")
     with house.hall:
         await house.hall.open()
         code = (await house.generator("local")).code()
         first, second = await house.ask("burn", room="1"), await house.ask("burn", room="2")
         browser = Browser(house.hall)
-        await copy.take()
+        await backup.take()
         assert "Approved" in (await browser.act(first, "approve", code=code)).text
-        await copy.put_back()
+        await backup.restore()
         place = f"/api/approvals/{second.rpartition('/')[2]}/approve"
         assert (await browser.api("POST", place, {"code": code}))[0] == 403
         assert (await house.approval(second)).state == "pending"
 
 
 @pytest.mark.threat("J7")
-async def test_J7_an_authenticator_that_was_removed_stays_away(tmp_path: Path) -> None:
+async def test_J7_removed_authenticator_or_used_invitation_restored_by_sql_is_refused(tmp_path: Path) -> None:
     """The row of one that was removed, put back, proves nobody; nor does an invitation invite twice."""
-    house, copy = ApprovalHall(Config(data=str(tmp_path))), Copy(tmp_path, "factors")
+    house, backup = ApprovalHall(Config(data=str(tmp_path))), TableBackup(tmp_path, "factors")
     with house.hall:
         await house.hall.open()
         await house.generator("local")
         factors = house.hall.approval_components.factors
         word, _ = await factors.invite("ann", "local")
-        await copy.take()
+        await backup.take()
         for each in await factors.factors_of("local"):
             assert await factors.store.remove(each.id)
         invitation = await factors.invitation(word)
         assert invitation is not None
         assert await factors.add_passkey(invitation, b"key", 0)
-        await copy.put_back()
+        await backup.restore()
         assert (await factors.factors_of("local"), await factors.invitation(word)) == ((), None)
         assert await factors.add_passkey(invitation, b"key", 0) is None
 
 
 @pytest.mark.threat("J7")
-async def test_J7_a_revoked_key_that_was_put_back_is_revoked(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_J7_revoked_api_key_restored_by_sql_stays_revoked_and_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """A process that saw a key revoked never takes it again, whatever it reads later; the log says so."""
-    copy = Copy(tmp_path, "api_keys")
+    backup = TableBackup(tmp_path, "api_keys")
     with Toolhall(config=Config(data=str(tmp_path))) as hall:
         await hall.open()
         key, secret = await hall.access.keys.create(NewKey("bob"), "local")
-        await copy.take()
+        await backup.take()
         await hall.access.keys.revoke(key.id)
-        await copy.put_back()
+        await backup.restore()
         with caplog.at_level(logging.ERROR):
             await hall.access.keys.reload()
         assert hall.access.ring.find(secret, NOW) is None
@@ -116,15 +118,15 @@ async def test_J7_a_revoked_key_that_was_put_back_is_revoked(tmp_path: Path, cap
 
 
 @pytest.mark.threat("J7")
-async def test_J7_a_grant_that_was_removed_and_put_back_opens_nothing(tmp_path: Path) -> None:
+async def test_J7_removed_grant_restored_by_sql_keeps_the_hall_from_opening(tmp_path: Path) -> None:
     """A permit that somebody puts back by SQL keeps the hall from opening, and the message says what to do."""
-    copy = Copy(tmp_path, "grants")
+    backup = TableBackup(tmp_path, "grants")
     with Toolhall(config=Config(data=str(tmp_path))) as hall:
         await hall.open()
         permit = await hall.access.grants.add(NewGrant("bob", "*"), "local")
-        await copy.take()
+        await backup.take()
         await hall.access.grants.remove(permit.id)
-        await copy.put_back()
+        await backup.restore()
     with Toolhall(config=Config(data=str(tmp_path))) as hall:
         with pytest.raises(StoreFailed, match="removed or restored") as raised:
             await hall.open()

@@ -45,7 +45,7 @@ def modern(tool: str = "nonce", **params: Any) -> Attempt:
     return Attempt("/mcp", encoded(message), f"mcp@{MODERN}", tool, **dict(modern_headers(encoded(message))))
 
 
-def contradicted(**headers: str) -> Attempt:
+def with_other_headers(**headers: str) -> Attempt:
     """The same, where headers or terms say something else."""
     attempt = modern()
     return Attempt("/mcp", attempt.body, "mcp", "nonce", **(attempt.headers | headers))
@@ -87,9 +87,9 @@ def rest(body: bytes, path: str = "/tools/hostile_tools/nonce", tool: str = TOOL
 ATTEMPTS: dict[str, Attempt] = {
     "mcp: a forged state": modern(requestState="forged"),
     "mcp: responses that are none": modern(inputResponses=[]),
-    "mcp: another tool in the header": contradicted(**{"Mcp-Name": "other"}),
-    "mcp: another method in the header": contradicted(**{"Mcp-Method": "tools/list"}),
-    "mcp: another revision in the header": contradicted(**{"MCP-Protocol-Version": NOVEMBER}),
+    "mcp: another tool in the header": with_other_headers(**{"Mcp-Name": "other"}),
+    "mcp: another method in the header": with_other_headers(**{"Mcp-Method": "tools/list"}),
+    "mcp: another revision in the header": with_other_headers(**{"MCP-Protocol-Version": NOVEMBER}),
     "mcp: arguments that are none": modern(arguments=[]),
     "mcp: a name that is none": modern("", name=["nonce"]),
     "mcp: parameters that are none": jsonrpc("", params=[]),
@@ -125,7 +125,7 @@ ATTEMPTS: dict[str, Attempt] = {
 @pytest.mark.threat("C3")
 @pytest.mark.threat("J3")
 @pytest.mark.parametrize("name", ATTEMPTS)
-async def test_B17_C3_J3_an_attempt_leaves_one_record(name: str) -> None:
+async def test_B17_C3_J3_malformed_call_leaves_one_audit_record_in_every_dialect(name: str) -> None:
     """Whoever forges, guesses or probes is in the audit, with as much of the tool's name as could be read."""
     attempt = ATTEMPTS[name]
     async with inside() as hall:
@@ -137,7 +137,7 @@ async def test_B17_C3_J3_an_attempt_leaves_one_record(name: str) -> None:
 
 @pytest.mark.threat("I4")
 @pytest.mark.parametrize("name", ATTEMPTS)
-async def test_I4_attempts_are_limited(name: str) -> None:
+async def test_I4_malformed_calls_count_against_the_rate_limit_in_every_dialect(name: str) -> None:
     """The third attempt is told to wait, in the words of its dialect, and so is a good call then."""
     async with inside(calls_per_second=0.001, call_burst=2) as hall:
         replies = [await ATTEMPTS[name].send(hall) for _ in range(3)]
@@ -151,7 +151,7 @@ async def test_I4_attempts_are_limited(name: str) -> None:
 
 
 @pytest.mark.threat("C3")
-async def test_C3_a_session_leaves_records_too() -> None:
+async def test_C3_malformed_call_in_a_session_is_recorded_with_its_revision_and_counted() -> None:
     """In an older revision a call of no shape is recorded with its revision, and counted."""
     async with inside(calls_per_second=0.001, call_burst=2) as hall:
         opened = await hall.send("POST", "/mcp", handshake(NOVEMBER), hall.bearer("alice"))
@@ -166,7 +166,7 @@ async def test_C3_a_session_leaves_records_too() -> None:
 
 
 @pytest.mark.threat("C3")
-def test_C3_so_do_calls_over_standard_input(tmp_path: Path) -> None:
+def test_C3_malformed_calls_over_stdio_are_recorded(tmp_path: Path) -> None:
     """Before the handshake, with other terms, in no shape: each is refused and recorded."""
     good = calling(MODERN, "nonce", {"nonce": "here"})
     refused = [
@@ -182,7 +182,7 @@ def test_C3_so_do_calls_over_standard_input(tmp_path: Path) -> None:
     assert found == [(*each, "Malformed") for each in named]
 
 
-async def test_what_is_no_call_leaves_no_record() -> None:
+async def test_request_that_is_no_tool_call_leaves_no_audit_record() -> None:
     """A list, a greeting or noise is no attempt at a tool."""
     noise = [
         Attempt("/mcp", b"{", "mcp", ""),
@@ -198,7 +198,7 @@ async def test_what_is_no_call_leaves_no_record() -> None:
 
 
 @pytest.mark.threat("B1")
-async def test_B1_a_token_in_a_message_that_cannot_be_read_still_says_who_sent_it() -> None:
+async def test_B1_malformed_machine_message_is_attributed_to_the_token_inside_it() -> None:
     """Only its body proves a message of Machine Context: whoever proves nobody is refused for that, first."""
     _, message = WAYS["machine"]()
     del message["payload"]["tool"]["capability"]
@@ -216,7 +216,7 @@ async def test_B1_a_token_in_a_message_that_cannot_be_read_still_says_who_sent_i
 
 @pytest.mark.threat("J4")
 @pytest.mark.parametrize("proven", [True, False], ids=["proven", "stranger"])
-async def test_J4_a_credential_in_a_name_is_not_in_the_record(proven: bool) -> None:
+async def test_J4_credential_in_a_tool_name_is_redacted_in_the_audit_record(proven: bool) -> None:
     """Whoever puts a key where a tool's name belongs does not find it in the audit, however long the name is."""
     async with inside() as hall:
         key, said = hall.keys["alice"], hall.bearer("alice") if proven else {}
@@ -233,7 +233,7 @@ async def test_J4_a_credential_in_a_name_is_not_in_the_record(proven: bool) -> N
 
 
 @pytest.mark.threat("J4")
-def test_J4_a_credential_in_the_name_of_a_caller_is_not_in_the_record() -> None:
+def test_J4_credential_in_a_caller_name_is_redacted_in_the_audit_record() -> None:
     """Also not in the names that a token or a message brings."""
     secret = "ghp_" + "0123456789" * 4
     caller = Caller(f"corp:{secret}", person=f"corp:{secret}2", acting_for=secret)
@@ -245,19 +245,19 @@ def test_J4_a_credential_in_the_name_of_a_caller_is_not_in_the_record() -> None:
 # --- strangers --------------------------------------------------------------------------------------------------------
 
 
-class Counted:
+class RefusalCounter:
     """Strangers at a hall, in a time that the test moves."""
 
     def __init__(self, hall: Inside) -> None:
         self.hall = hall
         self.now = 0.0
-        self.strangers = UnauthenticatedAudit(hall.hall.dispatcher, lambda: self.now)
+        self.audit = UnauthenticatedAudit(hall.hall.dispatcher, lambda: self.now)
 
     def refuse(self, times: int, address: str = "203.0.113.9") -> None:
         """So many wrong credentials."""
         for _ in range(times):
             asked = CallTool("/mcp", {}, "mcp", 0)
-            self.strangers.record(asked, Caller("anonymous", address=address), Unauthenticated("no"))
+            self.audit.record(asked, Caller("anonymous", address=address), Unauthenticated("no"))
 
     @property
     def reasons(self) -> list[str | None]:
@@ -267,42 +267,42 @@ class Counted:
 
 @pytest.mark.threat("B13")
 @pytest.mark.parametrize("end", ["another address", "the same address", "the end"])
-async def test_B13_what_is_not_recorded_is_counted(end: str) -> None:
+async def test_B13_refused_credentials_beyond_the_record_limit_are_summed_in_one_record(end: str) -> None:
     """Beyond twenty a minute there is one record a minute, which says how many more there were."""
     async with inside(calls_per_second=0.001, call_burst=100) as hall:
-        counted = Counted(hall)
-        counted.refuse(MAX_RECORDS + 37)
-        assert counted.reasons == ["no"] * MAX_RECORDS
-        counted.now = WINDOW_SECONDS + 1
+        counter = RefusalCounter(hall)
+        counter.refuse(MAX_RECORDS + 37)
+        assert counter.reasons == ["no"] * MAX_RECORDS
+        counter.now = WINDOW_SECONDS + 1
         finish: dict[str, Callable[[], None]] = {
-            "another address": lambda: counted.refuse(1, "203.0.113.10"),
-            "the same address": lambda: counted.refuse(1),
-            "the end": counted.strangers.close,
+            "another address": lambda: counter.refuse(1, "203.0.113.10"),
+            "the same address": lambda: counter.refuse(1),
+            "the end": counter.audit.close,
         }
         finish[end]()
-        reasons = counted.reasons[MAX_RECORDS:]
+        reasons = counter.reasons[MAX_RECORDS:]
         told = [each for each in reasons if each and each.startswith("37 more")]
         assert (len(told), len(reasons)) == (1, 1 if end == "the end" else 2)
-        counted.strangers.close()
-        assert len(counted.reasons) == MAX_RECORDS + len(reasons)
+        counter.audit.close()
+        assert len(counter.reasons) == MAX_RECORDS + len(reasons)
 
 
 @pytest.mark.threat("B13")
-async def test_B13_each_minute_and_each_address_is_counted_alone() -> None:
+async def test_B13_unrecorded_refusals_are_counted_per_minute_and_address() -> None:
     """The count begins anew with each window."""
     async with inside() as hall:
-        counted = Counted(hall)
+        counter = RefusalCounter(hall)
         for minute in range(2):
-            counted.now = minute * (WINDOW_SECONDS + 1)
-            counted.refuse(MAX_RECORDS + 3 + minute)
-            counted.refuse(MAX_RECORDS + 5 + minute, "203.0.113.10")
-        counted.strangers.close()
-        told = [each.split()[0] for each in counted.reasons if each and "more" in each]
+            counter.now = minute * (WINDOW_SECONDS + 1)
+            counter.refuse(MAX_RECORDS + 3 + minute)
+            counter.refuse(MAX_RECORDS + 5 + minute, "203.0.113.10")
+        counter.audit.close()
+        told = [each.split()[0] for each in counter.reasons if each and "more" in each]
     assert told == ["3", "5", "4", "6"]
 
 
 @pytest.mark.threat("B13")
-async def test_B13_the_count_is_written_when_the_hall_stops() -> None:
+async def test_B13_unrecorded_refusal_count_is_written_when_the_hall_closes() -> None:
     """Nothing that was refused is lost with the server's end."""
     async with inside() as hall:
         for _ in range(MAX_RECORDS + 2):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.threats.callers import Guest, Halls
+from tests.threats.callers import InProcessHall, McpCaller
 from tests.threats.lines import MODERN, Answer, HttpLine, calling, encoded
 from tests.threats.served import Served
 from toolhall.mcp.request_state import MAX_ROUNDS, STATE_SECONDS
@@ -28,15 +28,15 @@ class Clock:
         return self.now
 
 
-class Painter:
+class PaintCaller:
     """A caller of `paint`, with what it takes to cheat."""
 
-    def __init__(self, halls: Halls) -> None:
-        self.halls = halls
+    def __init__(self, hall_app: InProcessHall) -> None:
+        self.hall_app = hall_app
 
     async def paint(self, arguments: Any = NORTH, tool: str = "paint", caller: str = "alice", **more: Any) -> Answer:
         """Call a tool that asks for a colour."""
-        return await Guest(self.halls, caller, MODERN).ask(calling(MODERN, tool, arguments, **more))
+        return await McpCaller(self.hall_app, caller, MODERN).ask(calling(MODERN, tool, arguments, **more))
 
     async def state(self, arguments: Any = NORTH) -> str:
         """The state that comes with the first question."""
@@ -46,7 +46,7 @@ class Painter:
 
     async def touches(self) -> str:
         """How often anything was painted."""
-        return (await Guest(self.halls, "alice", MODERN).ask(calling(MODERN, "touches"))).text
+        return (await McpCaller(self.hall_app, "alice", MODERN).ask(calling(MODERN, "touches"))).text
 
 
 @pytest.fixture
@@ -56,18 +56,18 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def painter(clock: Clock) -> Iterator[Painter]:
+def paint_caller(clock: Clock) -> Iterator[PaintCaller]:
     """A caller of a hall in this process."""
-    halls = Halls(clock)
-    yield Painter(halls)
-    halls.close()
+    hall_app = InProcessHall(clock)
+    yield PaintCaller(hall_app)
+    hall_app.close()
 
 
 @pytest.mark.threat("C3")
-async def test_C3_right_reply_is_taken(painter: Painter) -> None:
+async def test_C3_elicitation_reply_with_its_own_request_state_is_accepted(paint_caller: PaintCaller) -> None:
     """So that the refusals below mean something."""
-    state = await painter.state()
-    assert (await painter.paint(requestState=state, inputResponses=RED)).text == "north is red"
+    state = await paint_caller.state()
+    assert (await paint_caller.paint(requestState=state, inputResponses=RED)).text == "north is red"
 
 
 SWAPS: dict[str, dict[str, Any]] = {
@@ -84,28 +84,30 @@ SWAPS: dict[str, dict[str, Any]] = {
 @pytest.mark.threat("C3")
 @pytest.mark.threat("B10")
 @pytest.mark.parametrize("swap", SWAPS)
-async def test_C3_state_of_another_call(painter: Painter, swap: str) -> None:
+async def test_C3_request_state_of_another_tool_arguments_or_caller_is_refused(
+    paint_caller: PaintCaller, swap: str
+) -> None:
     """A reply given for one call opens no other: not with other arguments, not another tool, not somebody else's."""
-    state, before = await painter.state(), await painter.touches()
-    answer = await painter.paint(requestState=state, inputResponses=RED, **SWAPS[swap])
+    state, before = await paint_caller.state(), await paint_caller.touches()
+    answer = await paint_caller.paint(requestState=state, inputResponses=RED, **SWAPS[swap])
     assert answer.code == STALE
     assert "requestState" in answer.text
-    assert await painter.touches() == before
+    assert await paint_caller.touches() == before
 
 
 @pytest.mark.threat("C3")
-async def test_C3_state_of_another_server(painter: Painter, clock: Clock) -> None:
+async def test_C3_request_state_sealed_with_another_key_is_refused(paint_caller: PaintCaller, clock: Clock) -> None:
     """A state sealed with another key is no state."""
-    other = Halls(clock, key=bytes([1]) * 32)
-    state = await Painter(other).state()
+    other = InProcessHall(clock, key=bytes([1]) * 32)
+    state = await PaintCaller(other).state()
     other.close()
-    assert (await painter.paint(requestState=state, inputResponses=RED)).code == STALE
+    assert (await paint_caller.paint(requestState=state, inputResponses=RED)).code == STALE
 
 
 @pytest.mark.threat("C3")
-async def test_C3_state_changed_at_every_byte(painter: Painter) -> None:
+async def test_C3_request_state_altered_at_any_byte_is_refused(paint_caller: PaintCaller) -> None:
     """Each letter changed, each letter left out, each cut, anything added: never opened."""
-    state, before = await painter.state(), await painter.touches()
+    state, before = await paint_caller.state(), await paint_caller.touches()
     forged = [
         state[:place] + CODE[(CODE.index(letter) + 1) % 64] + state[place + 1 :]
         for place, letter in enumerate(state)
@@ -116,50 +118,52 @@ async def test_C3_state_changed_at_every_byte(painter: Painter) -> None:
     forged += [state + extra for extra in ("A", "=", "====", "\n", " ", "\u00e4")]
     forged += [state.replace("-", "+").replace("_", "/") + "\n", "=" + state, state.swapcase()]
     for each in forged:
-        assert (await painter.paint(requestState=each, inputResponses=RED)).code == STALE, each
-    assert await painter.touches() == before
+        assert (await paint_caller.paint(requestState=each, inputResponses=RED)).code == STALE, each
+    assert await paint_caller.touches() == before
 
 
 @pytest.mark.threat("C3")
 @pytest.mark.parametrize("odd", [1, True, [], {}, [1], {"a": 1}, "", "x" * 100_000, "\U0001f600", "AAAA"])
-async def test_C3_states_that_are_none(painter: Painter, odd: Any) -> None:
+async def test_C3_request_state_of_a_wrong_type_or_form_is_refused(paint_caller: PaintCaller, odd: Any) -> None:
     """Whatever is no state of ours is refused in the same words."""
-    answer = await painter.paint(requestState=odd, inputResponses=RED)
+    answer = await paint_caller.paint(requestState=odd, inputResponses=RED)
     assert (answer.status, answer.code) == (200, STALE)
     assert len(answer.raw) < 300
 
 
 @pytest.mark.threat("C2")
-async def test_C2_state_expires(painter: Painter, clock: Clock) -> None:
+async def test_C2_request_state_older_than_ten_minutes_is_refused(paint_caller: PaintCaller, clock: Clock) -> None:
     """A state lives for ten minutes, and no clock of the caller's counts."""
-    state, other = await painter.state(), await painter.state()
+    state, other = await paint_caller.state(), await paint_caller.state()
     clock.now += STATE_SECONDS - 1
-    assert (await painter.paint(requestState=state, inputResponses=RED)).text == "north is red"
+    assert (await paint_caller.paint(requestState=state, inputResponses=RED)).text == "north is red"
     clock.now += 2
-    late = await painter.paint(requestState=other, inputResponses=RED)
+    late = await paint_caller.paint(requestState=other, inputResponses=RED)
     assert (late.code, "too old" in late.text) == (STALE, True)
 
 
 @pytest.mark.threat("C1")
-async def test_C1_no_reply_of_the_client_is_an_approval(painter: Painter) -> None:
+async def test_C1_input_response_of_the_client_is_no_approval(paint_caller: PaintCaller) -> None:
     """A call that needs a person's yes does not run because the request itself says yes."""
-    before = await painter.touches()
+    before = await paint_caller.touches()
     for key in ("approval", "approve", "confirm", "form_1", "level"):
         yes = {"action": "accept", "content": {"approved": True, "confirm": True}}
-        answer = await painter.paint({}, tool="dangerous", inputResponses={key: yes})
+        answer = await paint_caller.paint({}, tool="dangerous", inputResponses={key: yes})
         assert answer.is_error
         assert "person" in answer.text
-    assert await painter.touches() == before
+    assert await paint_caller.touches() == before
 
 
 @pytest.mark.threat("C1")
-async def test_C1_replies_to_what_was_not_asked(painter: Painter) -> None:
+async def test_C1_input_response_under_an_unknown_key_is_ignored_and_the_question_repeated(
+    paint_caller: PaintCaller,
+) -> None:
     """Replies under other names are no replies; the person is asked again."""
-    state, before = await painter.state(), await painter.touches()
+    state, before = await paint_caller.state(), await paint_caller.touches()
     odd = {"other": RED["colour"], "COLOUR": RED["colour"], "": RED["colour"]}
-    answer = await painter.paint(requestState=state, inputResponses=odd)
+    answer = await paint_caller.paint(requestState=state, inputResponses=odd)
     assert list(answer.result["inputRequests"]) == ["colour"]
-    assert await painter.touches() == before
+    assert await paint_caller.touches() == before
 
 
 @pytest.mark.threat("C1")
@@ -168,56 +172,60 @@ async def test_C1_replies_to_what_was_not_asked(painter: Painter) -> None:
     [None, 1, "accept", [], {}, {"action": "yes"}, {"action": ["accept"]}, {"action": "accept", "content": "red"},
      {"action": "accept", "content": {"colour": 1}}, {"action": "accept", "content": {}}, {"action": "accept"}],
 )  # fmt: skip
-async def test_C1_replies_of_the_wrong_form(painter: Painter, reply: Any) -> None:
+async def test_C1_input_response_that_does_not_match_the_question_is_refused(
+    paint_caller: PaintCaller, reply: Any
+) -> None:
     """A reply that does not fit the question is refused, and nothing is painted."""
-    state, before = await painter.state(), await painter.touches()
-    answer = await painter.paint(requestState=state, inputResponses={"colour": reply})
+    state, before = await paint_caller.state(), await paint_caller.touches()
+    answer = await paint_caller.paint(requestState=state, inputResponses={"colour": reply})
     assert answer.code == STALE or answer.is_error, answer
-    assert await painter.touches() == before
+    assert await paint_caller.touches() == before
 
 
 @pytest.mark.threat("C1")
 @pytest.mark.parametrize("replies", [1, "x", [], [RED], True])
-async def test_C1_responses_that_are_no_object(painter: Painter, replies: Any) -> None:
+async def test_C1_input_responses_that_are_no_object_are_refused(paint_caller: PaintCaller, replies: Any) -> None:
     """Nor is anything but an object read as replies."""
-    state = await painter.state()
-    assert (await painter.paint(requestState=state, inputResponses=replies)).code == STALE
+    state = await paint_caller.state()
+    assert (await paint_caller.paint(requestState=state, inputResponses=replies)).code == STALE
 
 
 @pytest.mark.threat("C1")
-async def test_C1_declined(painter: Painter) -> None:
+async def test_C1_declined_input_response_counts_despite_an_acceptance_under_another_key(
+    paint_caller: PaintCaller,
+) -> None:
     """A no is a no, also when a yes is sent along under another name."""
-    state = await painter.state()
+    state = await paint_caller.state()
     said = {"colour": {"action": "decline"}, "color": RED["colour"]}
-    assert (await painter.paint(requestState=state, inputResponses=said)).text == "not painted"
+    assert (await paint_caller.paint(requestState=state, inputResponses=said)).text == "not painted"
 
 
 @pytest.mark.threat("I12")
-async def test_I12_rounds_are_counted(painter: Painter) -> None:
+async def test_I12_tool_that_keeps_asking_is_stopped_after_the_maximum_of_rounds(paint_caller: PaintCaller) -> None:
     """A tool that never stops asking is stopped, and the client cannot make the server forget the count."""
     more: dict[str, Any] = {}
     for count in range(MAX_ROUNDS):
-        answer = await painter.paint({}, tool="asks_on", **more)
+        answer = await paint_caller.paint({}, tool="asks_on", **more)
         assert answer.result["resultType"] == "input_required"
         key = f"question-{count}"
         assert list(answer.result["inputRequests"]) == [key]
         more = {"requestState": answer.result["requestState"], "inputResponses": {key: RED["colour"]}}
-    answer = await painter.paint({}, tool="asks_on", **more)
+    answer = await paint_caller.paint({}, tool="asks_on", **more)
     assert answer.code == STALE
     assert str(MAX_ROUNDS) in answer.text
 
 
 @pytest.mark.threat("I12")
-async def test_I12_unanswered_rounds_count_too(painter: Painter) -> None:
+async def test_I12_rounds_without_an_answer_count_toward_the_maximum(paint_caller: PaintCaller) -> None:
     """Coming back without a reply is a round as well."""
-    state = await painter.state()
+    state = await paint_caller.state()
     for _ in range(MAX_ROUNDS - 1):
-        state = (await painter.paint(requestState=state)).result["requestState"]
-    assert (await painter.paint(requestState=state)).code == STALE
+        state = (await paint_caller.paint(requestState=state)).result["requestState"]
+    assert (await paint_caller.paint(requestState=state)).code == STALE
 
 
 @pytest.mark.threat("C3")
-def test_C3_forged_states_are_forgotten(server: Served) -> None:
+def test_C3_large_forged_request_states_leave_nothing_in_memory(server: Served) -> None:
     """Many large forgeries, of which nothing stays in memory."""
     line = HttpLine(server.port, MODERN)
     forged = encoded(calling(MODERN, "paint", NORTH, requestState="A" * 900_000))

@@ -21,7 +21,7 @@ LATE_SECONDS = 2.5  # usual are milliseconds, the rest is for a busy machine; wi
 PING = encoded(message(MODERN, "server/discover"))
 
 
-class Trap:
+class ConnectionDetector:
     """A server that nobody should ever connect to."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Trap:
         self.url = f"http://{HOST}:{self._socket.getsockname()[1]}"
 
     @property
-    def touched(self) -> bool:
+    def was_connected(self) -> bool:
         """Whether anybody connected."""
         try:
             self._socket.accept()[0].close()
@@ -44,14 +44,14 @@ class Trap:
 
 
 @pytest.fixture
-def trap() -> Iterator[Trap]:
+def detector() -> Iterator[ConnectionDetector]:
     """A server that nobody should ever connect to."""
-    trap = Trap()
-    yield trap
-    trap.close()
+    detector = ConnectionDetector()
+    yield detector
+    detector.close()
 
 
-def served(schema: dict[str, Any], *, output: bool = False) -> Toolhall:
+def hall_with_schema(schema: dict[str, Any], *, output: bool = False) -> Toolhall:
     """A hall with a tool that has this schema."""
 
     async def hostile(**arguments: Any) -> Any:
@@ -64,7 +64,7 @@ def served(schema: dict[str, Any], *, output: bool = False) -> Toolhall:
 def refusal(schema: dict[str, Any], *, output: bool = False) -> str:
     """Why a tool with this schema cannot be served."""
     with pytest.raises((TypeError, ValueError)) as refused:
-        served(schema, output=output)
+        hall_with_schema(schema, output=output)
     return str(refused.value)
 
 
@@ -100,20 +100,24 @@ def fetching(url: str, file: str) -> dict[str, dict[str, Any]]:
 @pytest.mark.threat("F8")
 @pytest.mark.parametrize("output", [False, True], ids=["input", "output"])
 @pytest.mark.parametrize("variant", fetching("", ""))
-def test_F8_nothing_is_fetched(tmp_path: Path, trap: Trap, variant: str, output: bool) -> None:
+def test_F8_schema_with_an_external_reference_is_refused_and_nothing_is_fetched(
+    tmp_path: Path, detector: ConnectionDetector, variant: str, output: bool
+) -> None:
     """A schema that leads outside is refused with the place, and nobody was asked for anything."""
     secret = tmp_path / "secret.json"
     secret.write_text('{"type":"string","const":"secret"}')
-    said = refusal(fetching(trap.url, str(secret))[variant], output=output)
+    said = refusal(fetching(detector.url, str(secret))[variant], output=output)
     assert "/" in said, "the message names the place in the schema"
-    assert not trap.touched
+    assert not detector.was_connected
 
 
 @pytest.mark.threat("F8")
 @pytest.mark.parametrize("variant", ["http", "file", "dialect"])
-def test_F8_server_does_not_start(tmp_path: Path, trap: Trap, variant: str) -> None:
+def test_F8_server_with_an_external_schema_reference_does_not_start_and_names_the_tool(
+    tmp_path: Path, detector: ConnectionDetector, variant: str
+) -> None:
     """`toolhall serve` ends with one line that names the tool and what to change."""
-    schema = fetching(trap.url, str(tmp_path / "secret.json"))[variant]
+    schema = fetching(detector.url, str(tmp_path / "secret.json"))[variant]
     file = tmp_path / "hostile.py"
     file.write_text(
         "from toolhall import tool\n\n"
@@ -131,7 +135,7 @@ def test_F8_server_does_not_start(tmp_path: Path, trap: Trap, variant: str) -> N
     assert (ended.returncode, ended.stdout, said.count("\n")) == (1, b"", 1), said
     assert "fetcher" in said
     assert {"http": "$ref", "file": "$ref", "dialect": "$schema"}[variant] in said
-    assert not trap.touched
+    assert not detector.was_connected
 
 
 PATTERNS = {
@@ -148,7 +152,7 @@ PATTERNS = {
 @pytest.mark.threat("F9")
 @pytest.mark.parametrize("place", ["pattern", "patternProperties"])
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_F9_patterns_that_could_backtrack(pattern: str, place: str) -> None:
+def test_F9_schema_pattern_that_needs_backtracking_is_refused(pattern: str, place: str) -> None:
     """What a linear engine cannot run is refused at once."""
     text = PATTERNS[pattern]
     started = time.monotonic()
@@ -159,7 +163,7 @@ def test_F9_patterns_that_could_backtrack(pattern: str, place: str) -> None:
 
 
 @pytest.mark.threat("F9")
-def test_F9_nested_quantifiers_take_linear_time(http: HttpLine, server: Served) -> None:
+def test_F9_pattern_with_nested_quantifiers_is_matched_in_linear_time(http: HttpLine, server: Served) -> None:
     """`^(a+)+$` meets a hundred thousand letters that almost match."""
     cpu = server.cpu
     for _ in range(5):
@@ -194,7 +198,7 @@ BOMBS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.threat("F10")
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_F10_schema_bombs(bomb: str) -> None:
+def test_F10_schema_that_multiplies_or_loops_is_refused_at_registration(bomb: str) -> None:
     """Refused at registration, before anything is compiled or unfolded."""
     started = time.monotonic()
     assert len(refusal(BOMBS[bomb])) < 1_000
@@ -223,28 +227,28 @@ def worst_ping_during(server: Served, body: bytes) -> tuple[float, Answer]:
     return worst, answer_of(reply)
 
 
-def crowd(size: int, item: str = '""') -> str:
+def json_list(size: int, item: str = '""') -> str:
     """A list of so many bytes."""
     return "[" + ",".join([item] * (size // (len(item) + 1))) + "]"
 
 
 COSTLY = {
-    "wide": ("wide", crowd(1_000_000)),
-    "widest": ("widest", crowd(1_000_000)),
-    "widest_matching": ("widest", crowd(1_000_000, '"xxxxx"')),
-    "narrow": ("narrow", crowd(1_000_000)),
+    "wide": ("wide", json_list(1_000_000)),
+    "widest": ("widest", json_list(1_000_000)),
+    "widest_matching": ("widest", json_list(1_000_000, '"xxxxx"')),
+    "narrow": ("narrow", json_list(1_000_000)),
     "deep_tree": ("tree", "[" * 55 + "]" * 55),
-    "tree_of_text": ("tree", crowd(1_000_000, '["a"]')),
+    "tree_of_text": ("tree", json_list(1_000_000, '["a"]')),
     "one_pattern": ("tree", '"' + "a" * 1_000_000 + '!"'),
-    "just_in_loop": ("wide", crowd(2_300)),
-    "narrow_in_loop": ("narrow", crowd(4_000)),
-    "narrow_large_in_loop": ("narrow", crowd(150_000)),
+    "just_in_loop": ("wide", json_list(2_300)),
+    "narrow_in_loop": ("narrow", json_list(4_000)),
+    "narrow_large_in_loop": ("narrow", json_list(150_000)),
 }
 
 
 @pytest.mark.threat("F11")
 @pytest.mark.parametrize("case", COSTLY)
-def test_F11_costly_validation_stalls_nobody(server: Served, case: str) -> None:
+def test_F11_costly_argument_validation_does_not_delay_other_callers(server: Served, case: str) -> None:
     """The worst accepted schema meets as much as may be sent; others are answered meanwhile."""
     name, items = COSTLY[case]
     body = encoded(calling(MODERN, name, {"items": "?"})).replace(b'"?"', items.encode())
@@ -256,10 +260,10 @@ def test_F11_costly_validation_stalls_nobody(server: Served, case: str) -> None:
 
 
 @pytest.mark.threat("F11")
-def test_F11_many_costly_validations(server: Served) -> None:
+def test_F11_ten_concurrent_costly_validations_do_not_delay_other_callers(server: Served) -> None:
     """Ten such calls at once wait for each other, not the others for them, and each is answered."""
     line = HttpLine(server.port, MODERN)
-    body = encoded(calling(MODERN, "widest", {"items": "?"})).replace(b'"?"', crowd(500_000).encode())
+    body = encoded(calling(MODERN, "widest", {"items": "?"})).replace(b'"?"', json_list(500_000).encode())
     hostile = [Connection(server.port) for _ in range(10)]
     with Connection(server.port) as other:
         for connection in hostile:
@@ -273,7 +277,7 @@ def test_F11_many_costly_validations(server: Served) -> None:
 
 
 @pytest.mark.threat("F11")
-def test_F11_abandoned_validation_is_in_nobodys_way(server: Served) -> None:
+def test_F11_costly_validation_ends_when_its_client_disconnects(server: Served) -> None:
     """Whoever hangs up on a costly check takes it along; the next one that needs the checker finds it free."""
     line = HttpLine(server.port, MODERN)
     hostile = encoded(calling(MODERN, "widest", {"items": ["xxxxx"] * 100_000}))
@@ -302,7 +306,7 @@ MISTAKES: dict[str, tuple[str, Any]] = {
 
 @pytest.mark.threat("F12")
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_F12_errors_are_few_and_short(line: Line, server: Served, mistake: str) -> None:
+def test_F12_validation_error_for_many_mistakes_is_short_and_cheap(line: Line, server: Served, mistake: str) -> None:
     """However much is wrong with the arguments, the answer is short and soon made."""
     name, arguments = MISTAKES[mistake]
     cpu = server.cpu

@@ -41,12 +41,12 @@ def set_secret(port: int, name: str, value: str) -> None:
         assert connection.getresponse().status == 200
 
 
-def disguised(form: str) -> str:
+def encoded_secret(form: str) -> str:
     """The secret in this form."""
     return EVERY[form](SECRET)
 
 
-def said(line: HttpLine, tool: str, arguments: dict[str, Any]) -> list[Any]:
+def call_messages(line: HttpLine, tool: str, arguments: dict[str, Any]) -> list[Any]:
     """Every message that came for one call, notices too."""
     message = calling(line.revision, tool, arguments)
     message["params"].setdefault("_meta", {})["progressToken"] = 1
@@ -74,24 +74,24 @@ def texts(value: Any) -> str:
 @pytest.mark.threat("K10")
 @pytest.mark.threat("G7")
 @pytest.mark.parametrize("where", PLACES)
-def test_G7_a_result_never_shows_it(leaky: Served, where: str) -> None:
+def test_G7_secret_in_any_encoding_and_any_part_of_a_result_is_redacted(leaky: Served, where: str) -> None:
     """In whatever form, and in whatever part of a result it stands."""
     line = HttpLine(leaky.port, MODERN)
     for form in EVERY:
-        (answer,) = said(line, "shows", {"form": form, "where": where})
+        (answer,) = call_messages(line, "shows", {"form": form, "where": where})
         seen = texts(answer["result"])
-        assert disguised(form) not in seen, form
+        assert encoded_secret(form) not in seen, form
         assert "[redacted]" in seen, (form, answer)
     assert SECRET.encode() not in line.seen
 
 
 @pytest.mark.threat("G7")
 @pytest.mark.parametrize("form", FORMS)
-def test_G7_pieces_over_events_and_blocks_never_make_it(leaky: Served, form: str) -> None:
+def test_G7_secret_split_over_notifications_and_content_blocks_is_redacted(leaky: Served, form: str) -> None:
     """Cut at any place, over a real stream of events, no two pieces of it arrive."""
-    line, whole = HttpLine(leaky.port, MODERN), disguised(form)
+    line, whole = HttpLine(leaky.port, MODERN), encoded_secret(form)
     for cut in range(1, len(whole)):
-        messages = said(line, "in_pieces", {"form": form, "cut": cut})
+        messages = call_messages(line, "in_pieces", {"form": form, "cut": cut})
         heard: dict[str, str] = {"blocks": texts(messages[-1]["result"]["content"])}
         for message in messages[:-1]:
             params = message["params"]
@@ -108,37 +108,37 @@ def test_G7_pieces_over_events_and_blocks_never_make_it(leaky: Served, form: str
 
 @pytest.mark.threat("G7")
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_G7_nor_in_other_revisions_and_threads(leaky: Served, revision: str) -> None:
+def test_G7_secret_split_by_a_tool_in_a_thread_is_redacted_in_every_revision(leaky: Served, revision: str) -> None:
     """The same for a tool in a thread, in every revision."""
     line = HttpLine(leaky.port, revision)
     for cut in range(4, len(SECRET), 5):
-        assert SECRET not in texts(said(line, "in_pieces_in_thread", {"form": "raw", "cut": cut}))
+        assert SECRET not in texts(call_messages(line, "in_pieces_in_thread", {"form": "raw", "cut": cut}))
     assert SECRET[4:].encode() not in line.seen
 
 
 @pytest.mark.threat("G8")
 @pytest.mark.parametrize("tool", ["refuses", "crashes", "crashes_in_thread"])
-def test_G8_errors_and_logs_never_show_it(leaky: Served, tool: str) -> None:
+def test_G8_secret_in_errors_and_log_lines_is_redacted_in_every_encoding(leaky: Served, tool: str) -> None:
     """Raised, chained, logged by us or by a library: it is in no answer and in no line of the log."""
     line = HttpLine(leaky.port, MODERN)
     for form in EVERY:
         before = len(leaky.log)
-        (answer,) = said(line, tool, {"form": form})
+        (answer,) = call_messages(line, tool, {"form": form})
         assert answer["result"]["isError"]
-        assert disguised(form) not in texts(answer)
+        assert encoded_secret(form) not in texts(answer)
         logged = leaky.log[before:]
         assert "[redacted]" in logged + texts(answer), form
-        assert disguised(form) not in logged, form
-        assert json.dumps(disguised(form))[1:-1] not in logged, form
+        assert encoded_secret(form) not in logged, form
+        assert json.dumps(encoded_secret(form))[1:-1] not in logged, form
 
 
 @pytest.mark.threat("G8")
-def test_G8_no_sink_holds_it(leaky: Served) -> None:
+def test_G8_secret_is_in_no_log_audit_or_recording_file_in_any_encoding(leaky: Served) -> None:
     """Of all calls, also one that brings it as an argument, no file that the server writes has it in any form."""
     line = HttpLine(leaky.port, MODERN)
-    said(line, "takes", {"note": f"my key is {SECRET}"})
-    said(line, "shows", {"form": "base64", "where": "value"})
-    said(line, "crashes", {"form": "hex"})
+    call_messages(line, "takes", {"note": f"my key is {SECRET}"})
+    call_messages(line, "shows", {"form": "base64", "where": "value"})
+    call_messages(line, "crashes", {"form": "hex"})
     written = leaky.data / "recordings.jsonl"
     assert eventually(lambda: written.exists() and b"base64" in written.read_bytes())
     assert b"[redacted]" in written.read_bytes()
@@ -146,17 +146,17 @@ def test_G8_no_sink_holds_it(leaky: Served) -> None:
     everything = b"".join(path.read_bytes() for path in files) + bytes(line.seen)
     assert len(files) > 2
     for form in EVERY:
-        assert disguised(form).encode() not in everything, form
-        assert json.dumps(disguised(form))[1:-1].encode() not in everything, form
+        assert encoded_secret(form).encode() not in everything, form
+        assert json.dumps(encoded_secret(form))[1:-1].encode() not in everything, form
 
 
 @pytest.mark.threat("I11")
 @pytest.mark.parametrize("tool", ["floods", "floods_in_thread"])
-def test_I11_a_flood_of_events_is_dropped_and_counted(leaky: Served, tool: str) -> None:
+def test_I11_flood_of_progress_events_is_dropped_and_counted_and_the_call_answered(leaky: Served, tool: str) -> None:
     """Of a hundred thousand events few arrive, then one that says how many did not; the answer comes as ever."""
     line = HttpLine(leaky.port, MODERN)
     rss = leaky.rss
-    *events, answer = said(line, tool, {"count": 100_000})
+    *events, answer = call_messages(line, tool, {"count": 100_000})
     progress = [event for event in events if event["method"] == "notifications/progress"]
     assert 20 <= len(progress) < 400
     (last,) = [event for event in events if event["method"] == "notifications/message"]

@@ -23,7 +23,7 @@ HEAD = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json
 CROWD = 300
 
 
-async def given(served: Shielded, client: Client, data: bytes) -> None:
+async def send_and_wait(served: Shielded, client: Client, data: bytes) -> None:
     """Send this, and wait until the server has it."""
     client.send(data)
     (connection,) = served.connections
@@ -32,7 +32,7 @@ async def given(served: Shielded, client: Client, data: bytes) -> None:
 
 
 @pytest.mark.threat("I1")
-async def test_I1_a_connection_that_says_nothing() -> None:
+async def test_I1_connection_without_a_first_byte_is_closed_after_five_seconds() -> None:
     """It is closed after five seconds, and not before."""
     async with shielded() as served, connected(served) as client:
         served.after(LIMITS.first_byte - 0.1)
@@ -42,10 +42,10 @@ async def test_I1_a_connection_that_says_nothing() -> None:
 
 
 @pytest.mark.threat("I1")
-async def test_I1_headers_that_trickle_in() -> None:
+async def test_I1_slow_request_headers_get_408_at_the_deadline_of_the_whole_head() -> None:
     """More bytes buy no more time: the deadline is for the whole head."""
     async with shielded() as served, connected(served) as client:
-        await given(served, client, HEAD)
+        await send_and_wait(served, client, HEAD)
         served.after(LIMITS.headers - 1)
         (connection,) = served.connections
         before = len(connection.headers)
@@ -58,7 +58,7 @@ async def test_I1_headers_that_trickle_in() -> None:
 
 
 @pytest.mark.threat("I1")
-async def test_I1_a_body_that_never_ends() -> None:
+async def test_I1_request_body_that_never_ends_gets_408_at_its_deadline() -> None:
     """Thirty seconds are for the whole body; the request ends without a call."""
     async with shielded() as served, connected(served) as client:
         client.send(HEAD + b"Content-Length: 100\r\n\r\n{")
@@ -74,7 +74,7 @@ async def test_I1_a_body_that_never_ends() -> None:
 @pytest.mark.parametrize(
     "more", [b"", b"\r\n", b"G"], ids=["nothing", "an empty line", "the next request's first byte"]
 )
-async def test_I1_a_connection_that_idles(more: bytes) -> None:
+async def test_I1_idle_keep_alive_connection_is_closed_despite_stray_bytes(more: bytes) -> None:
     """Between two requests it may rest for a while; bytes that come to nothing do not keep it open."""
     async with shielded() as served, connected(served) as client:
         client.send(served.get("/health/live"))
@@ -89,7 +89,7 @@ async def test_I1_a_connection_that_idles(more: bytes) -> None:
 
 
 @pytest.mark.threat("I1")
-async def test_I1_a_call_that_takes_long_is_nobodys_fault() -> None:
+async def test_I1_long_running_call_is_not_cut_by_any_connection_deadline() -> None:
     """While the client waits for us, no deadline runs; a kept connection serves the next request too."""
     async with shielded() as served, connected(served) as client:
         client.send(served.call("holds"))
@@ -103,7 +103,7 @@ async def test_I1_a_call_that_takes_long_is_nobodys_fault() -> None:
 
 
 @pytest.mark.threat("I1")
-async def test_I1_many_half_open_connections() -> None:
+async def test_I1_many_half_open_connections_are_closed_at_their_deadline_while_calls_are_answered() -> None:
     """All are gone at their deadline, and a normal call is answered meanwhile."""
     async with shielded() as served, AsyncExitStack() as stack:
         slow = [await stack.enter_async_context(connected(served)) for _ in range(CROWD)]
@@ -120,7 +120,7 @@ async def test_I1_many_half_open_connections() -> None:
 
 @pytest.mark.threat("I1")
 @pytest.mark.parametrize("line", [b"X-A: " + b"a" * 1_000 + b"\r\n", b"X-A: a\r\n"], ids=["long", "many"])
-async def test_I1_headers_without_end(line: bytes) -> None:
+async def test_I1_request_headers_over_64_kilobytes_or_one_hundred_are_refused(line: bytes) -> None:
     """More than 64 kB of headers, or more than a hundred, are refused, however they come."""
     async with shielded() as served, connected(served) as client:
         many = line * (MAX_HEADER_BYTES // len(line) * 2 if len(line) > 100 else 101)
@@ -131,7 +131,7 @@ async def test_I1_headers_without_end(line: bytes) -> None:
 
 
 @pytest.mark.threat("I1")
-async def test_I1_requests_in_line_without_end() -> None:
+async def test_I1_connection_with_too_many_pipelined_requests_is_closed() -> None:
     """Whoever sends requests without waiting for answers may have some in line, and not any number."""
     async with shielded() as served, connected(served) as client:
         client.send(served.call("holds") + served.get("/health/live") * MAX_PIPELINED_REQUESTS)
@@ -142,7 +142,7 @@ async def test_I1_requests_in_line_without_end() -> None:
 
 
 @pytest.mark.threat("I1")
-async def test_I1_more_connections_than_there_is_room_for() -> None:
+async def test_I1_connection_beyond_the_limit_gets_503_until_another_closes() -> None:
     """One too many is told so at once; when another leaves, there is room again."""
     async with shielded(entrance=ConnectionLimiter(limit=2)) as served, connected(served), connected(served) as second:
         third = Client(*await asyncio.open_connection(HOST, served.port))
@@ -158,7 +158,7 @@ async def test_I1_more_connections_than_there_is_room_for() -> None:
 
 
 @pytest.mark.threat("I1")
-def test_I1_connections_of_one_address() -> None:
+def test_I1_connection_limit_per_address_refuses_only_that_address_and_not_loopback() -> None:
     """An address that has too many keeps only itself out; this machine's own, where proxies are, is not counted."""
     entrance = ConnectionLimiter(limit=100, limit_per_address=2)
     assert [entrance.acquire("192.0.2.1") for _ in range(3)] == [True, True, False]
@@ -171,7 +171,7 @@ def test_I1_connections_of_one_address() -> None:
 
 
 @pytest.mark.threat("R10")
-def test_R10_an_entrance_forgets_who_is_gone() -> None:
+def test_R10_connection_limiter_forgets_addresses_without_open_connections() -> None:
     """Ten thousand addresses that came and went leave nothing behind, and the room is the same as before."""
     entrance = ConnectionLimiter(limit=2)
     for number in range(10_000):
@@ -182,13 +182,13 @@ def test_R10_an_entrance_forgets_who_is_gone() -> None:
     assert [entrance.acquire("192.0.2.1") for _ in range(3)] == [True, True, False]
 
 
-def test_there_is_room_for_connections() -> None:
+def test_file_descriptor_limit_is_raised_for_the_number_of_connections() -> None:
     """The process asks for as many files as it serves connections, as far as it may."""
     assert 1 <= raise_connection_limit() <= 10_000
 
 
 @pytest.mark.threat("F7")
-async def test_F7_a_request_behind_a_stream_does_not_hide_that_the_client_left() -> None:
+async def test_F7_disconnect_ends_a_stream_with_pipelined_requests_behind_it() -> None:
     """Every request of a lost connection ends, also one that others wait behind."""
     body = encoded(message(MODERN, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
     async with shielded() as served:
@@ -201,7 +201,7 @@ async def test_F7_a_request_behind_a_stream_does_not_hide_that_the_client_left()
 
 
 @pytest.mark.threat("F14")
-async def test_F14_an_upgrade_behind_a_request_that_runs() -> None:
+async def test_F14_websocket_upgrade_pipelined_behind_a_running_call_closes_the_connection() -> None:
     """Two answers in two protocols never share a connection."""
     upgrade = [
         ("Host", HOST),
@@ -217,7 +217,7 @@ async def test_F14_an_upgrade_behind_a_request_that_runs() -> None:
 
 
 @pytest.mark.threat("I2")
-def test_I2_slow_is_not_stuck() -> None:
+def test_I2_reader_that_takes_64_kilobytes_per_deadline_is_not_stalled() -> None:
     """Who takes 64 kB within the deadline has another one; who takes less is cut off."""
     wait = TimeoutTracker()
     assert wait.start("stall", None, 0.0, MIN_PROGRESS_BYTES * 2)
@@ -228,7 +228,7 @@ def test_I2_slow_is_not_stuck() -> None:
 
 
 @pytest.mark.threat("I2")
-async def test_I2_a_reader_that_stops() -> None:
+async def test_I2_connection_whose_reader_stops_is_closed_after_thirty_seconds() -> None:
     """What waits to be read is bounded; after thirty seconds the connection is cut and nothing of it is left."""
     async with shielded() as served, connected(served, limit=1024) as client:
         client.send(served.call("large", size=900_000) * 20)
@@ -242,7 +242,7 @@ async def test_I2_a_reader_that_stops() -> None:
 
 
 @pytest.mark.threat("I2")
-async def test_I2_a_reader_that_goes_on_is_served_to_the_end() -> None:
+async def test_I2_connection_whose_reader_resumes_in_time_is_served_to_the_end() -> None:
     """A stall that ends in time is forgotten."""
     async with shielded() as served, connected(served, limit=1024) as client:
         client.send(served.call("large", size=900_000) * 20)

@@ -78,7 +78,7 @@ CORPUS = {
 
 @pytest.mark.threat("F14")
 @pytest.mark.parametrize("variant", CORPUS)
-def test_F14_ambiguous_requests(server: Served, variant: str) -> None:
+def test_F14_ambiguous_request_framing_gets_one_refusal_and_a_closed_connection(server: Served, variant: str) -> None:
     """One refusal at most, then the connection ends; a second request behind it is never read."""
     line = HttpLine(server.port, MODERN)
     before = value(call(line, "touches"))
@@ -95,7 +95,7 @@ def test_F14_ambiguous_requests(server: Served, variant: str) -> None:
 
 @pytest.mark.threat("F14")
 @pytest.mark.parametrize("framing", [LENGTH + b"\r\n" + BODY, CHUNKED + b"\r\n" + CHUNKS], ids=["length", "chunks"])
-def test_F14_old_version_ends_the_connection(server: Served, framing: bytes) -> None:
+def test_F14_http_1_0_request_gets_one_answer_and_a_closed_connection(server: Served, framing: bytes) -> None:
     """HTTP/1.0 knows no chunks and no second request: it gets one answer."""
     with Connection(server.port) as connection:
         connection.send(HEAD.replace(b"1.1", b"1.0", 1) + framing)
@@ -105,7 +105,7 @@ def test_F14_old_version_ends_the_connection(server: Served, framing: bytes) -> 
 
 @pytest.mark.threat("F14")
 @pytest.mark.parametrize("status", ["413", "415", "403", "421"])
-def test_F14_nothing_follows_a_refused_body(server: Served, status: str) -> None:
+def test_F14_body_of_a_refused_request_is_not_read_as_the_next_request(server: Served, status: str) -> None:
     """The body of a refused request is not read as the next request."""
     inner = SECOND
     refused = {
@@ -139,7 +139,7 @@ def test_F14_pipelined_requests_are_answered_in_order(server: Served) -> None:
 
 @pytest.mark.threat("F14")
 @pytest.mark.parametrize("size", [70_000, 1_000_000])
-def test_F14_endless_headers(server: Served, size: int) -> None:
+def test_F14_endless_request_header_is_refused_without_using_memory(server: Served, size: int) -> None:
     """Headers that do not end are cut off, and cost no memory."""
     peak = server.peak
     with Connection(server.port) as connection:

@@ -37,7 +37,7 @@ def frame(kind: int, data: bytes = b"") -> bytes:
 
 
 @asynccontextmanager
-async def opened(served: Shielded) -> AsyncGenerator[tuple[Client, WebSocketProtocol]]:
+async def open_websocket(served: Shielded) -> AsyncGenerator[tuple[Client, WebSocketProtocol]]:
     """A WebSocket, and the server's side of it."""
     async with connected(served) as client:
         client.send(upgrade())
@@ -61,7 +61,9 @@ async def opened(served: Shielded) -> AsyncGenerator[tuple[Client, WebSocketProt
     ],
     ids=["no page", "own page", "another port", "foreign page", "no origin", "foreign host", "no such path"],
 )
-async def test_B14_who_may_open_a_socket(request_line: bytes, status: bytes) -> None:
+async def test_B14_websocket_upgrade_is_accepted_only_for_an_own_host_origin_and_path(
+    request_line: bytes, status: bytes
+) -> None:
     """Host and Origin count for a WebSocket as for every request, before it is accepted."""
     async with shielded() as served, connected(served) as client:
         client.send(request_line)
@@ -71,7 +73,7 @@ async def test_B14_who_may_open_a_socket(request_line: bytes, status: bytes) -> 
 @pytest.mark.threat("B15")
 @pytest.mark.parametrize("path", POSTED)
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
-async def test_B15_forms_are_not_read(path: str, kind: str) -> None:
+async def test_B15_post_with_a_form_content_type_is_refused_with_415_at_every_endpoint(path: str, kind: str) -> None:
     """What a page of another site can send without asking is no JSON, and is refused whatever is in it."""
     async with shielded() as served, connected(served) as client:
         headers = [("Host", HOST), ("Content-Length", "2"), ("Content-Type", kind)]
@@ -81,7 +83,7 @@ async def test_B15_forms_are_not_read(path: str, kind: str) -> None:
 
 
 @pytest.mark.threat("I9")
-async def test_I9_nothing_is_packed_on_a_socket() -> None:
+async def test_I9_websocket_compression_offered_by_the_client_is_not_used() -> None:
     """A client that offers compression is served without it."""
     async with shielded() as served, connected(served) as client:
         client.send(upgrade(("Sec-WebSocket-Extensions", "permessage-deflate; client_max_window_bits")))
@@ -106,12 +108,12 @@ INVALID_FRAMES = {
 
 @pytest.mark.threat("K20")
 @pytest.mark.parametrize(("sent", "code"), INVALID_FRAMES.values(), ids=INVALID_FRAMES)
-async def test_K20_an_invalid_frame_closes_the_socket_without_a_traceback(
+async def test_K20_invalid_websocket_frame_closes_the_connection_without_a_traceback(
     sent: bytes, code: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The close frame says what was wrong; the log has at most one line, at a level that can be switched off."""
     caplog.set_level("DEBUG")
-    async with shielded() as served, opened(served) as (client, _):
+    async with shielded() as served, open_websocket(served) as (client, _):
         client.send(sent)
         said = await client.rest()
         assert said[:1] == b"\x88"
@@ -120,9 +122,9 @@ async def test_K20_an_invalid_frame_closes_the_socket_without_a_traceback(
 
 
 @pytest.mark.threat("I1")
-async def test_I1_fragments_without_end() -> None:
+async def test_I1_websocket_message_of_too_many_fragments_is_closed_with_1009() -> None:
     """Even empty ones take memory, so a message has a bound on them too."""
-    async with shielded() as served, opened(served) as (client, _):
+    async with shielded() as served, open_websocket(served) as (client, _):
         client.send(frame(TEXT, b"{") + frame(MORE) * (MAX_FRAGMENTS + 1))
         said = await client.rest()
         assert said[:1] == b"\x88"
@@ -130,9 +132,9 @@ async def test_I1_fragments_without_end() -> None:
 
 
 @pytest.mark.threat("I1")
-async def test_I1_a_message_that_is_never_finished() -> None:
+async def test_I1_websocket_message_that_is_never_finished_is_cut_at_the_body_deadline() -> None:
     """The deadline of a body is also that of a message in pieces, however many pings are answered meanwhile."""
-    async with shielded() as served, opened(served) as (client, socket):
+    async with shielded() as served, open_websocket(served) as (client, socket):
         client.send(frame(TEXT, b"{"))
         await served.until(lambda: socket.frames)
         served.after(LIMITS.body - 0.1)
@@ -145,16 +147,16 @@ async def test_I1_a_message_that_is_never_finished() -> None:
 
 
 @pytest.mark.threat("I1")
-async def test_I1_a_quiet_socket_stays() -> None:
+async def test_I1_idle_websocket_stays_open() -> None:
     """Between messages nothing runs out: that the other side lives is asked by pings."""
-    async with shielded() as served, opened(served) as (client, _):
+    async with shielded() as served, open_websocket(served) as (client, _):
         served.after(100_000)
         client.send(frame(TEXT | LAST, encoded({"type": "request", "id": "1", "method": "health_check", "params": {}})))
         assert b"health" in await client.some()
 
 
 @pytest.mark.threat("I2")
-async def test_I2_a_socket_that_is_not_read() -> None:
+async def test_I2_websocket_whose_reader_stops_is_cut_after_thirty_seconds() -> None:
     """After thirty seconds it is cut, not closed, which would wait for the reader; nothing of it is left."""
     ask = {"type": "tool_request", "tool": "shielded", "method": "large", "params": {"size": 900_000}}
     entrance = ConnectionLimiter()
@@ -174,11 +176,11 @@ async def test_I2_a_socket_that_is_not_read() -> None:
 
 
 @pytest.mark.threat("K4")
-async def test_K4_a_socket_that_never_answers_the_close() -> None:
+async def test_K4_websocket_that_never_answers_the_close_frame_is_cut_after_five_seconds() -> None:
     """Five seconds after we closed it the connection is cut, whatever else its client sends meanwhile."""
     large, entrance = b"x" * 1_100_000, ConnectionLimiter()
     async with shielded(entrance=entrance) as served:
-        async with opened(served) as (client, socket):
+        async with open_websocket(served) as (client, socket):
             client.send(bytes([TEXT | LAST, 0xFF]) + len(large).to_bytes(8, "big") + bytes(4) + large)
             said = await client.some()
             assert said[2:4] == (1009).to_bytes(2, "big")

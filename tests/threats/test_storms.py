@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.threats.callers import Guest, Halls, Visit
+from tests.threats.callers import InProcessHall, InProcessRequest, McpCaller
 from tests.threats.lines import MODERN, NOVEMBER, encoded, handshake, message
 from tests.unit.builders import Clock
 from toolhall.dialects.mcp.protocol import RATE_LIMITED, STATEFUL_REVISIONS, JsonRpcRequest
@@ -24,96 +24,100 @@ INITIALIZE = encoded(handshake(NOVEMBER))
 
 
 @pytest.fixture
-async def halls() -> AsyncGenerator[Halls]:
+async def hall_app() -> AsyncGenerator[InProcessHall]:
     """A hall of this test's own."""
-    held = Halls(Clock())
+    held = InProcessHall(Clock())
     yield held
     held.close()
 
 
-def session_of(halls: Halls, caller: str) -> McpSession:
+def session_of(hall_app: InProcessHall, caller: str) -> McpSession:
     """A session of this caller, before it has an id."""
     writer = McpEncoder(ServerInfo(name="hostile", version="0"), STATEFUL_REVISIONS[NOVEMBER])
-    return McpSession(halls.hall.dispatcher, writer, Caller(caller), {})
+    return McpSession(hall_app.hall.dispatcher, writer, Caller(caller), {})
 
 
-async def listening(guest: Guest) -> Visit:
+async def open_subscription(caller: McpCaller) -> InProcessRequest:
     """A stream that was opened."""
-    visit = guest.visit(LISTEN)
-    assert await visit.begun() == 200
-    return visit
+    request = caller.request(LISTEN)
+    assert await request.started() == 200
+    return request
 
 
 @pytest.mark.threat("I3")
-async def test_I3_the_sixth_stream_of_a_caller(halls: Halls) -> None:
+async def test_I3_sixth_subscription_stream_of_a_caller_is_refused_with_429(hall_app: InProcessHall) -> None:
     """It is refused with 429 and in the dialect's words; other callers, and the same one later, are served."""
-    ann, bob = Guest(halls, "ann", MODERN), Guest(halls, "bob", MODERN)
-    visits = [await listening(ann) for _ in range(subscriptions.MAX_PER_CALLER)]
+    ann, bob = McpCaller(hall_app, "ann", MODERN), McpCaller(hall_app, "bob", MODERN)
+    requests = [await open_subscription(ann) for _ in range(subscriptions.MAX_PER_CALLER)]
     answer = await ann.ask(message(MODERN, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
-    assert (answer.status, answer.code, len(visits)) == (429, RATE_LIMITED, 5)
-    visits.append(await listening(bob))
-    await visits.pop(0).hang_up()
-    visits.append(await listening(ann))
-    for visit in visits:
-        await visit.hang_up()
+    assert (answer.status, answer.code, len(requests)) == (429, RATE_LIMITED, 5)
+    requests.append(await open_subscription(bob))
+    await requests.pop(0).disconnect()
+    requests.append(await open_subscription(ann))
+    for request in requests:
+        await request.disconnect()
 
 
 @pytest.mark.threat("I3")
-async def test_I3_all_streams_of_a_process(halls: Halls, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_I3_subscription_streams_of_all_callers_together_are_limited(
+    hall_app: InProcessHall, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However many callers there are, streams are bounded; programs of this machine share one caller and have more."""
     monkeypatch.setattr(subscriptions, "MAX_STREAMS", 8)
-    local = Guest(halls, "local", MODERN)
-    visits = [await listening(local) for _ in range(8)]
-    answer = await Guest(halls, "ann", MODERN).ask(
+    local = McpCaller(hall_app, "local", MODERN)
+    requests = [await open_subscription(local) for _ in range(8)]
+    answer = await McpCaller(hall_app, "ann", MODERN).ask(
         message(MODERN, "subscriptions/listen", {"notifications": {"toolsListChanged": True}})
     )
     assert (answer.status, answer.code) == (429, RATE_LIMITED)
-    for visit in visits:
-        await visit.hang_up()
-    await (await listening(local)).hang_up()
+    for request in requests:
+        await request.disconnect()
+    await (await open_subscription(local)).disconnect()
 
 
 @pytest.mark.threat("I8")
-async def test_I8_sessions_of_one_caller(halls: Halls) -> None:
+async def test_I8_session_beyond_the_callers_limit_replaces_its_idlest_one(hall_app: InProcessHall) -> None:
     """The idlest session of a caller makes room for its next one; another caller's is left alone."""
-    ann, bob = Guest(halls, "ann", NOVEMBER), Guest(halls, "bob", NOVEMBER)
+    ann, bob = McpCaller(hall_app, "ann", NOVEMBER), McpCaller(hall_app, "bob", NOVEMBER)
     await bob.open()
-    first = Guest(halls, "ann", NOVEMBER)
+    first = McpCaller(hall_app, "ann", NOVEMBER)
     await first.open()
     await ann.open()
     for _ in range(sessions.MAX_PER_CALLER - 2):
-        await Guest(halls, "ann", NOVEMBER).open()
+        await McpCaller(hall_app, "ann", NOVEMBER).open()
     ping = message(NOVEMBER, "ping")
     assert (await first.ask(ping)).status == 200  # now the second is the idlest
-    await Guest(halls, "ann", NOVEMBER).open()
-    assert [(await guest.ask(ping)).status for guest in (first, ann, bob)] == [200, 404, 200]
+    await McpCaller(hall_app, "ann", NOVEMBER).open()
+    assert [(await caller.ask(ping)).status for caller in (first, ann, bob)] == [200, 404, 200]
 
 
 @pytest.mark.threat("I8")
-async def test_I8_sessions_that_are_all_at_work(halls: Halls, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_I8_new_session_while_all_others_are_busy_is_refused_with_429(
+    hall_app: InProcessHall, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No running call is ended for a new session: the caller is told to end one itself."""
     monkeypatch.setattr(sessions, "MAX_PER_CALLER", 2)
-    guests = [Guest(halls, "ann", NOVEMBER) for _ in range(2)]
-    visits: list[Visit] = []
-    for guest in guests:
-        await guest.open()
-        visits.append(guest.visit(method="GET"))
-        assert await visits[-1].begun() == 200
-    reply = await Guest(halls, "ann", NOVEMBER).visit(INITIALIZE, headers=[]).reply()
+    callers = [McpCaller(hall_app, "ann", NOVEMBER) for _ in range(2)]
+    requests: list[InProcessRequest] = []
+    for caller in callers:
+        await caller.open()
+        requests.append(caller.request(method="GET"))
+        assert await requests[-1].started() == 200
+    reply = await McpCaller(hall_app, "ann", NOVEMBER).request(INITIALIZE, headers=[]).reply()
     assert reply.status == 429
     assert b"DELETE" in reply.body
-    await visits.pop().hang_up()
-    await Guest(halls, "ann", NOVEMBER).open()
-    await visits.pop().hang_up()
+    await requests.pop().disconnect()
+    await McpCaller(hall_app, "ann", NOVEMBER).open()
+    await requests.pop().disconnect()
 
 
 @pytest.mark.threat("I8")
-async def test_I8_ended_sessions_are_forgotten(halls: Halls) -> None:
+async def test_I8_deleted_sessions_leave_no_entry_behind(hall_app: InProcessHall) -> None:
     """A caller that opens and ends sessions leaves nothing behind."""
     kept = sessions.McpSessions(Clock())
     for _ in range(300):
-        kept.end(kept.open(session_of(halls, "ann")))
-    opened = [kept.open(session_of(halls, name)) for name in ("ann", "bob", "bob")]
+        kept.end(kept.open(session_of(hall_app, "ann")))
+    opened = [kept.open(session_of(hall_app, name)) for name in ("ann", "bob", "bob")]
     assert (len(kept), kept.count_of("ann"), kept.count_of("bob")) == (3, 1, 2)
     for each in opened:
         kept.end(each)
@@ -121,7 +125,7 @@ async def test_I8_ended_sessions_are_forgotten(halls: Halls) -> None:
 
 
 @pytest.mark.threat("I2")
-async def test_I2_what_is_kept_for_a_reader_that_stops() -> None:
+async def test_I2_notifications_buffered_for_a_stopped_reader_are_bounded_and_the_answer_is_kept() -> None:
     """Of notices 256 kB are kept, the latest; the answer is never dropped."""
     stream = EventStream()
     for _ in range(1_000):
@@ -133,7 +137,7 @@ async def test_I2_what_is_kept_for_a_reader_that_stops() -> None:
 
 
 @pytest.mark.threat("I2")
-async def test_I2_small_notices_are_counted_too() -> None:
+async def test_I2_number_of_buffered_small_notifications_is_bounded() -> None:
     """Many empty notices cost no more than a few."""
     stream = EventStream()
     for _ in range(10_000):
@@ -145,9 +149,9 @@ async def test_I2_small_notices_are_counted_too() -> None:
 
 
 @pytest.mark.threat("P7")
-async def test_P7_answers_kept_for_a_session(halls: Halls) -> None:
+async def test_P7_answers_buffered_for_a_session_are_bounded_in_bytes(hall_app: InProcessHall) -> None:
     """A session keeps its last streams so that a client can come back, and few of them when they are large."""
-    held = sessions.HttpSession(session_of(halls, "ann"), 0.0)
+    held = sessions.HttpSession(session_of(hall_app, "ann"), 0.0)
     for _ in range(50):
         held.begin(JsonRpcRequest(1, "tools/call", {}), 0, None).stream.finish(b"x" * 900_000)
         assert held.buffered_bytes < sessions.MAX_BUFFERED_BYTES + 1_000_000
@@ -155,11 +159,13 @@ async def test_P7_answers_kept_for_a_session(halls: Halls) -> None:
 
 
 @pytest.mark.threat("I3")
-async def test_I3_sockets_of_one_caller(halls: Halls, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_I3_websocket_beyond_the_callers_limit_is_closed_before_it_is_accepted(
+    hall_app: InProcessHall, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """WebSockets are bounded for each caller and in all; one too many is refused before it is accepted."""
     monkeypatch.setattr(websocket, "MAX_PER_CALLER", 1)
     sent: list[Any] = []
-    hub = websocket.HubWebSocket(halls.hall.hub, 1_000)
+    hub = websocket.HubWebSocket(hall_app.hall.hub, 1_000)
 
     async def left() -> dict[str, Any]:
         return {"type": "websocket.disconnect"}

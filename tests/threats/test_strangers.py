@@ -49,7 +49,7 @@ NAMING: dict[str, tuple[JsonObject, list[str], list[str]]] = {
 }
 
 
-def at(level: int, schema: JsonObject, arguments: dict[str, Any], *, foreign: bool = True) -> Admitted:
+def call_at_level(level: int, schema: JsonObject, arguments: dict[str, Any], *, foreign: bool = True) -> Admitted:
     """A call of a tool with this schema that was allowed at this level."""
     entry = entry_named(input=schema)
     tool = msgspec.structs.replace(entry.tool, foreign=foreign)
@@ -65,24 +65,26 @@ def validate() -> Validate:
 
 @pytest.mark.threat("F13")
 @pytest.mark.parametrize("case", NAMING)
-def test_F13_only_what_is_named(validate: Validate, case: str) -> None:
+def test_F13_undeclared_argument_of_an_external_tool_is_refused_by_name_at_level_5(
+    validate: Validate, case: str
+) -> None:
     """However a schema names its arguments, these pass at level 5 and others are refused by name."""
     schema, known, unknown = NAMING[case]
     for name in known:
         value = 1 if "integer" in str(schema) else None
-        assert isinstance(validate(at(5, schema, {name: value})), Valid)
+        assert isinstance(validate(call_at_level(5, schema, {name: value})), Valid)
     for name in unknown:
         with pytest.raises(BadArguments, match="does not name this argument") as caught:
-            validate(at(5, schema, {name: "hunter2"}))
+            validate(call_at_level(5, schema, {name: "hunter2"}))
         assert [problem.path for problem in caught.value.problems] == [f"/{name}"]
         assert "hunter2" not in caught.value.message
 
 
 @pytest.mark.threat("F13")
 @pytest.mark.parametrize("level", range(11))
-def test_F13_from_level_four_on(validate: Validate, level: int) -> None:
+def test_F13_undeclared_argument_of_an_external_tool_is_refused_from_level_4_on(validate: Validate, level: int) -> None:
     """Below level 4 an open schema is what its author made it."""
-    call = at(level, OPEN, {"a": 1, "b": 2})
+    call = call_at_level(level, OPEN, {"a": 1, "b": 2})
     if level < 4:
         assert isinstance(validate(call), Valid)
     else:
@@ -91,17 +93,17 @@ def test_F13_from_level_four_on(validate: Validate, level: int) -> None:
 
 
 @pytest.mark.threat("F13")
-def test_F13_own_code_says_itself_what_it_takes(validate: Validate) -> None:
+def test_F13_undeclared_argument_of_an_own_tool_with_an_open_schema_is_accepted(validate: Validate) -> None:
     """The operator's own tools are closed where they are made; an author who opens one means it."""
-    assert isinstance(validate(at(9, OPEN, {"b": 2}, foreign=False)), Valid)
+    assert isinstance(validate(call_at_level(9, OPEN, {"b": 2}, foreign=False)), Valid)
 
 
 @pytest.mark.threat("F13")
-def test_F13_many_strangers_make_no_long_answer(validate: Validate) -> None:
+def test_F13_refusal_of_a_thousand_undeclared_arguments_lists_twenty_and_no_escape_sequence(validate: Validate) -> None:
     """A refusal lists some of them, cut short, with nothing that a terminal would obey."""
     arguments = {f"{number}\x1b[2J" + "x" * 1_000: 1 for number in range(1_000)}
     with pytest.raises(BadArguments) as caught:
-        validate(at(4, OPEN, arguments))
+        validate(call_at_level(4, OPEN, arguments))
     assert len(caught.value.problems) == 20
     assert len(caught.value.message) < 8_192
     assert "\x1b" not in caught.value.message

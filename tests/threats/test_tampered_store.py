@@ -26,7 +26,7 @@ def hall_in(folder: Path) -> Toolhall:
     return Toolhall(config=Config(data=str(folder)))
 
 
-def altered(folder: Path, statement: str, *values: object) -> None:
+def alter_database(folder: Path, statement: str, *values: object) -> None:
     """An insider with a SQL shell."""
     with closing(sqlite3.connect(folder / DATABASE_FILE)) as connection, connection:
         assert connection.execute(statement, values).rowcount == 1
@@ -44,9 +44,11 @@ async def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.threat("J7")
-async def test_J7_a_grant_that_was_copied_permits_nobody(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_J7_grant_copied_to_another_caller_by_sql_is_ignored_and_logged(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Alice's grant, copied to Bob by SQL, is left out, and the log says so."""
-    altered(folder, COPIED)
+    alter_database(folder, COPIED)
     with caplog.at_level(logging.ERROR), hall_in(folder) as hall:
         await hall.open()
         permits = {grant.callers for grant in hall.access.grants.all if grant.effect == "permit"}
@@ -67,9 +69,9 @@ async def test_J7_a_grant_that_was_copied_permits_nobody(folder: Path, caplog: p
         "DELETE FROM seals",
     ],
 )
-async def test_J7_without_a_grant_that_was_there_nothing_opens(folder: Path, statement: str) -> None:
+async def test_J7_grant_changed_or_deleted_by_sql_keeps_the_hall_from_opening(folder: Path, statement: str) -> None:
     """A grant that was changed or deleted by SQL keeps the hall from opening, and the message says what to do."""
-    altered(folder, statement)
+    alter_database(folder, statement)
     with hall_in(folder) as hall, pytest.raises(StoreFailed, match="changed, removed or restored") as raised:
         await hall.open()
     assert "restore a backup" in str(raised.value)
@@ -90,26 +92,26 @@ async def test_J7_without_a_grant_that_was_there_nothing_opens(folder: Path, sta
         "UPDATE api_keys SET id = 'aaaaaaaaaaaa'",
     ],
 )
-async def test_J7_a_key_that_was_changed_opens_nothing(folder: Path, statement: str) -> None:
+async def test_J7_api_key_changed_by_sql_is_ignored(folder: Path, statement: str) -> None:
     """Whatever is changed in the row of a key by SQL, the key is left out."""
     with hall_in(folder) as hall:
         await hall.open()
         _, secret = await hall.access.keys.create(NewKey("bob"), "local")
         assert hall.access.ring.find(secret, NOW) is not None
-    altered(folder, statement)
+    alter_database(folder, statement)
     with hall_in(folder) as hall:
         await hall.open()
         assert (hall.access.keys.all, hall.access.ring.find(secret, NOW)) == ((), None)
 
 
 @pytest.mark.threat("J7")
-async def test_J7_a_revocation_that_was_struck_out_does_not_bring_the_key_back(folder: Path) -> None:
+async def test_J7_api_key_whose_revocation_was_erased_by_sql_is_refused(folder: Path) -> None:
     """A key whose row says by SQL that it was never revoked opens nothing."""
     with hall_in(folder) as hall:
         await hall.open()
         key, secret = await hall.access.keys.create(NewKey("bob"), "local")
         await hall.access.keys.revoke(key.id)
-    altered(folder, "UPDATE api_keys SET revoked_at = NULL")
+    alter_database(folder, "UPDATE api_keys SET revoked_at = NULL")
     with hall_in(folder) as hall:
         await hall.open()
         assert hall.access.ring.find(secret, NOW) is None
@@ -125,9 +127,11 @@ async def test_J7_a_revocation_that_was_struck_out_does_not_bring_the_key_back(f
         "UPDATE documents SET content = CAST('{}' AS BLOB)",
     ],
 )
-async def test_J7_a_tool_that_was_activated_by_sql_is_quarantined(folder: Path, statement: str) -> None:
+async def test_J7_tool_activated_by_sql_is_quarantined_with_the_reason_in_its_history(
+    folder: Path, statement: str
+) -> None:
     """A tool that nobody has looked at is not served, whatever state its row was given; its history says why."""
-    altered(folder, statement)
+    alter_database(folder, statement)
     for _ in range(2):  # also after it was seen once
         with hall_in(folder) as hall:
             await hall.open()
@@ -144,18 +148,18 @@ async def test_J7_a_tool_that_was_activated_by_sql_is_quarantined(folder: Path, 
 
 
 @pytest.mark.threat("J7")
-async def test_J7_who_only_reads_the_store_is_not_deceived_either(folder: Path) -> None:
+async def test_J7_read_only_process_quarantines_a_tool_activated_by_sql(folder: Path) -> None:
     """A process that shares the folder read-only quarantines the same, though it cannot write that down."""
     with hall_in(folder) as writer, hall_in(folder) as reader:
         await writer.open()
-        altered(folder, "UPDATE tools SET state = 'active'")
+        alter_database(folder, "UPDATE tools SET state = 'active'")
         await reader.open(OpenOptions(allow_readonly=True))
         assert reader.registration.find(PICK).state == "quarantined"
         assert not reader.registration.is_served(reader.registration.find(PICK))
 
 
 @pytest.mark.threat("J7")
-async def test_J7_a_file_with_another_key_is_not_trusted(folder: Path) -> None:
+async def test_J7_database_with_another_root_key_is_not_opened(folder: Path) -> None:
     """A file that was brought from elsewhere, or whose key is gone, opens nothing and says so."""
     (folder / ROOT_KEY_FILE).unlink()
     with hall_in(folder) as hall, pytest.raises(StoreFailed, match=r"state\.key was replaced"):

@@ -14,7 +14,7 @@ CANARY = "CANARY-77aa"
 
 
 @pytest.mark.threat("I10")
-def test_I10_names_that_callers_make_up_are_one_label() -> None:  # noqa: N802
+def test_I10_calls_of_unknown_tool_names_share_one_metric_label() -> None:  # noqa: N802
     """Calls of tools that do not exist are counted under one name, however many names there are."""
     telemetry = Telemetry()
     for number in range(1_000):
@@ -24,7 +24,7 @@ def test_I10_names_that_callers_make_up_are_one_label() -> None:  # noqa: N802
 
 
 @pytest.mark.threat("I10")
-def test_I10_tools_that_come_and_go_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: N802
+def test_I10_metric_series_stop_growing_and_every_call_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: N802
     """However many tools are registered over time, the number of series stops growing and no call is left uncounted."""
     monkeypatch.setattr(metrics, "_MAX_SERIES", 10)
     telemetry = Telemetry()
@@ -36,7 +36,7 @@ def test_I10_tools_that_come_and_go_have_an_end(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.threat("G8")
-def test_G8_no_argument_and_no_made_up_name_is_in_a_span() -> None:  # noqa: N802
+def test_G8_span_holds_no_argument_and_no_unknown_tool_name() -> None:  # noqa: N802
     """Neither arguments nor the name of a tool that does not exist reach a trace."""
     exported, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exported))

@@ -34,7 +34,7 @@ class Clock:
         return self.now
 
 
-class Checked:
+class IssuerAndVerifier:
     """An issuer, and the hall's side of it."""
 
     def __init__(self, issuer: Issuer, **stated: Any) -> None:
@@ -55,16 +55,16 @@ class Checked:
 
 
 @pytest.fixture
-def checked() -> Iterator[Checked]:
+def verifier() -> Iterator[IssuerAndVerifier]:
     with issuing() as issuer:
-        yield Checked(issuer)
+        yield IssuerAndVerifier(issuer)
 
 
 @pytest.mark.parametrize("algorithm", ["ES256", "RS256", "PS256", "Ed25519"])
-async def test_a_right_token_proves_its_subject(checked: Checked, algorithm: str) -> None:
-    now = int(checked.clock.now)
-    text = checked.issuer.token(algorithm, scope="tools:Shop admin", exp=now + 3600, iat=now, auth_time=now - 99)
-    found = await checked.caller(text)
+async def test_jwt_of_a_trusted_issuer_identifies_its_subject(verifier: IssuerAndVerifier, algorithm: str) -> None:
+    now = int(verifier.clock.now)
+    text = verifier.issuer.token(algorithm, scope="tools:Shop admin", exp=now + 3600, iat=now, auth_time=now - 99)
+    found = await verifier.caller(text)
     assert found == Caller(
         "idp:alice",
         proof="token",
@@ -75,24 +75,24 @@ async def test_a_right_token_proves_its_subject(checked: Checked, algorithm: str
         short_lived=True,
         credential=Secret(text),
     )
-    assert checked.tokens.verify(text) is found  # without asking anybody
+    assert verifier.tokens.verify(text) is found  # without asking anybody
 
 
-async def test_a_refreshed_token_is_no_new_sign_in(checked: Checked) -> None:
+async def test_jwt_from_a_refresh_has_no_authentication_time(verifier: IssuerAndVerifier) -> None:
     """Every refresh makes a new `iat`, and no person had to be there."""
-    now = int(checked.clock.now)
-    found = await checked.caller(checked.issuer.token(exp=now + 3600, iat=now))
+    now = int(verifier.clock.now)
+    found = await verifier.caller(verifier.issuer.token(exp=now + 3600, iat=now))
     assert found
     assert (found.authenticated_at, found.short_lived) == (None, True)
 
 
-async def test_the_old_name_of_ed25519_is_understood(checked: Checked) -> None:
-    text = checked.issuer.token("Ed25519")
+async def test_jwt_with_the_older_algorithm_name_eddsa_is_accepted(verifier: IssuerAndVerifier) -> None:
+    text = verifier.issuer.token("Ed25519")
     header, payload, _ = text.split(".")
     head = json.loads(base64.urlsafe_b64decode(header + "==")) | {"alg": "EdDSA"}
     signed = f"{_part(head)}.{payload}"
     signature = EVERY.get_alg("Ed25519").sign(signed.encode(), KEYS["Ed25519"])
-    assert await checked.caller(f"{signed}.{_b64(signature)}")
+    assert await verifier.caller(f"{signed}.{_b64(signature)}")
 
 
 @pytest.mark.parametrize(
@@ -106,8 +106,10 @@ async def test_the_old_name_of_ed25519_is_understood(checked: Checked) -> None:
         ({"scope": " ".join(map(str, range(1_000)))}, set()),
     ],
 )
-async def test_scopes_in_either_form(checked: Checked, changed: dict[str, Any], scopes: set[str]) -> None:
-    found = await checked.caller(checked.issuer.token(**changed))
+async def test_jwt_scopes_are_read_from_the_scope_or_scp_claim(
+    verifier: IssuerAndVerifier, changed: dict[str, Any], scopes: set[str]
+) -> None:
+    found = await verifier.caller(verifier.issuer.token(**changed))
     assert found
     assert found.scopes == scopes
 
@@ -121,8 +123,10 @@ GOOD: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("case", GOOD)
-async def test_other_right_tokens(checked: Checked, case: str) -> None:
-    found = await checked.caller(checked.issuer.token(**GOOD[case]))
+async def test_jwt_with_several_audiences_clock_skew_or_without_iat_is_accepted(
+    verifier: IssuerAndVerifier, case: str
+) -> None:
+    found = await verifier.caller(verifier.issuer.token(**GOOD[case]))
     assert found
     assert found.short_lived is (case not in ("no_time_of_issue", "long_lived"))
 
@@ -131,29 +135,29 @@ async def test_other_right_tokens(checked: Checked, case: str) -> None:
 @pytest.mark.parametrize(
     "audience", ["https://other.example", HERE + "/x", HERE.upper(), [], None, 3, {"a": HERE}, [3]]
 )
-async def test_B3_a_token_for_another_server_proves_nobody(checked: Checked, audience: Any) -> None:
+async def test_B3_jwt_for_another_audience_is_refused(verifier: IssuerAndVerifier, audience: Any) -> None:
     """A token of the right issuer for any other audience is refused."""
-    assert await checked.caller(checked.issuer.token(aud=audience)) is None
-    assert await checked.caller(checked.issuer.token()) is not None
+    assert await verifier.caller(verifier.issuer.token(aud=audience)) is None
+    assert await verifier.caller(verifier.issuer.token()) is not None
 
 
 @pytest.mark.threat("B3")
-async def test_B3_no_token_is_sent_to_anybody(checked: Checked) -> None:
+async def test_B3_key_fetch_sends_no_part_of_the_jwt_to_the_issuer(verifier: IssuerAndVerifier) -> None:
     """To fetch keys, the issuer is told nothing of the token, nor of anything else of the caller's."""
-    text = checked.issuer.token()
-    assert await checked.caller(text)
-    assert len(checked.issuer.heads) == 2
-    told = "".join(checked.issuer.heads)
+    text = verifier.issuer.token()
+    assert await verifier.caller(text)
+    assert len(verifier.issuer.heads) == 2
+    told = "".join(verifier.issuer.heads)
     assert not any(part in told for part in (*text.split("."), "Authorization", "alice"))
 
 
 @pytest.mark.threat("B3")
-async def test_B3_an_issuer_may_have_a_name_of_its_own_for_this_server() -> None:
+async def test_B3_jwt_must_carry_the_audience_configured_for_its_issuer() -> None:
     """Where an audience is stated for an issuer, its tokens must have that one and no other."""
     with issuing() as issuer:
-        checked = Checked(issuer, audience="api://hall")
-        assert await checked.caller(issuer.token(aud="api://hall"))
-        assert await checked.caller(issuer.token()) is None
+        verifier = IssuerAndVerifier(issuer, audience="api://hall")
+        assert await verifier.caller(issuer.token(aud="api://hall"))
+        assert await verifier.caller(issuer.token()) is None
 
 
 def _part(value: Any) -> str:
@@ -222,35 +226,37 @@ FORGED: dict[str, Callable[[Issuer], str]] = {
 
 @pytest.mark.threat("B4")
 @pytest.mark.parametrize("forgery", FORGED)
-async def test_B4_forged_tokens_prove_nobody(checked: Checked, forgery: str) -> None:
+async def test_B4_forged_jwt_is_refused_and_no_address_in_it_is_asked(
+    verifier: IssuerAndVerifier, forgery: str
+) -> None:
     """However a token is forged, it proves nobody, and no address of its own is ever asked."""
-    assert await checked.caller(FORGED[forgery](checked.issuer)) is None
-    assert set(checked.issuer.asked) <= {DISCOVERY, "/jwks"}
+    assert await verifier.caller(FORGED[forgery](verifier.issuer)) is None
+    assert set(verifier.issuer.asked) <= {DISCOVERY, "/jwks"}
 
 
 @pytest.mark.threat("B4")
-async def test_B4_what_must_be_understood_is_refused(checked: Checked) -> None:
+async def test_B4_jwt_with_critical_headers_is_refused(verifier: IssuerAndVerifier) -> None:
     """A token that is signed rightly but has critical headers is refused, because none of them is understood."""
-    claims, key = checked.issuer.claims(), KEYS["ES256"]
+    claims, key = verifier.issuer.claims(), KEYS["ES256"]
     critical: list[dict[str, Any]] = [{"crit": ["b64"], "b64": True}, {"crit": ["x"], "x": 1}, {"crit": []}]
     for extra in critical:
         head = {"alg": "ES256", "kid": "ec", **extra}
         signed = f"{_part(head)}.{_part(claims)}"
         signature = EVERY.get_alg("ES256").sign(signed.encode(), key)
-        assert await checked.caller(f"{signed}.{_b64(signature)}") is None
+        assert await verifier.caller(f"{signed}.{_b64(signature)}") is None
 
 
 @pytest.mark.threat("B4")
-async def test_B4_a_key_is_good_for_its_own_algorithm_only(checked: Checked) -> None:
+async def test_B4_issuer_key_for_another_use_or_algorithm_verifies_no_jwt(verifier: IssuerAndVerifier) -> None:
     """Keys for encryption, weak keys, and keys for another algorithm verify nothing."""
     key = KEYS["RS256"]
     wrong = [{"use": "enc"}, {"key_ops": ["encrypt"]}, {"alg": "PS256"}, {"n": "AQAB"}, {"kty": "oct"}, {"kid": 3}]
     for changed in ({}, *wrong):
         document = {"keys": [key.as_dict(private=False) | changed]}
-        checked.issuer.documents["/jwks"] = partial(_answer, document)
-        checked.clock.now += STALE_SECONDS + 1
-        text = checked.issuer.token("RS256", exp=int(checked.clock.now) + 60, iat=None)
-        assert (await checked.caller(text) is None) is bool(changed), changed
+        verifier.issuer.documents["/jwks"] = partial(_answer, document)
+        verifier.clock.now += STALE_SECONDS + 1
+        text = verifier.issuer.token("RS256", exp=int(verifier.clock.now) + 60, iat=None)
+        assert (await verifier.caller(text) is None) is bool(changed), changed
 
 
 def _answer(document: Any) -> tuple[int, bytes]:
@@ -258,20 +264,22 @@ def _answer(document: Any) -> tuple[int, bytes]:
 
 
 @pytest.mark.threat("B5")
-async def test_B5_a_thousand_unknown_keys_ask_the_issuer_once(checked: Checked) -> None:
+async def test_B5_thousand_jwts_with_unknown_key_ids_fetch_the_keys_once(verifier: IssuerAndVerifier) -> None:
     """Tokens with random key ids make the hall fetch keys once in 30 seconds, however many come at once."""
-    tokens = [checked.issuer.token(header={"kid": f"unknown-{number}"}) for number in range(1_000)]
-    assert await asyncio.gather(*map(checked.caller, tokens)) == [None] * 1_000
-    assert checked.fetched == 1
-    checked.clock.now += REFETCH_SECONDS - 1
-    assert await checked.caller(tokens[0]) is None
-    assert checked.fetched == 1
+    tokens = [verifier.issuer.token(header={"kid": f"unknown-{number}"}) for number in range(1_000)]
+    assert await asyncio.gather(*map(verifier.caller, tokens)) == [None] * 1_000
+    assert verifier.fetched == 1
+    verifier.clock.now += REFETCH_SECONDS - 1
+    assert await verifier.caller(tokens[0]) is None
+    assert verifier.fetched == 1
 
 
 @pytest.mark.threat("B5")
-async def test_B5_the_keys_are_never_fetched_from_elsewhere(checked: Checked) -> None:
+async def test_B5_issuer_keys_by_redirect_oversized_or_of_another_issuer_are_refused(
+    verifier: IssuerAndVerifier,
+) -> None:
     """Redirects, large documents and another issuer's document give no keys, so nobody is proven."""
-    issuer = checked.issuer
+    issuer = verifier.issuer
     wrong: list[Callable[[], tuple[int, bytes]]] = [
         lambda: (302, f"{issuer.url}/jwks".encode()),
         lambda: (200, json.dumps({"keys": published(KEYS), "more": "x" * 70_000}).encode()),
@@ -281,97 +289,101 @@ async def test_B5_the_keys_are_never_fetched_from_elsewhere(checked: Checked) ->
     ]
     for answer in wrong:
         issuer.documents["/evil"] = answer
-        stated = Checked(issuer, jwks_url=f"{issuer.url}/evil")
+        stated = IssuerAndVerifier(issuer, jwks_url=f"{issuer.url}/evil")
         with pytest.raises(AuthenticationFailed, match="cannot be fetched now"):
             await stated.caller(issuer.token())
     issuer.documents[DISCOVERY] = lambda: (200, b'{"issuer":"https://evil.example","jwks_uri":"https://evil.example/"}')
     with pytest.raises(AuthenticationFailed, match="cannot be fetched now"):
-        await checked.caller(issuer.token())
+        await verifier.caller(issuer.token())
 
 
-async def test_another_form_of_discovery_is_understood(checked: Checked) -> None:
-    document = checked.issuer.documents.pop(DISCOVERY)
-    checked.issuer.documents["/.well-known/oauth-authorization-server"] = document
-    assert await checked.caller(checked.issuer.token())
+async def test_jwks_url_is_found_by_oauth_authorization_server_metadata(verifier: IssuerAndVerifier) -> None:
+    document = verifier.issuer.documents.pop(DISCOVERY)
+    verifier.issuer.documents["/.well-known/oauth-authorization-server"] = document
+    assert await verifier.caller(verifier.issuer.token())
 
 
-async def test_keys_are_renewed_and_old_ones_do_while_the_issuer_is_away(checked: Checked) -> None:
+async def test_issuer_keys_are_refreshed_and_old_ones_used_while_the_issuer_is_unavailable(
+    verifier: IssuerAndVerifier,
+) -> None:
     async def ask() -> Caller | None:
-        return await checked.caller(checked.issuer.token(exp=int(checked.clock.now) + 60, iat=None))
+        return await verifier.caller(verifier.issuer.token(exp=int(verifier.clock.now) + 60, iat=None))
 
     assert await ask()
-    checked.clock.now += FRESH_SECONDS - 1
+    verifier.clock.now += FRESH_SECONDS - 1
     assert await ask()
-    assert checked.fetched == 1
-    checked.clock.now += 2
+    assert verifier.fetched == 1
+    verifier.clock.now += 2
     assert await ask()
-    assert checked.fetched == 2
-    checked.issuer.documents["/jwks"] = lambda: (503, b"")
-    checked.clock.now += FRESH_SECONDS + 1
+    assert verifier.fetched == 2
+    verifier.issuer.documents["/jwks"] = lambda: (503, b"")
+    verifier.clock.now += FRESH_SECONDS + 1
     assert await ask()
     assert await ask()
-    assert checked.fetched == 3  # not again with every call
-    checked.clock.now += STALE_SECONDS
+    assert verifier.fetched == 3  # not again with every call
+    verifier.clock.now += STALE_SECONDS
     with pytest.raises(AuthenticationFailed, match="cannot be fetched now"):
         await ask()
 
 
-async def test_a_new_key_is_found_and_a_withdrawn_one_is_good_no_longer(checked: Checked) -> None:
-    await checked.caller(checked.issuer.token())
-    old = checked.issuer.token(sub="old")
-    checked.issuer.keys = {"RS256": KEYS["RS256"]}
-    checked.clock.now += REFETCH_SECONDS
-    assert await checked.caller(checked.issuer.token("RS256"))  # was known already
-    assert await checked.caller(checked.issuer.token("RS256", header={"kid": "new"})) is None  # asks again
-    assert await checked.caller(old) is None
+async def test_jwt_of_a_withdrawn_issuer_key_is_refused_after_the_refetch(verifier: IssuerAndVerifier) -> None:
+    await verifier.caller(verifier.issuer.token())
+    old = verifier.issuer.token(sub="old")
+    verifier.issuer.keys = {"RS256": KEYS["RS256"]}
+    verifier.clock.now += REFETCH_SECONDS
+    assert await verifier.caller(verifier.issuer.token("RS256"))  # was known already
+    assert await verifier.caller(verifier.issuer.token("RS256", header={"kid": "new"})) is None  # asks again
+    assert await verifier.caller(old) is None
 
 
-async def test_a_checked_token_is_remembered_for_a_minute_and_never_beyond_its_end(checked: Checked) -> None:
-    now = int(checked.clock.now)
-    long, short = checked.issuer.token(exp=now + 600), checked.issuer.token(exp=now + 20)
-    assert await checked.caller(long)
-    assert await checked.caller(short)
-    checked.issuer.keys = dict(FOREIGN)
-    checked.clock.now += REFETCH_SECONDS
-    await checked.caller(checked.issuer.token(header={"kid": "new"}))  # the old keys are gone
-    assert checked.tokens.verify(long)
-    assert await checked.caller(short) is None
-    checked.clock.now += CACHE_SECONDS
-    assert await checked.caller(long) is None
+async def test_verified_jwt_is_cached_for_a_minute_but_not_beyond_its_expiry(verifier: IssuerAndVerifier) -> None:
+    now = int(verifier.clock.now)
+    long, short = verifier.issuer.token(exp=now + 600), verifier.issuer.token(exp=now + 20)
+    assert await verifier.caller(long)
+    assert await verifier.caller(short)
+    verifier.issuer.keys = dict(FOREIGN)
+    verifier.clock.now += REFETCH_SECONDS
+    await verifier.caller(verifier.issuer.token(header={"kid": "new"}))  # the old keys are gone
+    assert verifier.tokens.verify(long)
+    assert await verifier.caller(short) is None
+    verifier.clock.now += CACHE_SECONDS
+    assert await verifier.caller(long) is None
 
 
-def shared(**changed: Any) -> str:
+def shared_secret_token(**changed: Any) -> str:
     """A token as an OXP client signs it."""
     usual = {"exp": int(time.time()) + 600}
     claims = {name: said for name, said in (usual | changed).items() if said is not None}
     return sign("HS256", OctKey.import_key(SECRET), claims)
 
 
-def test_an_oxp_client_is_known_by_its_secret() -> None:
+def test_oxp_shared_secret_token_identifies_its_client() -> None:
     tokens = SharedSecretVerifier(SECRET, {HERE}, time.time)
-    found = tokens.verify(shared(sub="agent"))
+    found = tokens.verify(shared_secret_token(sub="agent"))
     assert found
     assert (found.id, found.proof, found.scopes) == ("oxp:agent", "shared", frozenset({"tools:*"}))
-    assert tokens.verify(shared(sub="agent", aud=HERE))
-    nameless = tokens.verify(shared())
+    assert tokens.verify(shared_secret_token(sub="agent", aud=HERE))
+    nameless = tokens.verify(shared_secret_token())
     assert nameless
     assert nameless.id == "oxp:client"
 
 
-def test_an_oxp_client_cannot_give_itself_more_than_tools() -> None:
-    found = SharedSecretVerifier(SECRET, {HERE}, time.time).verify(shared(scope="admin act_as approve tools:Shop"))
+def test_oxp_shared_secret_token_grants_only_tool_scopes() -> None:
+    found = SharedSecretVerifier(SECRET, {HERE}, time.time).verify(
+        shared_secret_token(scope="admin act_as approve tools:Shop")
+    )
     assert found
     assert found.scopes == frozenset({"tools:Shop"})
 
 
 @pytest.mark.threat("B4")
-def test_B4_oxp_tokens_without_an_end_or_for_others_prove_nobody() -> None:
+def test_B4_oxp_shared_secret_token_without_expiry_or_for_another_audience_is_refused() -> None:
     """HS256 tokens must end, must be signed with the secret, and must name this server if they name any."""
     tokens = SharedSecretVerifier(SECRET, {HERE}, time.time)
-    assert tokens.verify(shared(exp=None)) is None
-    assert tokens.verify(shared(exp=int(time.time()) - 61)) is None
-    assert tokens.verify(shared(aud="https://other.example")) is None
-    assert tokens.verify(shared(sub="a\nb")) is None
+    assert tokens.verify(shared_secret_token(exp=None)) is None
+    assert tokens.verify(shared_secret_token(exp=int(time.time()) - 61)) is None
+    assert tokens.verify(shared_secret_token(aud="https://other.example")) is None
+    assert tokens.verify(shared_secret_token(sub="a\nb")) is None
     other = OctKey.import_key("another secret of thirty-two bytes")
     assert tokens.verify(sign("HS256", other, {"exp": int(time.time()) + 60})) is None
     assert tokens.verify(sign("ES256", FOREIGN["ES256"], {"exp": int(time.time()) + 60})) is None

@@ -67,7 +67,7 @@ async def called(port: int) -> bytes:
 
 
 @pytest.mark.threat("K5")
-async def test_K5_idle_connections_of_strangers_make_way(script: Path) -> None:
+async def test_K5_idle_connections_without_a_token_are_evicted_while_calls_are_answered(script: Path) -> None:
     """Of connections that do not bring the token few stay, and the hall's calls are answered meanwhile."""
     async with serving(script) as port, contextlib.AsyncExitStack() as stack:
         readers = []
@@ -84,7 +84,7 @@ async def test_K5_idle_connections_of_strangers_make_way(script: Path) -> None:
 
 @pytest.mark.threat("K5")
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
-def test_K5_no_listening_beyond_loopback_without_a_token(script: Path, host: str) -> None:
+def test_K5_typescript_server_beyond_loopback_without_a_token_does_not_start(script: Path, host: str) -> None:
     """It says what to do instead."""
     command = ["node", str(script), json.dumps({"host": host})]
     done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)

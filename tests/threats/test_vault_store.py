@@ -31,7 +31,7 @@ FROM secrets WHERE user = 'alice'
 """
 
 
-class Opened:
+class OpenVault:
     """A vault in a folder, as a hall opens it."""
 
     def __init__(self, folder: Path, profile: KeyProfile = "local") -> None:
@@ -54,7 +54,7 @@ class Opened:
 @pytest.fixture
 async def folder(tmp_path: Path) -> Path:
     """A hall that stopped, with a secret of Alice's and one of Bob's."""
-    async with Opened(tmp_path / "data") as vault:
+    async with OpenVault(tmp_path / "data") as vault:
         await vault.set("TOKEN", Secret(SECRET), "alice", "alice")
         await vault.set("OTHER", Secret("what Bob may have"), "bob", "bob")
     return tmp_path / "data"
@@ -64,7 +64,7 @@ def files_of(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-def altered(folder: Path, statement: str, *values: object) -> None:
+def alter_database(folder: Path, statement: str, *values: object) -> None:
     """An insider with a SQL shell."""
     with closing(sqlite3.connect(folder / DATABASE_FILE)) as connection, connection:
         assert connection.execute(statement, values).rowcount == 1
@@ -81,7 +81,9 @@ def sign_again(folder: Path, table: str, row_id: str) -> None:
 
 
 @pytest.mark.threat("J4")
-async def test_J4_no_file_holds_a_secret_in_any_spelling(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_J4_secret_value_is_in_no_file_or_log_line_in_any_encoding(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Set, changed, used, rotated and removed: its value is in no file of the folder and no log, however written."""
 
     def look() -> None:
@@ -95,7 +97,7 @@ async def test_J4_no_file_holds_a_secret_in_any_spelling(folder: Path, caplog: p
 
     look()
     with caplog.at_level(logging.DEBUG):
-        async with Opened(folder) as vault:
+        async with OpenVault(folder) as vault:
             await vault.set("TOKEN", Secret(SECRET), None, "local")
             await vault.set("TOKEN", Secret(SECRET + SECRET), None, "local")
             assert vault.get("TOKEN", "alice") == Secret(SECRET)
@@ -108,7 +110,9 @@ async def test_J4_no_file_holds_a_secret_in_any_spelling(folder: Path, caplog: p
 
 @pytest.mark.threat("J4")
 @pytest.mark.parametrize("profile", ["local", "server"])
-async def test_J4_a_backup_without_the_vault_key_opens_nothing(folder: Path, profile: KeyProfile) -> None:
+async def test_J4_backup_without_the_vault_key_decrypts_nothing_and_does_not_start(
+    folder: Path, profile: KeyProfile
+) -> None:
     """Whoever has every other file of the folder has ciphertext, and a hall does not start with it."""
     keks = find_key_encryption_keys(None, folder, profile="local", environment={})
     assert isinstance(keks, KeyEncryptionKeys)
@@ -118,19 +122,19 @@ async def test_J4_a_backup_without_the_vault_key_opens_nothing(folder: Path, pro
         each for each in found for form in (bytes(keks.keys[0]), format_key(keks.keys[0]).encode()) if form in each
     ]
     with pytest.raises(StoreFailed, match="the key that decrypts them is missing: restore it"):
-        async with Opened(folder, profile):
+        async with OpenVault(folder, profile):
             pass
     assert not (folder / "vault.key").exists(), "and none is made in its place"
 
 
 @pytest.mark.threat("J6")
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX's")
-async def test_J6_only_its_owner_reads_the_key_and_the_secrets(tmp_path: Path) -> None:
+async def test_J6_vault_key_and_database_are_mode_0600_whatever_the_umask(tmp_path: Path) -> None:
     """Whatever the umask, the folder is 0700, and the vault key, also a new one, and the database are 0600."""
     data = tmp_path / "data"
     before = os.umask(0)
     try:
-        async with Opened(data) as vault:
+        async with OpenVault(data) as vault:
             await vault.set("TOKEN", Secret(SECRET), None, "local")
             await vault.rotate(generate_key())
             modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (data, *data.rglob("*"))}
@@ -147,17 +151,17 @@ async def test_J6_only_its_owner_reads_the_key_and_the_secrets(tmp_path: Path) -
     [COPIED, "UPDATE secrets SET user = 'bob' WHERE user = 'alice'"],
     ids=["copied", "moved"],
 )
-async def test_J7_alices_secret_is_not_bobs_whatever_its_row_says(
+async def test_J7_secret_row_copied_or_moved_to_another_user_by_sql_is_refused(
     folder: Path, statement: str, signed: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Alice's secret, copied or moved to Bob by SQL, does not open, and the log says so; even with a valid code."""
     with closing(sqlite3.connect(folder / DATABASE_FILE)) as connection:
         ((alices,),) = connection.execute("SELECT id FROM secrets WHERE user = 'alice'")
-    altered(folder, statement)
+    alter_database(folder, statement)
     if signed:
         sign_again(folder, "secrets", "copied" if statement == COPIED else alices)
     with caplog.at_level(logging.ERROR):
-        async with Opened(folder) as vault:
+        async with OpenVault(folder) as vault:
             assert vault.get("TOKEN", "bob") is None
             assert vault.get("OTHER", "bob") == Secret("what Bob may have")
             assert (vault.get("TOKEN", "alice") is not None) == (statement == COPIED)
@@ -181,17 +185,17 @@ async def test_J7_alices_secret_is_not_bobs_whatever_its_row_says(
         "dek = 'none'",
     ],
 )
-async def test_J7_no_column_of_a_secret_can_be_exchanged(
+async def test_J7_secret_row_with_an_exchanged_column_is_refused(
     folder: Path, change: str, signed: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Bob's row with Alice's value, another name, or less than all of itself is good for nothing."""
     with closing(sqlite3.connect(folder / DATABASE_FILE)) as connection:
         ((bobs,),) = connection.execute("SELECT id FROM secrets WHERE user = 'bob'")
-    altered(folder, f"UPDATE secrets SET {change} WHERE id = ?", bobs)
+    alter_database(folder, f"UPDATE secrets SET {change} WHERE id = ?", bobs)
     if signed:
         sign_again(folder, "secrets", bobs)
     with caplog.at_level(logging.ERROR):
-        async with Opened(folder) as vault:
+        async with OpenVault(folder) as vault:
             assert (vault.get("TOKEN", "bob"), vault.get("OTHER", "bob")) == (None, None)
             assert vault.get("TOKEN", "alice") == Secret(SECRET)
     assert "is left out" in caplog.text or "is refused" in caplog.text
@@ -199,18 +203,18 @@ async def test_J7_no_column_of_a_secret_can_be_exchanged(
 
 @pytest.mark.threat("J7")
 @pytest.mark.parametrize("signed", [False, True], ids=["by SQL", "with the key of the codes"])
-async def test_J7_a_data_key_given_to_another_opens_nothing(
+async def test_J7_data_key_assigned_to_another_user_by_sql_is_refused(
     folder: Path, signed: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Alice's data key, written down as Bob's so that his secrets are sealed with what she has, is left out."""
     with closing(sqlite3.connect(folder / DATABASE_FILE)) as connection:
         ((bobs,),) = connection.execute("SELECT id FROM data_keys WHERE tenant = 'user:bob'")
     alices = "(SELECT wrapped FROM data_keys WHERE tenant = 'user:alice')"
-    altered(folder, f"UPDATE data_keys SET wrapped = {alices} WHERE id = ?", bobs)
+    alter_database(folder, f"UPDATE data_keys SET wrapped = {alices} WHERE id = ?", bobs)
     if signed:
         sign_again(folder, "data_keys", bobs)
     with caplog.at_level(logging.ERROR):
-        async with Opened(folder) as vault:
+        async with OpenVault(folder) as vault:
             assert vault.get("OTHER", "bob") is None
             assert vault.get("TOKEN", "alice") == Secret(SECRET)
     assert "is left out" in caplog.text
@@ -219,17 +223,19 @@ async def test_J7_a_data_key_given_to_another_opens_nothing(
 @pytest.mark.threat("J7")
 @pytest.mark.parametrize("signed", [False, True], ids=["by SQL", "with the key of the codes"])
 @pytest.mark.parametrize("table", ["secrets", "data_keys"])
-async def test_J7_what_was_spoiled_is_not_replaced_by_the_halls(folder: Path, table: str, signed: bool) -> None:
+async def test_J7_tampered_user_secret_does_not_fall_back_to_the_shared_secret(
+    folder: Path, table: str, signed: bool
+) -> None:
     """Alice's own secret, changed in the file, is refused; she does not act with everybody's instead."""
-    async with Opened(folder) as vault:
+    async with OpenVault(folder) as vault:
         await vault.set("TOKEN", Secret("what everybody has"), None, "local")
     owner, column = ("user = 'alice'", "sealed") if table == "secrets" else ("tenant = 'user:alice'", "wrapped")
     with closing(sqlite3.connect(folder / DATABASE_FILE)) as connection:
         ((alices,),) = connection.execute(f"SELECT id FROM {table} WHERE {owner}")
-    altered(folder, f"UPDATE {table} SET {column} = zeroblob(60) WHERE id = ?", alices)
+    alter_database(folder, f"UPDATE {table} SET {column} = zeroblob(60) WHERE id = ?", alices)
     if signed:
         sign_again(folder, table, alices)
-    async with Opened(folder) as vault:
+    async with OpenVault(folder) as vault:
         for _ in range(2):
             assert vault.get("TOKEN", "alice") is None
             assert vault.get("TOKEN", "bob") == Secret("what everybody has")

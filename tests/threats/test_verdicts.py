@@ -42,7 +42,7 @@ async def town() -> AsyncIterator[Town]:
 async def listed(town: Town, dialect: str, caller: str) -> Reply:
     """The whole list, as one caller gets it."""
     path, message = LISTS[dialect]
-    meta = {"_meta": {f"io.modelcontextprotocol/{key}": value for key, value in _TERMS.items()}}
+    meta = {"_meta": {f"io.modelcontextprotocol/{key}": value for key, value in _META.items()}}
     headers = {"accept": "application/json, text/event-stream"}
     if dialect == "mcp":
         message = message | {"params": meta}
@@ -53,12 +53,12 @@ async def listed(town: Town, dialect: str, caller: str) -> Reply:
     return await town.post(path, json.dumps(message).encode(), caller, headers)
 
 
-_TERMS: dict[str, Any] = {"protocolVersion": MODERN, "clientCapabilities": {}}
+_META: dict[str, Any] = {"protocolVersion": MODERN, "clientCapabilities": {}}
 
 
 @pytest.mark.threat("B11")
 @pytest.mark.parametrize("dialect", LISTS)
-async def test_B11_each_caller_gets_its_own_list(town: Town, dialect: str) -> None:
+async def test_B11_tool_list_holds_only_the_tools_granted_to_its_caller(town: Town, dialect: str) -> None:
     """A tool that one caller was granted stands in no other's list, in whatever order they ask, also after a change."""
     for _ in range(2):  # the second time from what was kept
         for caller, seen in (("ada", range(1, 11)), ("bob", [1, 2, 3, 5]), ("eve", []), ("ada", range(1, 11))):
@@ -70,7 +70,7 @@ async def test_B11_each_caller_gets_its_own_list(town: Town, dialect: str) -> No
 
 
 @pytest.mark.threat("B11")
-async def test_B11_a_private_list_says_so(town: Town) -> None:
+async def test_B11_tool_list_made_for_one_caller_has_a_private_cache_scope(town: Town) -> None:
     """What was made for one caller must not be shared by whoever keeps copies."""
     result = json.loads((await listed(town, "mcp", "bob")).body)["result"]
     assert result["cacheScope"] == "private"
@@ -89,7 +89,9 @@ NAME_SETTINGS: dict[str, dict[str, Any]] = {
 @pytest.mark.threat("B11")
 @pytest.mark.threat("K7")
 @pytest.mark.parametrize("settings", NAME_SETTINGS.values(), ids=NAME_SETTINGS)
-async def test_B11_K7_hidden_is_unknown(settings: dict[str, Any]) -> None:
+async def test_B11_K7_call_of_a_hidden_tool_is_answered_like_an_unknown_one_in_every_dialect(
+    settings: dict[str, Any],
+) -> None:
     """Not a byte tells a tool that was not granted from one that never was, whatever the settings do to names."""
     town = Town(Config(profile="server", public_url="http://localhost:8000", **settings))
     with town.hall:
@@ -101,18 +103,20 @@ async def test_B11_K7_hidden_is_unknown(settings: dict[str, Any]) -> None:
             ]
             hidden, unknown = (reply.body.decode().replace("step9", "stepx") for reply in replies)
             assert replies[0].status == replies[1].status, way().dialect
-            assert _still(hidden) == _still(unknown), way().dialect
+            assert _without_ids(hidden) == _without_ids(unknown), way().dialect
 
 
 @pytest.mark.threat("K7")
 @pytest.mark.parametrize("settings", NAME_SETTINGS.values(), ids=NAME_SETTINGS)
 @pytest.mark.parametrize("form", ["Ladder_{}", "Ladder.{}", "Ladder.{}@1.0.0", "Ladder.{}@^1"])
-async def test_K7_hidden_is_unknown_by_every_form_of_a_name(settings: dict[str, Any], form: str) -> None:
+async def test_K7_call_of_a_hidden_tool_by_name_id_or_version_range_is_answered_like_an_unknown_one(
+    settings: dict[str, Any], form: str
+) -> None:
     """In MCP a tool is called by its published name, its id or an id with a range; a hidden one by none of them."""
     town = Town(Config(profile="server", public_url="http://localhost:8000", **settings))
     with town.hall:
         await town.open([Rule("bob", "Ladder.step5")])
-        terms = {f"io.modelcontextprotocol/{key}": value for key, value in _TERMS.items()}
+        terms = {f"io.modelcontextprotocol/{key}": value for key, value in _META.items()}
         replies: list[str] = []
         for name in (form.format("step9"), form.format("stepx")):
             params = {"name": name, "arguments": {}, "_meta": terms}
@@ -126,7 +130,7 @@ async def test_K7_hidden_is_unknown_by_every_form_of_a_name(settings: dict[str, 
         assert [record.verdict for record in town.take()[0]] == ["deny", None]
 
 
-def _still(text: str) -> Any:
+def _without_ids(text: str) -> Any:
     """Without the ids and times of a message of Machine Context."""
     message = json.loads(text)
     message.get("header", {}).clear()
@@ -141,7 +145,7 @@ async def whoami(ctx: Context) -> str:
 
 @pytest.mark.threat("G12")
 @pytest.mark.parametrize("call_id", [None, "same-id"])
-async def test_G12_no_answer_is_kept_for_another_caller(call_id: str | None) -> None:
+async def test_G12_same_call_id_of_two_callers_gives_each_its_own_answer(call_id: str | None) -> None:
     """The same call, also under the same id to repeat it by, gives each caller its own answer."""
     town = Town()
     with town.hall:
@@ -161,7 +165,7 @@ async def answers(hall: Toolhall, name: str, caller: str, count: int) -> list[st
 
 @pytest.mark.threat("I4")
 @pytest.mark.parametrize("make", [lambda: Mcp(MODERN), Oxp], ids=["mcp", "oxp"])
-async def test_I4_a_flood_of_calls(make: Any) -> None:
+async def test_I4_calls_beyond_the_burst_are_refused_with_429_and_unknown_names_count(make: Any) -> None:
     """Beyond the burst every dialect refuses and says when to come back; unknown names count as well."""
     config = Config(profile="server", public_url="http://localhost:8000", calls_per_second=0.001, call_burst=3)
     town = Town(config)
@@ -176,7 +180,7 @@ async def test_I4_a_flood_of_calls(make: Any) -> None:
 
 
 @pytest.mark.threat("I5")
-async def test_I5_an_expensive_tool_uses_up_more() -> None:
+async def test_I5_tool_with_a_higher_cost_uses_up_more_of_the_rate_limit() -> None:
     """A call that costs ten leaves room for two where others would leave room for twenty."""
     config = Config(calls_per_second=0.001, call_burst=20, costs={"*.whoami": 10})
     with Toolhall(whoami, config=config) as hall:
@@ -186,7 +190,7 @@ async def test_I5_an_expensive_tool_uses_up_more() -> None:
 
 @pytest.mark.threat("B9")
 @pytest.mark.parametrize(("caller", "may"), [("ada", True), ("crew", False)])
-async def test_B9_a_tool_that_works_for_a_user_needs_one(caller: str, may: bool) -> None:
+async def test_B9_tool_that_requires_a_user_is_denied_to_a_shared_key(caller: str, may: bool) -> None:
     """What needs to know its user is not called with a key that stands for nobody in particular."""
     town = Town()
     with town.hall:
@@ -198,7 +202,7 @@ async def test_B9_a_tool_that_works_for_a_user_needs_one(caller: str, may: bool)
 
 
 @pytest.mark.threat("S1")
-def test_S1_one_way_to_a_tool() -> None:
+def test_S1_only_the_run_stage_of_the_pipeline_runs_a_tool() -> None:
     """Only one stage of the pipeline runs anything: no preview, health or management path can."""
     callers = [
         str(path.relative_to(SOURCE))
@@ -211,7 +215,7 @@ def test_S1_one_way_to_a_tool() -> None:
 
 @pytest.mark.threat("H3")
 @pytest.mark.parametrize("name", ["test&calc", "a;b", "a|b", "$(id)", "`id`", "a b", "a\nb", "../x", "%PATH%"])
-def test_H3_shell_characters_in_a_name(name: str) -> None:
+def test_H3_tool_name_with_shell_characters_is_refused_or_published_without_them(name: str) -> None:
     """A name that a shell would read differently is refused, or published under another."""
     try:
         (found,) = read_definition({"name": name, "inputSchema": {"type": "object"}}, "mcp")
@@ -221,7 +225,7 @@ def test_H3_shell_characters_in_a_name(name: str) -> None:
 
 
 @pytest.mark.threat("H9")
-def test_H9_nothing_is_read_that_could_run() -> None:
+def test_H9_source_imports_no_pickle_marshal_or_yaml() -> None:
     """No module reads pickles, marshalled code or YAML; what processes tell each other is JSON."""
     banned = {"pickle", "cloudpickle", "dill", "marshal", "shelve", "yaml", "jsonpickle"}
     for path in SOURCE.rglob("*.py"):

@@ -21,16 +21,16 @@ from toolhall.pipeline.states import Equipped
 from toolhall.registry.snapshot import Entry, compile_entry
 
 
-class Hearing(logging.Handler):
+class WarningHandler(logging.Handler):
     """Opens the gate once it has heard a warning."""
 
     def __init__(self, gate: threading.Event) -> None:
         super().__init__()
-        self.said: list[str] = []
+        self.messages: list[str] = []
         self._gate = gate
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.said.append(record.getMessage())
+        self.messages.append(record.getMessage())
         self._gate.set()
 
 
@@ -40,27 +40,27 @@ def gate() -> threading.Event:
 
 
 @pytest.fixture
-def hearing(gate: threading.Event) -> Iterator[Hearing]:
-    heard = Hearing(gate)
-    logging.getLogger("toolhall.watchdog").addHandler(heard)
-    yield heard
-    logging.getLogger("toolhall.watchdog").removeHandler(heard)
+def warning_handler(gate: threading.Event) -> Iterator[WarningHandler]:
+    handler = WarningHandler(gate)
+    logging.getLogger("toolhall.watchdog").addHandler(handler)
+    yield handler
+    logging.getLogger("toolhall.watchdog").removeHandler(handler)
 
 
 @pytest.fixture
-async def watched() -> "AsyncWatched":
-    return AsyncWatched()
+async def watched() -> "WatchedLoop":
+    return WatchedLoop()
 
 
-class AsyncWatched:
+class WatchedLoop:
     """A run with a watchdog over this loop."""
 
     def __init__(self) -> None:
         self.blocked: list[str] = []
         self.activity = CallActivity()
-        self.dog = Watchdog(self.activity, Run.tool_of_frame, self.blocked.append)
+        self.watchdog = Watchdog(self.activity, Run.tool_of_frame, self.blocked.append)
         self.run = Run(60, self.activity)
-        self.dog.watch()
+        self.watchdog.watch()
 
 
 def entry_of(function: Callable[..., object]) -> Entry:
@@ -80,8 +80,8 @@ def equipped(entry: Entry) -> Equipped:
 
 
 @pytest.mark.threat("I7")
-async def test_I7_a_tool_that_blocks_the_loop_is_named_with_the_fix(  # noqa: N802
-    gate: threading.Event, hearing: Hearing, watched: AsyncWatched
+async def test_I7_async_tool_that_blocks_the_event_loop_is_named_in_the_log_with_the_fix(  # noqa: N802
+    gate: threading.Event, warning_handler: WarningHandler, watched: WatchedLoop
 ) -> None:
     """The watchdog notices a loop that stands still, and logs the tool, the stack and what to write instead."""
 
@@ -90,23 +90,27 @@ async def test_I7_a_tool_that_blocks_the_loop_is_named_with_the_fix(  # noqa: N8
         gate.wait(30)
 
     await watched.run(equipped(entry_of(freeze)))
-    watched.dog.close()
-    (said,) = hearing.said
+    watched.watchdog.close()
+    (said,) = warning_handler.messages
     assert "tool test_watchdog.freeze@0.1.0 holds up every other call" in said
     assert "write it with 'def' instead of 'async def', or with @tool(isolated=True)" in said
     assert "gate.wait(30)" in said
-    assert watched.dog.stalls == 1
+    assert watched.watchdog.stalls == 1
 
 
-async def test_what_is_no_tool_is_shown_too(gate: threading.Event, hearing: Hearing, watched: AsyncWatched) -> None:
+async def test_watchdog_logs_the_stack_when_other_code_blocks_the_event_loop(
+    gate: threading.Event, warning_handler: WarningHandler, watched: WatchedLoop
+) -> None:
     watched.activity.started += 1
     watched.activity.wake()
     gate.wait(30)
-    watched.dog.close()
-    assert hearing.said[0].startswith("the loop has not turned for 100 ms; it hangs here:")
+    watched.watchdog.close()
+    assert warning_handler.messages[0].startswith("the loop has not turned for 100 ms; it hangs here:")
 
 
-async def test_calls_that_end_leave_no_trace(watched: AsyncWatched, hearing: Hearing) -> None:
+async def test_watchdog_logs_nothing_and_leaves_no_thread_after_calls_end(
+    watched: WatchedLoop, warning_handler: WarningHandler
+) -> None:
     @tool
     async def fine() -> None: ...
 
@@ -118,30 +122,30 @@ async def test_calls_that_end_leave_no_trace(watched: AsyncWatched, hearing: Hea
     with pytest.raises(Exception, match="the tool failed"):
         await watched.run(equipped(entry_of(raises)))
     assert (watched.activity.started, watched.activity.running) == (2, 0)
-    watched.dog.close()
+    watched.watchdog.close()
     assert not any(thread.name == "toolhall-watchdog" for thread in threading.enumerate())
 
 
-async def test_without_a_call_there_is_no_thread(watched: AsyncWatched) -> None:
+async def test_watchdog_starts_no_thread_without_a_call(watched: WatchedLoop) -> None:
     assert watched.activity.asleep
     await asyncio.sleep(0)
     assert not any(thread.name == "toolhall-watchdog" for thread in threading.enumerate())
-    watched.dog.close()
+    watched.watchdog.close()
 
 
-def test_a_loop_that_has_ended_is_not_watched() -> None:
-    async def begin() -> AsyncWatched:
-        watched = AsyncWatched()
+def test_watchdog_ignores_an_event_loop_that_has_ended() -> None:
+    async def begin() -> WatchedLoop:
+        watched = WatchedLoop()
         watched.activity.started += 1
         watched.activity.wake()
         return watched
 
     watched = asyncio.run(begin())
-    watched.dog.close()
-    assert watched.dog.stalls == 0
+    watched.watchdog.close()
+    assert watched.watchdog.stalls == 0
 
 
-async def test_one_that_blocks_again_and_again_is_moved() -> None:
+async def test_async_tool_that_blocks_the_event_loop_repeatedly_is_moved_to_another_runner() -> None:
     @tool
     async def freeze() -> str:
         return "here"
@@ -156,12 +160,12 @@ async def test_one_that_blocks_again_and_again_is_moved() -> None:
     runner = FunctionRunner(definition.body, threads, lambda: elsewhere)
     answers: list[object] = []
     for _ in range(MAX_LOOP_BLOCKS):
-        answers.append(await runner.run(definition.tool, call_of(), {}, _Never()))
+        answers.append(await runner.run(definition.tool, call_of(), {}, _NoDeadline()))
         runner.record_loop_block(definition.tool)
     assert answers == ["here"] * MAX_LOOP_BLOCKS
-    assert await runner.run(definition.tool, call_of(), {}, _Never()) == "there"
+    assert await runner.run(definition.tool, call_of(), {}, _NoDeadline()) == "there"
 
 
-class _Never:
+class _NoDeadline:
     def hold(self) -> AbstractContextManager[None]:
         raise AssertionError("nobody asks")

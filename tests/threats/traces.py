@@ -6,7 +6,7 @@ import json
 from tests.unit.redaction.secret_encodings import EVERY
 
 
-def traces(value: str) -> dict[str, bytes]:
+def encodings_of(value: str) -> dict[str, bytes]:
     """What to look for, by the form; letters count as small ones, because some forms do not tell them apart."""
     found = {form: write(value) for form, write in EVERY.items()}
     found |= {f"{form}, in json": json.dumps(text)[1:-1] for form, text in found.items()}
@@ -16,9 +16,9 @@ def traces(value: str) -> dict[str, bytes]:
     return {form: text.lower().encode() for form, text in found.items()}
 
 
-def seen(value: str, places: dict[str, bytes]) -> dict[str, set[str]]:
+def find_encodings(value: str, places: dict[str, bytes]) -> dict[str, set[str]]:
     """In which places a value is, and in which forms."""
-    wanted = traces(value)
+    wanted = encodings_of(value)
     found = {
         place: {form for form, text in wanted.items() if text in content.lower()} for place, content in places.items()
     }

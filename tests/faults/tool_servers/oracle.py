@@ -13,8 +13,8 @@ NOT_RUN = ("did not run", "is about to end", "takes no calls now", "no tool serv
 NOT_KNOWN = ("is not known", "did not finish within")
 
 
-def judge(answers: list[Answer], effects: list[Effect]) -> None:
-    """Each call has one answer, which is true; and nothing happened twice, or for nobody."""
+def assert_answers_match_effects(answers: list[Answer], effects: list[Effect]) -> None:
+    """Assert that each call has one answer that matches its effect, and no effect happened twice or without a call."""
     counts = Counter(effect.nonce for effect in effects)
     wrong = [answer for answer in answers if not _is_true(answer, counts[answer.nonce])]
     assert not wrong, _some(wrong)
@@ -29,8 +29,8 @@ def failed(answers: Iterable[Answer]) -> list[Answer]:
     return [answer for answer in answers if not answer.ok]
 
 
-def undisturbed(answers: list[Answer], toolkit: str, since: float = 0.0) -> None:
-    """Calls of this toolkit that began since then all succeeded, and never stood still."""
+def assert_undisturbed(answers: list[Answer], toolkit: str, since: float = 0.0) -> None:
+    """Assert that calls of this toolkit that began since then all succeeded, without a long silence."""
     own = [answer for answer in answers if answer.toolkit == toolkit and answer.began >= since]
     assert not failed(own), _some(failed(own))
     ends = sorted(answer.ended for answer in own)

@@ -1,9 +1,9 @@
-"""The oracle itself: it sees every lie that the trials are there to find."""
+"""The oracle of the load tests: it finds every answer that contradicts the effects."""
 
 import pytest
 
 from tests.faults.tool_servers.load import Answer
-from tests.faults.tool_servers.oracle import SILENCE, judge, undisturbed
+from tests.faults.tool_servers.oracle import SILENCE, assert_answers_match_effects, assert_undisturbed
 from tests.faults.tool_servers.processes import Effect
 from tests.properties.callers.ways import Said
 
@@ -17,8 +17,8 @@ def answered(said: Said | None, ended: float = 0.0) -> Answer:
 
 
 @pytest.mark.parametrize(("said", "effects"), [(OK, ONCE), (REFUSED, []), (LOST, []), (LOST, ONCE)])
-def test_truth(said: Said, effects: list[Effect]) -> None:
-    judge([answered(said)], effects)
+def test_oracle_accepts_answers_that_match_the_effects(said: Said, effects: list[Effect]) -> None:
+    assert_answers_match_effects([answered(said)], effects)
 
 
 @pytest.mark.parametrize(
@@ -34,9 +34,9 @@ def test_truth(said: Said, effects: list[Effect]) -> None:
         (OK, [*ONCE, Effect("n2", 1)]),
     ],
 )
-def test_lies(said: Said | None, effects: list[Effect]) -> None:
+def test_oracle_rejects_answers_that_contradict_the_effects(said: Said | None, effects: list[Effect]) -> None:
     with pytest.raises(AssertionError):
-        judge([answered(said)], effects)
+        assert_answers_match_effects([answered(said)], effects)
 
 
 @pytest.mark.parametrize(
@@ -47,9 +47,9 @@ def test_lies(said: Said | None, effects: list[Effect]) -> None:
         ([answered(OK, 0.0), answered(LOST, 0.9)], False),
     ],
 )
-def test_disturbance(answers: list[Answer], good: bool) -> None:
+def test_oracle_undisturbed_rejects_failures_and_long_silence(answers: list[Answer], good: bool) -> None:
     if good:
-        undisturbed(answers, "PyLedger")
+        assert_undisturbed(answers, "PyLedger")
     else:
         with pytest.raises(AssertionError):
-            undisturbed(answers, "PyLedger")
+            assert_undisturbed(answers, "PyLedger")

@@ -1,4 +1,4 @@
-"""The desk of a tool server: runs each call as a hall would, and answers it exactly once."""
+"""The call handler of a tool server: runs each call as a hall would, and answers it exactly once."""
 
 import asyncio
 import json

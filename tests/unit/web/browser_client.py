@@ -163,12 +163,12 @@ class ApprovalHall:
 class TotpGenerator:
     """A TOTP generator that advances the clock for each code, so that codes never repeat."""
 
-    def __init__(self, secret: str, house: ApprovalHall) -> None:
+    def __init__(self, secret: str, hall: ApprovalHall) -> None:
         self._generator = pyotp.TOTP(secret)
-        self._house = house
+        self._hall = hall
 
     def code(self) -> str:
-        factors = self._house.hall.approval_components.factors
+        factors = self._hall.hall.approval_components.factors
         now = factors.clock() + 30
         factors.clock = lambda: now
         return self._generator.generate_otp(int(now) // 30)

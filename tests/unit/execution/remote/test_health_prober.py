@@ -105,7 +105,7 @@ class Kit(Toolkit, version="1.0.0"):
 
 
 def socket_to(handler: CallHandler) -> PeerSocket:
-    """A socket at whose other end this desk sits, as far as the hall's own questions go."""
+    """A peer socket whose requests this call handler answers."""
 
     async def send(body: bytes) -> None:
         order = read_hub_message(body)

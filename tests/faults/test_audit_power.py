@@ -8,8 +8,8 @@ import pytest
 
 from tests.faults.power_loss import PowerLossDisk, PowerLost
 from tests.harness.seeds import seeds
-from tests.unit.parts import Clock
-from tests.unit.stores.audit.audit_logs import DAY, NOON, books, calls, record
+from tests.unit.builders import Clock
+from tests.unit.stores.audit.audit_logs import DAY, NOON, calls, open_writer, record
 from toolhall.stores.audit.anchors import AnchorStore, AnchorSync, MemoryAnchorStore
 from toolhall.stores.audit.hash_chain import AuditPublicKey, Checkpoint
 from toolhall.stores.audit.verify import ExternalEvidence, verify_audit
@@ -74,7 +74,7 @@ def crash(folder: Path, seed: int) -> None:
     for _ in range(ROUNDS):
         anchoring = open_anchors(folder, store, clock, seed)
         disk = PowerLossDisk(chance, chance.randrange(1, 160))
-        made = books(
+        made = open_writer(
             folder, Retention(sign_records=11, segment_bytes=6_000), clock=clock, disk=disk, listener=anchoring
         )
         number = work(made, chance, clock, number, acknowledged)
@@ -82,7 +82,7 @@ def crash(folder: Path, seed: int) -> None:
         if lock is not None:
             lock.release()  # as the system does for a process that is gone
         disk.lose_power()
-    again = books(folder, clock=clock, disk=PowerLossDisk(chance, 1_000_000))
+    again = open_writer(folder, clock=clock, disk=PowerLossDisk(chance, 1_000_000))
     again.write([record(number)], sync=True)
     again.close()
     open_anchors(folder, store, clock, seed)

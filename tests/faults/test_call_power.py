@@ -13,7 +13,7 @@ import pytest
 from tests.faults.power_loss import PowerLossDisk, PowerLost
 from tests.harness.seeds import seeds
 from tests.recorded import recorded
-from tests.unit.stores.audit.audit_logs import books, record, verified
+from tests.unit.stores.audit.audit_logs import open_writer, record, verified
 from toolhall import Config, Toolhall, tool
 from toolhall.model.caller import LOCAL
 from toolhall.model.messages import CallTool
@@ -86,7 +86,7 @@ async def test_J3_power_loss_keeps_the_intent_of_every_tool_effect(  # noqa: N80
     for seed in SEEDS:
         data = tmp_path / str(seed)
         effects = await effects_of(data, seed, monkeypatch)
-        again = books(data / "audit")
+        again = open_writer(data / "audit")
         again.write([record(1)], sync=True)
         again.close()
         assert verified(data / "audit").good, seed

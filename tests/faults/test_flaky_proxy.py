@@ -11,7 +11,17 @@ import pytest
 
 from tests.faults.flaky_proxy import WAYS, Fault, FlakyProxy, Kind, Way
 from tests.harness.seeds import seeds
-from tests.unit.execution.remote.peer import LOCAL, TOKEN, Wire, ended, peer, progress, stream, until, whole
+from tests.unit.execution.remote.fake_tool_server import (
+    LOCAL,
+    TOKEN,
+    ServerConnection,
+    fake_tool_server,
+    http_response,
+    progress,
+    stream,
+    tool_response,
+    until,
+)
 from toolhall.dialects.hub.call_messages import CallEvent, ToolResponseMessage
 from toolhall.execution.remote.http_transport import HttpTransport
 from toolhall.execution.remote.replica_transport import CallLost
@@ -212,15 +222,15 @@ class Upstream:
         self.saw: Counter[str] = Counter()
         self._random = Random(seed)
 
-    async def answer(self, body: bytes, wire: Wire) -> None:
+    async def answer(self, body: bytes, wire: ServerConnection) -> None:
         try:
             call_id = json.loads(body)["id"]
         except (ValueError, KeyError, TypeError):  # it was corrupted
-            wire.write(whole(b'{"type":"tool_error","code":"INVALID_REQUEST","message":"what?"}'))
+            wire.write(http_response(b'{"type":"tool_error","code":"INVALID_REQUEST","message":"what?"}'))
             return
         self.saw[str(call_id)] += 1
-        told = stream(progress(call_id, 1), progress(call_id, 2), ended(call_id, {"a": 1}))
-        wire.write(told if self._random.random() < 0.4 else whole(ended(call_id, {"a": "x" * 500})))
+        told = stream(progress(call_id, 1), progress(call_id, 2), tool_response(call_id, {"a": 1}))
+        wire.write(told if self._random.random() < 0.4 else http_response(tool_response(call_id, {"a": "x" * 500})))
 
 
 async def ignore_event(_: CallEvent) -> None:
@@ -253,7 +263,7 @@ def random_faults(random: Random) -> list[Fault]:
 async def test_http_transport_through_faults_gives_each_call_one_result_or_one_loss(seed: int) -> None:
     """Through all kinds of harm: none that reached the server is said not to have been delivered; nothing is kept."""
     random, upstream = Random(seed), Upstream(seed)
-    async with peer(upstream.answer) as server, FlakyProxy(server.port, seed) as flaky:
+    async with fake_tool_server(upstream.answer) as server, FlakyProxy(server.port, seed) as flaky:
         flaky.plan(*random_faults(random), share=0.7)
         line = HttpTransport(f"http://127.0.0.1:{flaky.port}", Secret(TOKEN), LOCAL)
         ids = [f"{random.getrandbits(64):016x}" for _ in range(CALLS)]
@@ -292,7 +302,7 @@ def is_result(end: ToolResponseMessage | CallLost | None) -> bool:
 
 async def test_http_transport_through_a_cut_delivers_nothing_and_then_recovers() -> None:
     upstream = Upstream(0)
-    async with peer(upstream.answer) as server, FlakyProxy(server.port) as flaky:
+    async with fake_tool_server(upstream.answer) as server, FlakyProxy(server.port) as flaky:
         line = HttpTransport(f"http://127.0.0.1:{flaky.port}", Secret(TOKEN), LOCAL)
         assert is_result(await call_once(line, "1"))
         flaky.cut()

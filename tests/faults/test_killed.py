@@ -14,7 +14,7 @@ from tests.recorded import recorded
 from tests.threats.lines import MODERN, REVISIONS, HttpLine, call, calling, encoded, value
 from tests.threats.served import TOOLS, Served, environment, eventually, serving, toolhall
 from tests.threats.wire import Connection, healthy
-from tests.unit.stores.audit.audit_logs import verified_with_store, wrote
+from tests.unit.stores.audit.audit_logs import verified_with_store, write_records
 from toolhall.stores.audit.hash_chain import segments_of
 
 COSTLY: tuple[str, dict[str, Any]] = ("wide", {"items": ["xxxxx"] * 500})
@@ -62,7 +62,7 @@ def test_server_killed_serves_again_on_the_same_port_and_data(tmp_path: Path) ->
 
 def test_audit_record_cut_off_by_a_crash_is_set_aside_and_new_ones_follow(tmp_path: Path) -> None:
     """A record that was cut off by a crash is set aside, and new ones follow on the last whole one."""
-    wrote(tmp_path / "data" / "audit", 3)
+    write_records(tmp_path / "data" / "audit", 3)
     (segment,) = segments_of(tmp_path / "data" / "audit" / "1")
     with segment.open("ab") as file:
         file.write(b'{"sha256":"00')

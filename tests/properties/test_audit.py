@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.harness.seeds import examples
-from tests.unit.stores.audit.audit_logs import books, lines, record, verified, wrote
+from tests.unit.stores.audit.audit_logs import lines, open_writer, record, verified, write_records
 from toolhall.stores.audit.anchors import AuditFinding
 from toolhall.stores.audit.hash_chain import WITNESS_FILE, read_line, segments_of
 from toolhall.stores.audit.writer import Retention
@@ -31,7 +31,7 @@ class TamperableLog:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        wrote(folder, RECORDS)
+        write_records(folder, RECORDS)
         self.segments = segments_of(folder / "1")
         self.content = {segment: segment.read_bytes() for segment in self.segments}
         self.places = [
@@ -149,7 +149,7 @@ def test_audit_log_records_are_read_back_as_written(said: list[tuple[str, str, i
     ]
     with TemporaryDirectory() as name:
         folder = Path(name)
-        audit_log = books(folder, Retention(sign_records=sign, segment_bytes=1_000))
+        audit_log = open_writer(folder, Retention(sign_records=sign, segment_bytes=1_000))
         audit_log.write(records)
         audit_log.close()
         assert [line.record for line in lines(folder) if line.record] == records

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.parts import tool_named
+from tests.unit.builders import tool_named
 from toolhall.model.caller import Caller
 from toolhall.model.names import matches_any
 from toolhall.pipeline.access_rules import Conditional, Forbidden, GrantRules, Permitted, RuleDecision, Unmatched

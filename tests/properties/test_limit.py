@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.harness.seeds import examples
-from tests.unit.parts import Clock, call_of, entry_named
+from tests.unit.builders import Clock, call_of, entry_named
 from toolhall.model.caller import Allow, Caller
 from toolhall.model.errors import Limited
 from toolhall.pipeline.limit import Limit, Rate, RateLimits

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.parts import entry_named
+from tests.unit.builders import entry_named
 from toolhall import Toolhall
 from toolhall.config import Config
 from toolhall.dialects.catalogs import CATALOGS

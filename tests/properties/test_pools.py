@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.harness.seeds import examples
+from tests.unit.builders import Clock
 from tests.unit.execution.remote.fake_transports import FakeTransport, replica_info
-from tests.unit.parts import Clock
 from toolhall.execution.remote.circuit_breaker import FAILURE_THRESHOLD, OPEN_SECONDS
 from toolhall.execution.remote.leases import EXPIRY_SECONDS, Lease, LeaseManager, UnknownLease
 from toolhall.execution.remote.replica import Replica, ReplicaCall

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.parts import tool_named
+from tests.unit.builders import tool_named
 from toolhall.model.json import encode
 from toolhall.pipeline.call_recorder import ToolSecrecy
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.parts import entry_named
+from tests.unit.builders import entry_named
 from toolhall.model.errors import Malformed
 from toolhall.registry.registry import Registry
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.harness.seeds import examples
-from tests.unit.parts import entry_named
+from tests.unit.builders import entry_named
 from toolhall.model.content import Content, Resource, ResourceLink, Result, Text
 from toolhall.model.json import encode
 from toolhall.model.text import clean_text

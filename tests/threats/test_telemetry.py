@@ -5,7 +5,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from tests.unit.parts import call_of
+from tests.unit.builders import call_of
 from toolhall.telemetry import metrics
 from toolhall.telemetry.metrics import Telemetry, render
 from toolhall.telemetry.spans import CallTracer

@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 
 from tests.properties.registering.documents import Draft, Recipe, code
-from tests.unit.parts import Returning
+from tests.unit.builders import FixedResultRunner
 from toolhall.model.errors import Malformed, NotFound
 from toolhall.registration.records import DefinitionDocument, RegistrationSource
 from toolhall.registration.service import RegistrationService
@@ -48,7 +48,7 @@ class RestartableRegistrar:
 
     def _begin(self) -> None:
         self.registry = Registry()
-        self.registrar = RegistrationService(self.registry, self.clock, Returning())
+        self.registrar = RegistrationService(self.registry, self.clock, FixedResultRunner())
         self._stores = self._open_again()
         self.store = self._stores.tools
 
@@ -61,7 +61,9 @@ class RestartableRegistrar:
         self.registrar.close()
         self._stores.close()
         self._begin()
-        self.registrar.add_code_tools([compile_entry(code(each, recipe), Returning()) for each, recipe in own.items()])
+        self.registrar.add_code_tools(
+            [compile_entry(code(each, recipe), FixedResultRunner()) for each, recipe in own.items()]
+        )
         papers = [DefinitionDocument(draft.document, draft.dialect, f"{draft.toolkit}.json") for draft in files]
         await self.registrar.open(self.store, enforce_versions=True, files=papers)
         self.registrar.watch()
@@ -77,7 +79,7 @@ class RestartableRegistrar:
         return await self.registrar.activate(name, "eve", seen)
 
     async def add_code_tool(self, tool_id: str, recipe: Recipe) -> None:
-        self.registrar.add_code_tools([compile_entry(code(tool_id, recipe), Returning())])
+        self.registrar.add_code_tools([compile_entry(code(tool_id, recipe), FixedResultRunner())])
         await asyncio.sleep(0)
         await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})  # until it is remembered
 

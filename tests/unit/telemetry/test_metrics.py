@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.unit.parts import call_of
+from tests.unit.builders import call_of
 from toolhall.telemetry.metrics import BUCKETS, Metric, Telemetry, render
 
 

@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from tests.unit.parts import call_of
+from tests.unit.builders import call_of
 from toolhall.model.messages import Call
 from toolhall.telemetry.spans import CallTracer, set_trace_context, tracer_from_environment
 

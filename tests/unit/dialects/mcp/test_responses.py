@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.tables import each_row
-from tests.unit.parts import tool_named
+from tests.unit.builders import tool_named
 from toolhall.dialects.mcp.protocol import (
     REVISION_2025_06_18,
     REVISION_2025_11_25,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.parts import Clock
+from tests.unit.builders import Clock
 from toolhall.execution.remote.circuit_breaker import FAILURE_THRESHOLD, OPEN_SECONDS, CircuitBreaker
 
 

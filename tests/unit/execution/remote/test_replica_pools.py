@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
+from tests.unit.builders import Clock
 from tests.unit.execution.remote.fake_transports import FakeTransport, pools_of, replica_info
-from tests.unit.parts import Clock
 from toolhall.dialects.error_details import retry_after_of
 from toolhall.execution.remote.circuit_breaker import FAILURE_THRESHOLD
 from toolhall.execution.remote.replica import Replica

@@ -1,6 +1,6 @@
 """How many calls may be tried again."""
 
-from tests.unit.parts import Clock
+from tests.unit.builders import Clock
 from toolhall.execution.remote.circuit_breaker import RetryBudget
 
 

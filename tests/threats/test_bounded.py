@@ -46,7 +46,7 @@ STARTERS = {
     "mcp/response.py": "two for each request that waits",
     "mcp/sessions.py": "one for each request",
     "http/tool_server_join.py": "one for each lease of a full hall whose token somebody else has to judge",
-    "http/cancellation.py": "one for each request that waits",
+    "http/call_context.py": "one for each request that waits",
     "http/sse.py": "two for each reader",
 }
 

@@ -20,8 +20,7 @@ from toolhall.dialects.openapi import catalog, paths
 from toolhall.dialects.openapi.builders import with_wire_limits
 from toolhall.dialects.openapi.catalog import INPUT_SUFFIX, OpenApiInfo
 from toolhall.dialects.openapi.errors import write_error
-from toolhall.http.call_context import NO_INTERACTION
-from toolhall.http.cancellation import cancel_on_disconnect
+from toolhall.http.call_context import NO_INTERACTION, cancel_on_disconnect
 from toolhall.http.request import HttpRequest
 from toolhall.http.request_guard import RequestValidator, omits_body
 from toolhall.model.caller import Caller

@@ -19,7 +19,7 @@ from toolhall.dialects.hub.errors import MethodNotFound
 from toolhall.dialects.hub.results import NoSuchMethod, NotStarted, write_failure, write_result
 from toolhall.execution.executor import ExecutorLimits, FunctionExecutor
 from toolhall.execution.health_checks import HealthChecks, worst_state
-from toolhall.http.cancellation import CancellableCalls
+from toolhall.http.call_context import CancellableCalls
 from toolhall.model.caller import ANONYMOUS, Allow, Caller
 from toolhall.model.errors import (
     BadArguments,

@@ -29,7 +29,7 @@ STARTERS = {
     "stores/vault/vault.py": "one, which is waited for",
     "server/tool_server.py": "one for the lease, and one for the server",
     "execution/health_checks.py": "one for each toolkit that can tell how it is",
-    "execution/remote/health_prober.py": "one, with 64 at most below it",
+    "execution/remote/replica_pools.py": "one, with 64 at most below it",
     "execution/remote/websocket_transport.py": "one for each call that was cancelled, until that is said",
     "toolserver/hub_link.py": "one for each call that tells something",
     "server/protocol.py": "one for each request, bounded by the places",

@@ -469,6 +469,10 @@ class _RemoteRunnerOnDemand:
 
     def __init__(self, tool_servers: "Callable[[], ToolServers]") -> None:
         self._tool_servers = tool_servers
+        self.run = self._run_first
 
-    def run(self, tool: Tool, call: Call, arguments: JsonObject, deadline: PausableDeadline) -> Awaitable[object]:
-        return self._tool_servers().runner.run(tool, call, arguments, deadline)
+    def _run_first(
+        self, tool: Tool, call: Call, arguments: JsonObject, deadline: PausableDeadline
+    ) -> Awaitable[object]:
+        self.run = self._tool_servers().runner.run  # later calls go straight to it
+        return self.run(tool, call, arguments, deadline)

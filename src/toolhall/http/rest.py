@@ -116,7 +116,9 @@ def _response(answer: Answer, prefix: Callable[[], str]) -> WireResponse:
     if isinstance(answer, CompletedCall):
         if answer.result.is_error:
             return write_error(ToolFailed(error_text(answer)))
-        return WireResponse(result_json(answer), headers=_deprecation_headers(answer.tool, prefix))
+        value = answer.result.encoded  # None for a tool that returned content, or nothing
+        body = result_json(answer) if value is None else value
+        return WireResponse(body, headers=_deprecation_headers(answer.tool, prefix))
     if isinstance(answer, ToolhallError):
         return write_error(answer)
     raise TypeError("REST has no way to ask a caller back")

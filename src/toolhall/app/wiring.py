@@ -38,8 +38,8 @@ from toolhall.pipeline.validate import Check, Validate
 from toolhall.pipeline.verify import Verify
 from toolhall.registration.access import AccessControl
 from toolhall.registration.store_sync import WriteLock
-from toolhall.registry.listing import Shortlist
 from toolhall.registry.registry import Registry
+from toolhall.registry.snapshot import Shortlist
 from toolhall.stores.access import Grant
 from toolhall.stores.accounts import AccountStore
 from toolhall.stores.approvals import MemoryApprovalStore

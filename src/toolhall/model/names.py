@@ -14,6 +14,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _META_LABEL = re.compile(r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?")
 _META_NAME = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?")
 _PUBLISHED_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_INVALID_IN_OXP_ID = re.compile(r"[^A-Za-z0-9_]")
 
 
 # Confusables: letters of other scripts that most typefaces draw like a Latin one.
@@ -92,6 +93,11 @@ def with_published_name(tool_id: ToolId, name: str) -> ToolId:
     if tool_id.toolkit == tool_id.tool:
         return ToolId(name, name, tool_id.version)
     return ToolId(tool_id.toolkit, name.removeprefix(f"{tool_id.toolkit}_") or name, tool_id.version)
+
+
+def oxp_id_part(text: str) -> str:
+    """The name of a toolkit or tool with the characters that an OXP id allows."""
+    return _INVALID_IN_OXP_ID.sub("_", text) or "_"
 
 
 def matches_any(globs: Iterable[str], tool_id: str) -> bool:

@@ -25,7 +25,7 @@ from toolhall.model.errors import Malformed, ToolhallError
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.tool import Deprecation, HeaderParameter, Tool
 from toolhall.model.versions import newest_version
-from toolhall.registry.listing import NameClaims
+from toolhall.registry.registry import NameClaims
 from toolhall.schema.cost import BadSchema
 from toolhall.schema.header_parameters import header_parameters, may_have_headers
 from toolhall.stores.tools import ToolOrigin, ToolRecord, ToolState

@@ -17,7 +17,7 @@ from toolhall.model.tool import Tool
 from toolhall.model.versions import precedence
 from toolhall.registration.activation import ActiveTools
 from toolhall.registration.records import RecordIndex, code_document
-from toolhall.registry.listing import NameClaims, name_conflict
+from toolhall.registry.registry import NameClaims, name_conflict
 from toolhall.registry.snapshot import tool_key
 from toolhall.stores.tools import ToolEventKind, ToolRecord, ToolState
 

@@ -12,10 +12,9 @@ import msgspec
 
 from toolhall.authoring.context import Context
 from toolhall.model.json import JsonObject
-from toolhall.model.names import meta_key_problem, name_problem
+from toolhall.model.names import meta_key_problem, name_problem, version_problem
 from toolhall.model.requirements import AccountRequirement, Requirements, requirements_from_json, requirements_to_json
 from toolhall.model.tool import LEVELS, Annotations, Effect, Icon, Output
-from toolhall.model.versions import version_problem
 from toolhall.schema.cost import BadSchema
 from toolhall.schema.header_parameters import header_parameters
 from toolhall.schema.signature import BadSignature, Signature, read_signature

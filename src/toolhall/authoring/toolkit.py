@@ -4,9 +4,8 @@ import sys
 from typing import Any, ClassVar, Unpack
 
 from toolhall.authoring.declaration import BadDeclaration, RequirementOptions, option_names, requirement_problems
-from toolhall.model.names import name_problem
+from toolhall.model.names import name_problem, version_problem
 from toolhall.model.tool import LEVELS
-from toolhall.model.versions import version_problem
 
 
 class ToolkitOptions(RequirementOptions, total=False):

@@ -13,8 +13,8 @@ from datetime import UTC, date, datetime, time
 import msgspec
 
 from toolhall.model.errors import Malformed, NotFound
+from toolhall.model.names import precedence
 from toolhall.model.tool import Tool
-from toolhall.model.versions import precedence
 from toolhall.registration.records import (
     IndexedTool,
     RecordIndex,

@@ -23,8 +23,8 @@ from toolhall.dialects.findings import BadDocument, Finding
 from toolhall.dialects.lint.metadata_rules import is_safe_icon
 from toolhall.model.errors import Malformed, ToolhallError
 from toolhall.model.json import Json, JsonObject, encode
+from toolhall.model.names import newest_version
 from toolhall.model.tool import Deprecation, HeaderParameter, Tool
-from toolhall.model.versions import newest_version
 from toolhall.registry.registry import NameClaims
 from toolhall.schema.cost import BadSchema
 from toolhall.schema.header_parameters import header_parameters, may_have_headers

@@ -12,9 +12,8 @@ from toolhall.contracts.digest import compute_digests
 from toolhall.contracts.semver import ChangeKind, DefinitionChange
 from toolhall.dialects.findings import BadDocument, Finding
 from toolhall.model.errors import Malformed
-from toolhall.model.names import SEARCH_TOOL, skeleton
+from toolhall.model.names import SEARCH_TOOL, precedence, skeleton
 from toolhall.model.tool import Tool
-from toolhall.model.versions import precedence
 from toolhall.registration.activation import ActiveTools
 from toolhall.registration.records import RecordIndex, code_document
 from toolhall.registry.registry import NameClaims, name_conflict

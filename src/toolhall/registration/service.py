@@ -27,8 +27,8 @@ from toolhall.concurrency import DeferredTasks
 from toolhall.dialects.catalogs import readable_catalog
 from toolhall.model.errors import Malformed, ToolhallError
 from toolhall.model.json import Json, JsonObject
+from toolhall.model.names import precedence
 from toolhall.model.tool import Tool
-from toolhall.model.versions import precedence
 from toolhall.registration.activation import OPERATOR, ActiveTools, RecordLookup
 from toolhall.registration.records import (
     DefinitionDocument,

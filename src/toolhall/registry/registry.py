@@ -15,9 +15,8 @@ import msgspec
 
 from toolhall.dialects.oxp.catalog import oxp_version
 from toolhall.model.json import Json
-from toolhall.model.names import oxp_id_part, published_name_problem, skeleton
+from toolhall.model.names import oxp_id_part, parse_version_range, precedence, published_name_problem, skeleton
 from toolhall.model.tool import Tool
-from toolhall.model.versions import parse_version_range, precedence
 from toolhall.registry.snapshot import Entry, Snapshot, tool_key
 
 DEFAULT_PAGE_SIZE = 100

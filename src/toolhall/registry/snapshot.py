@@ -19,10 +19,9 @@ from toolhall.contracts.digest import compute_digests
 from toolhall.model.errors import Malformed
 from toolhall.model.json import JsonObject
 from toolhall.model.messages import Call, ToolPage
-from toolhall.model.names import SEARCH_TOOL
+from toolhall.model.names import SEARCH_TOOL, parse_version_range, precedence
 from toolhall.model.requirements import Requirements, requirements_from_json
 from toolhall.model.tool import Tool
-from toolhall.model.versions import parse_version_range, precedence
 from toolhall.schema.defaults import Bind
 from toolhall.schema.validator import Validator
 

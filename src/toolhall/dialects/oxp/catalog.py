@@ -6,9 +6,8 @@ from operator import is_
 
 from toolhall.dialects.findings import MAX_VERSION_LENGTH, DocumentReader
 from toolhall.model.json import Json, JsonObject, escape_pointer
-from toolhall.model.names import MAX_NAME_LENGTH, ToolId, oxp_id_part
+from toolhall.model.names import MAX_NAME_LENGTH, ToolId, oxp_id_part, semantic_version
 from toolhall.model.tool import Output, Tool
-from toolhall.model.versions import semantic_version
 from toolhall.schema.adapt import has_references, without_references
 from toolhall.schema.keywords import DEFINITION_KEYWORDS, REFERENCE_KEYWORDS, subschemas
 

@@ -15,8 +15,8 @@ from toolhall.model.json import JsonObject
 from toolhall.model.names import meta_key_problem, name_problem, version_problem
 from toolhall.model.requirements import AccountRequirement, Requirements, requirements_from_json, requirements_to_json
 from toolhall.model.tool import LEVELS, Annotations, Effect, Icon, Output
+from toolhall.schema.annotations import header_parameters
 from toolhall.schema.cost import BadSchema
-from toolhall.schema.header_parameters import header_parameters
 from toolhall.schema.signature import BadSignature, Signature, read_signature
 from toolhall.schema.validator import Validator
 

@@ -16,7 +16,7 @@ from toolhall.authoring.toolkit import Toolkit, ToolkitOptions
 from toolhall.model.json import JsonObject
 from toolhall.model.names import DEFAULT_VERSION, ToolId, published_name
 from toolhall.model.tool import EFFECT_ANNOTATIONS, Annotations, Tool, ToolkitInfo
-from toolhall.schema.header_parameters import header_parameters
+from toolhall.schema.annotations import header_parameters
 
 
 class FunctionBody(msgspec.Struct, frozen=True):

@@ -13,8 +13,7 @@ from toolhall.contracts.subschema.value_facts import Incompatibility, quote_valu
 from toolhall.model.json import Json, JsonObject, encode, escape_pointer
 from toolhall.model.tool import Output
 from toolhall.schema.adapt import SchemaLocation
-from toolhall.schema.keywords import DEFINITION_KEYWORDS, REFERENCE_KEYWORDS, subschemas
-from toolhall.schema.references import PointerParts
+from toolhall.schema.keywords import DEFINITION_KEYWORDS, REFERENCE_KEYWORDS, PointerParts, subschemas
 
 # Keywords that the comparison of values covers, or that only name parts of the document.
 _COMPARED_ELSEWHERE = VALIDATION_KEYWORDS | frozenset({

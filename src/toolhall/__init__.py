@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from toolhall.authoring.context import Context as Context
     from toolhall.authoring.context import Given as Given
     from toolhall.authoring.declaration import BadDeclaration as BadDeclaration
+    from toolhall.authoring.declaration import Toolkit as Toolkit
     from toolhall.authoring.declaration import tool as tool
-    from toolhall.authoring.toolkit import Toolkit as Toolkit
     from toolhall.config import Config as Config
     from toolhall.model.content import Audio as Audio
     from toolhall.model.content import Image as Image
@@ -52,7 +52,7 @@ _HOMES = {
     "Given": "toolhall.authoring.context",
     "BadDeclaration": "toolhall.authoring.declaration",
     "tool": "toolhall.authoring.declaration",
-    "Toolkit": "toolhall.authoring.toolkit",
+    "Toolkit": "toolhall.authoring.declaration",
     "Config": "toolhall.config",
     "Audio": "toolhall.model.content",
     "Image": "toolhall.model.content",

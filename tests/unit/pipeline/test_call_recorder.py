@@ -12,8 +12,7 @@ from msgspec import Meta
 from tests.unit.parts import Clock, call_of, entry_named, nested
 from toolhall.app import Toolhall
 from toolhall.authoring.context import Context
-from toolhall.authoring.declaration import tool
-from toolhall.authoring.toolkit import Toolkit
+from toolhall.authoring.declaration import Toolkit, tool
 from toolhall.config import BadConfig, Config
 from toolhall.model.call_records import MAX_VALUE_BYTES, Recording
 from toolhall.model.caller import LOCAL, Allow

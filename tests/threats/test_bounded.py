@@ -37,7 +37,7 @@ STARTERS = {
     "cli/serve_stdio.py": "the one that serves",
     "registration/service.py": "one, which is waited for",
     "registration/access.py": "one at a time",
-    "registration/store_sync.py": "one poller, and one exclusive change, which is awaited",
+    "stores/common.py": "one poller, and one exclusive change, which is awaited",
     "stores/open.py": "one, which makes the store",
     "execution/lifespan.py": "one, in which the toolkits are entered and left",
     "http/request.py": "one for each incomplete body of a stranger, of which there are 64",

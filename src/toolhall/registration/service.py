@@ -42,11 +42,10 @@ from toolhall.registration.records import (
     with_deprecation,
 )
 from toolhall.registration.rules import RegistrationRules, check_reviewed, next_state
-from toolhall.registration.store_sync import WriteLock, store_unavailable
 from toolhall.registration.tool_server_declarations import DeclarationPlanner
 from toolhall.registry.registry import Registry
 from toolhall.registry.snapshot import Entry, Runner
-from toolhall.stores.common import StoreFailed
+from toolhall.stores.common import StoreFailed, WriteLock, store_unavailable
 from toolhall.stores.tools import MemoryToolStore, ToolEvent, ToolEventKind, ToolRecord, ToolStore
 
 _log = logging.getLogger("toolhall.registrar")

@@ -42,7 +42,7 @@ from toolhall.stores.approvals import UsedStateStore
 from toolhall.stores.crypto import SealedBox
 from toolhall.telemetry.metrics import Telemetry
 from toolhall.web.auth import PageAuth
-from toolhall.web.page_routes import account_link_routes
+from toolhall.web.connect import account_link_routes
 
 
 class ServedComponents(NamedTuple):

@@ -54,7 +54,7 @@ from toolhall.web.public_url import PublicUrl
 if TYPE_CHECKING:
     from toolhall.http.authentication import AuthComponents
     from toolhall.oauth.broker import Broker
-    from toolhall.web.page_routes import ApprovalPages
+    from toolhall.web.approve import ApprovalPages
     from toolhall.web.auth import PageSessions
 
 _FACTORS_KEY_PURPOSE = "toolhall factors"  # an HKDF purpose: it must never change
@@ -74,7 +74,7 @@ class ApprovalComponents:
     @cached_property
     def pages(self) -> "ApprovalPages":
         """The pages, built on first use."""
-        from toolhall.web.page_routes import ApprovalPages  # lazy: the pages and passkeys
+        from toolhall.web.approve import ApprovalPages  # lazy: the pages and passkeys
 
         return ApprovalPages(self._name, self.public_url, self._root_key, self.approvals, self.factors, time.time)
 

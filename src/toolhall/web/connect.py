@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 from toolhall.auth.authenticator import Headers
 from toolhall.dialects.openapi.errors import write_error
-from toolhall.http.request import HttpRequest
+from toolhall.http.request import HttpRequest, Methods
 from toolhall.http.request_guard import RequestRejected
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Denied, Limited, ToolhallError, Unavailable
-from toolhall.oauth.authorization_code import link_id_from_state, parse_query
+from toolhall.oauth.authorization_code import CALLBACK_PATH, link_id_from_state, parse_query
 from toolhall.oauth.broker import Broker, LinkConsent
 from toolhall.oauth.link import LINK_PATH, can_use_link
 from toolhall.oauth.providers import LinkFailed, is_safe_url
@@ -276,3 +276,17 @@ def _read_parameters(query: bytes) -> dict[str, str]:
     """Return the known parameters of the redirect; LinkFailed if one is there twice."""
     parameters = parse_query(query.decode("latin-1"))
     return {name: parameters[name] for name in _CALLBACK_PARAMETERS if name in parameters}
+
+
+def account_link_routes(
+    broker: Broker, admin: AdminExecutor, page_auth: PageAuth, public_url: PublicUrl, clock: Callable[[], float]
+) -> dict[str, Methods]:
+    """Return the routes of links and of provider redirects: one path for all providers, or one below it for each."""
+    flow, cookies = AccountLinkFlow(broker, admin), LinkCookies(public_url)
+    connect, callback = ConnectPage(flow, page_auth, public_url, clock), CallbackPage(flow, cookies, public_url)
+    callback_methods: Methods = {"GET": callback.get}
+    return {
+        LINK_PATH: {"GET": connect.get, "POST": connect.post},
+        CALLBACK_PATH: callback_methods,
+        f"{CALLBACK_PATH}/": callback_methods,
+    }

@@ -41,8 +41,7 @@ from toolhall.registration.records import (
     records_for_document,
     with_deprecation,
 )
-from toolhall.registration.rules import RegistrationRules, check_reviewed, next_state
-from toolhall.registration.tool_server_declarations import DeclarationPlanner
+from toolhall.registration.rules import DeclarationPlanner, RegistrationRules, check_reviewed, next_state
 from toolhall.registry.registry import Registry
 from toolhall.registry.snapshot import Entry, Runner
 from toolhall.stores.common import StoreFailed, WriteLock, store_unavailable

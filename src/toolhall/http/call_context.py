@@ -20,8 +20,7 @@ from toolhall.dialects.mcp.input_requests import required_capability
 from toolhall.http.request import HttpRequest
 from toolhall.model.caller import ACT_AS, Caller
 from toolhall.model.errors import Cancelled, Denied, Malformed, Unsupported
-from toolhall.model.messages import CallEvent
-from toolhall.model.questions import Answered, Question
+from toolhall.model.messages import Answered, CallEvent, Question
 from toolhall.model.text import clean_text
 
 MAX_USER_ID = 256

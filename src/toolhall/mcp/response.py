@@ -20,14 +20,16 @@ from toolhall.model.json import Json, JsonObject
 from toolhall.model.messages import (
     LOG_LEVELS,
     Answer,
+    Answered,
     CallEvent,
     InputRequired,
     InputRequiredSignal,
     LogEvent,
     ProgressEvent,
+    Question,
+    Visit,
     WireResponse,
 )
-from toolhall.model.questions import Answered, Question, Visit
 from toolhall.model.requirements import MissingRequirement
 
 _NO_REPLIES: Mapping[str, Json] = {}

@@ -58,8 +58,7 @@ from toolhall.registry.search import search_tool
 from toolhall.registry.snapshot import Entry, compile_entry
 from toolhall.stores.bundle import Stores
 from toolhall.stores.open import open_stores
-from toolhall.telemetry.metrics import Metric, Telemetry
-from toolhall.telemetry.spans import tracer_from_environment
+from toolhall.telemetry import Metric, Telemetry, tracer_from_environment
 
 if TYPE_CHECKING:
     from toolhall.app.routes import HallRoutes

@@ -48,7 +48,7 @@ from toolhall.stores.crypto import SealedBox, derive_key
 from toolhall.stores.factors import MemoryFactorStore
 from toolhall.stores.vault.key_sources import KeyEncryptionKeys, NoKey, find_key_encryption_keys
 from toolhall.stores.vault.vault import Vault
-from toolhall.telemetry.metrics import Telemetry
+from toolhall.telemetry import Telemetry
 from toolhall.web.public_url import PublicUrl
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from toolhall.model.tool import Tool
 from toolhall.pipeline.dispatcher import Dispatcher
 from toolhall.registry.registry import RegistryChange, lists_differ
 from toolhall.registry.snapshot import ListedTools, with_listed_name
-from toolhall.telemetry.spans import set_trace_context
+from toolhall.telemetry import set_trace_context
 
 _NO_REVISION = "mcp"  # before a revision is negotiated
 

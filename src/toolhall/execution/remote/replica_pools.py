@@ -13,7 +13,7 @@ from toolhall.execution.remote.replica import HealthState, Replica, ToolkitVersi
 from toolhall.execution.remote.replica_transport import CallLost
 from toolhall.model.errors import Unavailable
 from toolhall.model.json import Json, JsonObject
-from toolhall.telemetry.metrics import Metric
+from toolhall.telemetry import Metric
 
 _MAX_REMEMBERED = 10_000
 _MISSING_SECONDS = 120.0  # for which a tool server that vanished without leaving is reported as unhealthy

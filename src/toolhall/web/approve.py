@@ -13,7 +13,7 @@ from toolhall.http.api.approvals import ApprovalsApi
 from toolhall.http.api.base import ManagementContext
 from toolhall.http.api.factors import FactorsApi
 from toolhall.http.request import HttpRequest, Methods
-from toolhall.http.request_guard import RequestRejected, RequestValidator
+from toolhall.http.request_guard import RequestValidator
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Denied, Limited, Malformed, NotFound, ToolhallError
 from toolhall.pipeline.admin import AdminExecutor, AdminOperation
@@ -31,7 +31,7 @@ from toolhall.stores.common import StoreFailed
 from toolhall.stores.crypto import SealedBox, derive_key
 from toolhall.stores.factors import Factor
 from toolhall.web import views
-from toolhall.web.auth import FormPage, PageAuth, PageSessions, PageUser
+from toolhall.web.auth import FormPage, PageAuth, PageSessions, PageUser, SignInPage
 from toolhall.web.pages import STATUS_SUFFIX, redirect_to_self, send_asset, send_status
 from toolhall.web.passkeys import Passkeys
 from toolhall.web.public_url import PublicUrl
@@ -55,8 +55,10 @@ class PageComponents(NamedTuple):
     public_url: PublicUrl
 
 
-class ApprovePage(FormPage):
+class ApprovePage(SignInPage):
     """Shows one approval to the people it concerns, and takes their decision by a form."""
+
+    actions = frozenset({"approve", "passkey", "deny"})
 
     def __init__(self, components: PageComponents) -> None:
         super().__init__(components.page_auth, components.public_url)
@@ -75,18 +77,9 @@ class ApprovePage(FormPage):
             return
         await self._show(request, await self._page_auth.current_user(request))
 
-    async def _handle(self, request: HttpRequest, user: PageUser, action: str, fields: dict[str, str]) -> None:
-        match action:
-            case "sign_in":
-                await self._sign_in(request, user, fields.get("key", ""))
-            case "sign_out":
-                await self._sign_out(request)
-            case "approve" | "passkey" | "deny" if user.caller is not None:
-                await self._decide(request, user, user.caller, fields)
-            case _:
-                raise RequestRejected(400, "there is no such form on this page")
-
-    async def _decide(self, request: HttpRequest, user: PageUser, caller: Caller, fields: dict[str, str]) -> None:
+    async def _handle_signed_in(
+        self, request: HttpRequest, user: PageUser, caller: Caller, fields: dict[str, str]
+    ) -> None:
         approval_id = _approval_id(request)
         method: ApprovalMethod = "passkey" if fields["action"] == "passkey" else "totp"
 

@@ -8,9 +8,9 @@ from bench.spread import Spread, ratios
 CALLS = 6_400
 MOST_TIMES = 1.15
 
-ABOUT = f"""The real connection code of both servers on {CONNECTIONS} connections whose transports only count, in one event
-loop and in turn, so that neither the kernel nor the load generator is measured. The difference between all threads and the
-loop's is the audit's thread. Median (least-most) of the rounds; ratios are taken within each round."""
+ABOUT = f"""The real connection code of both servers on {CONNECTIONS} connections whose transports only count, in one
+event loop and in turn, so that neither the kernel nor the load generator is measured. The difference between all
+threads and the loop's is the audit's thread. Median (least-most) of the rounds; ratios are taken within each round."""
 
 
 def measure_loop(effort: Effort) -> Section:

@@ -11,7 +11,7 @@ from toolhall.execution.worker_pool import DEFAULT_POOL_SIZE
 from toolhall.execution.worker_protocol import WorkerLimits
 from toolhall.model.errors import Crashed
 from toolhall.model.messages import ProgressEvent
-from toolhall.telemetry.metrics import render
+from toolhall.telemetry import render
 from toolhall.testing import Client
 
 HOW_TO = Path(__file__).parents[2] / "docs/how-to"

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import toolhall
 from toolhall.authoring.context import Context
-from toolhall.authoring.declaration import ToolOptions
-from toolhall.authoring.toolkit import ToolkitOptions
+from toolhall.authoring.declaration import ToolkitOptions, ToolOptions
 from toolhall.config import Config
 from toolhall.model import errors
 

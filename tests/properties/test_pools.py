@@ -12,9 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.harness.seeds import examples
 from tests.unit.builders import Clock
 from tests.unit.execution.remote.fake_transports import FakeTransport, replica_info
-from toolhall.execution.remote.circuit_breaker import FAILURE_THRESHOLD, OPEN_SECONDS
 from toolhall.execution.remote.leases import EXPIRY_SECONDS, Lease, LeaseManager, UnknownLease
-from toolhall.execution.remote.replica import Replica, ReplicaCall
+from toolhall.execution.remote.replica import FAILURE_THRESHOLD, OPEN_SECONDS, Replica, ReplicaCall
 from toolhall.execution.remote.replica_pools import ReplicaPools
 from toolhall.model.errors import Unavailable
 

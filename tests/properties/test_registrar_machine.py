@@ -23,7 +23,7 @@ from tests.harness.seeds import examples
 from tests.properties.registering.documents import CODE, CODE_NAMES, CODE_VERSIONS, FILES, KITS, SAFE, Draft, Recipe
 from tests.properties.registering.hall import RestartableRegistrar, empty_file, outcome
 from tests.properties.registering.oracle import Oracle, RegistrationRefused, key_of, version_of
-from toolhall.registry.listing import DIALECT_NAMINGS
+from toolhall.registry.registry import DIALECT_NAMINGS
 from toolhall.stores.bundle import Stores, in_memory
 from toolhall.stores.common import DATABASE_FILE
 from toolhall.stores.sqlite import open_sqlite

@@ -10,9 +10,8 @@ from toolhall.execution.function_runner import FunctionRunner
 from toolhall.execution.thread_pool import ThreadPool
 from toolhall.model.caller import LOCAL, Caller
 from toolhall.model.json import JsonObject
-from toolhall.model.messages import NULL_LINK, Call, CallEvent, ClientLink
+from toolhall.model.messages import NULL_LINK, Answered, Call, CallEvent, ClientLink, Question
 from toolhall.model.names import ToolId
-from toolhall.model.questions import Answered, Question
 from toolhall.model.tool import Output, Tool
 from toolhall.registry.snapshot import Entry, compile_entry
 

@@ -10,7 +10,7 @@ from toolhall.authoring.context import Context
 from toolhall.authoring.declaration import tool
 from toolhall.model.content import Image, Reply, Text
 from toolhall.model.errors import BadArguments, ToolFailed, Unsupported
-from toolhall.model.questions import Filled, Roots
+from toolhall.model.messages import Filled, Roots
 from toolhall.testing import Client
 
 

@@ -38,8 +38,7 @@ from toolhall.pipeline.validate import Check, Validate
 from toolhall.pipeline.verify import Verify
 from toolhall.redaction.redactor import Redactor
 from toolhall.registry.snapshot import Entry
-from toolhall.telemetry.metrics import Telemetry
-from toolhall.telemetry.spans import CallSpan
+from toolhall.telemetry import CallSpan, Telemetry
 
 _log = logging.getLogger("toolhall")
 T = TypeVar("T")

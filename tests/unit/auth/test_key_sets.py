@@ -3,8 +3,8 @@
 import pytest
 
 from tests.unit.egress.loopback_server import loopback_server, reply
+from toolhall.auth.authenticator import TokenIssuer
 from toolhall.auth.key_sets import MAX_FETCH_BYTES, FetchFailed, JsonFetcher, is_safe_url
-from toolhall.auth.settings import TokenIssuer
 
 
 def named(*urls: str) -> JsonFetcher:

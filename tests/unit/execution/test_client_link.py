@@ -5,8 +5,7 @@ import pytest
 
 from tests.unit.builders import Clock, RecordingLink
 from toolhall.execution.client_link import EVENTS_PER_SECOND, MAX_EVENT_BYTES, MAX_EVENT_TEXTS, ThrottledLink
-from toolhall.model.messages import CallEvent, LogEvent, ProgressEvent
-from toolhall.model.questions import Filled, Form, Question, Sample, Visit
+from toolhall.model.messages import CallEvent, Filled, Form, LogEvent, ProgressEvent, Question, Sample, Visit
 from toolhall.model.secret import Secret
 from toolhall.redaction.redactor import Redactor
 from toolhall.redaction.secret_patterns import REDACTED

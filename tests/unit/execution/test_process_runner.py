@@ -20,8 +20,7 @@ from toolhall.execution.worker_protocol import WorkerLimits, credentials_from_pa
 from toolhall.model.caller import Caller
 from toolhall.model.content import Audio, Image, Notes, Reply, Resource, ResourceLink, Text
 from toolhall.model.errors import BadArguments, BadOutput, ToolFailed, Unavailable
-from toolhall.model.messages import InputRequiredSignal, LogEvent, ProgressEvent
-from toolhall.model.questions import Answered, Filled, Question
+from toolhall.model.messages import Answered, Filled, InputRequiredSignal, LogEvent, ProgressEvent, Question
 from toolhall.model.requirements import AccountToken, ResolvedCredentials
 from toolhall.model.secret import Secret
 

@@ -17,8 +17,7 @@ from toolhall.model.call_records import AuditRecord, RecordSource
 from toolhall.model.caller import LOCAL, Allow, Caller
 from toolhall.model.content import Reply, Text
 from toolhall.model.errors import Denied, ToolFailed, Unauthenticated, Unavailable
-from toolhall.model.messages import CallTool, InputRequiredSignal
-from toolhall.model.questions import Roots
+from toolhall.model.messages import CallTool, InputRequiredSignal, Roots
 from toolhall.pipeline.audit import Audit
 from toolhall.pipeline.states import Allowed, Equipped, Found
 from toolhall.stores.audit.journal import MemoryJournal

@@ -12,15 +12,13 @@ from msgspec import Meta
 from tests.unit.builders import Clock, call_of, entry_named, nested
 from toolhall.app import Toolhall
 from toolhall.authoring.context import Context
-from toolhall.authoring.declaration import tool
-from toolhall.authoring.toolkit import Toolkit
+from toolhall.authoring.declaration import Toolkit, tool
 from toolhall.config import BadConfig, Config
 from toolhall.model.call_records import MAX_VALUE_BYTES, Recording
 from toolhall.model.caller import LOCAL, Allow
 from toolhall.model.content import Image, Reply, Resource, ResourceLink, Result, Text
 from toolhall.model.errors import ToolFailed
-from toolhall.model.messages import CallTool, CompletedCall, InputRequiredSignal
-from toolhall.model.questions import Roots
+from toolhall.model.messages import CallTool, CompletedCall, InputRequiredSignal, Roots
 from toolhall.pipeline.call_recorder import CallRecorder
 from toolhall.pipeline.states import Equipped
 from toolhall.redaction.secret_patterns import REDACTED

@@ -21,9 +21,9 @@ from toolhall.model.messages import (
     InputRequiredSignal,
     ListTools,
     ProgressEvent,
+    Roots,
     ToolPage,
 )
-from toolhall.model.questions import Roots
 from toolhall.model.secret import Secret
 from toolhall.pipeline.access_rules import NoRules
 from toolhall.pipeline.audit import Audit

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.builders import nested
 from toolhall.pipeline.call_recorder import MAX_DEPTH, MAX_POINTERS, MAX_SECRETS, RedactionInput, redact_parts
 from toolhall.redaction.secret_patterns import REDACTED
-from toolhall.schema.secret_fields import SecretFields
+from toolhall.schema.annotations import SecretFields
 
 
 def redacted(value: Any, name: str = "", secrecy: SecretFields | None = None) -> tuple[Any, list[str]]:

@@ -16,8 +16,7 @@ from toolhall.execution.process_runner import WorkerToolError
 from toolhall.model.caller import Allow
 from toolhall.model.errors import Crashed, Denied, TimedOut, ToolFailed, ToolhallError
 from toolhall.model.json import JsonObject
-from toolhall.model.messages import Call, InputRequiredSignal
-from toolhall.model.questions import Roots
+from toolhall.model.messages import Call, InputRequiredSignal, Roots
 from toolhall.model.tool import Tool
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.states import Equipped, Raw

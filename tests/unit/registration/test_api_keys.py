@@ -10,10 +10,9 @@ import pytest
 from toolhall.model.errors import Denied, Malformed, NotFound, Unavailable
 from toolhall.registration import access as module
 from toolhall.registration.access import AccessControl, NewKey
-from toolhall.registration.store_sync import WriteLock
 from toolhall.stores.access import ApiKey, MemoryApiKeyStore
 from toolhall.stores.bundle import Stores, in_memory
-from toolhall.stores.common import StoreFailed
+from toolhall.stores.common import StoreFailed, WriteLock
 
 NOW = 1_000_000.0
 DAY = 86_400.0

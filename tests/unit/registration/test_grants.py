@@ -8,9 +8,9 @@ import pytest
 from toolhall.model.errors import Denied, Malformed, NotFound
 from toolhall.registration import access as module
 from toolhall.registration.access import Grants, NewCondition, NewGrant, grant_warnings
-from toolhall.registration.store_sync import WriteLock
 from toolhall.stores.access import Condition, Grant, GrantEffect
 from toolhall.stores.bundle import Stores, in_memory
+from toolhall.stores.common import WriteLock
 
 
 class GrantsHarness:

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from toolhall.registration.access import AccessControl, NewGrant, NewKey
-from toolhall.registration.store_sync import POLL_SECONDS, StorePoller, WriteLock
 from toolhall.stores.access import Grant
 from toolhall.stores.bundle import Stores, in_memory
-from toolhall.stores.common import DATABASE_FILE
+from toolhall.stores.common import DATABASE_FILE, POLL_SECONDS, StorePoller, WriteLock
 from toolhall.stores.open import open_stores
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there, processes cannot share a socket")

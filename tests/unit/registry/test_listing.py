@@ -6,10 +6,9 @@ import pytest
 
 from tests.unit.builders import FixedResultRunner, entry_named
 from toolhall.model.names import SEARCH_TOOL, ToolId
-from toolhall.registry.listing import ListedTools, Shortlist
 from toolhall.registry.registry import Registry
 from toolhall.registry.search import search_tool
-from toolhall.registry.snapshot import Entry, Snapshot, compile_entry
+from toolhall.registry.snapshot import Entry, ListedTools, Shortlist, Snapshot, compile_entry
 
 
 def version_of(version: str, name: str = "get") -> Entry:

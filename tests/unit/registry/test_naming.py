@@ -4,8 +4,7 @@ import pytest
 
 from tests.unit.builders import FixedResultRunner, tool_named
 from toolhall.model.names import ToolId
-from toolhall.registry.listing import DIALECT_NAMINGS, dialect_names
-from toolhall.registry.registry import Registry
+from toolhall.registry.registry import DIALECT_NAMINGS, Registry, dialect_names
 from toolhall.registry.snapshot import Entry, compile_entry
 
 

@@ -20,8 +20,7 @@ from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo, write_error
 from toolhall.model.content import Image, Result, Text
 from toolhall.model.errors import Broken, Denied, Limited, ToolFailed, ToolhallError, Unsupported
 from toolhall.model.json import JsonObject
-from toolhall.model.messages import CompletedCall, InputRequired, ToolPage, WireResponse
-from toolhall.model.questions import Roots
+from toolhall.model.messages import CompletedCall, InputRequired, Roots, ToolPage, WireResponse
 from toolhall.model.tool import Output
 
 SERVER = ServerInfo(name="hall", version="1.2.3", instructions="Ask nicely.")

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.builders import Clock
-from toolhall.execution.remote.circuit_breaker import FAILURE_THRESHOLD, OPEN_SECONDS, CircuitBreaker
+from toolhall.execution.remote.replica import FAILURE_THRESHOLD, OPEN_SECONDS, CircuitBreaker
 
 
 @pytest.fixture

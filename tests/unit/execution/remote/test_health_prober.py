@@ -12,10 +12,8 @@ from toolhall import Toolkit, tool
 from toolhall.dialects.hub.call_messages import CallEvent, read_hub_message
 from toolhall.dialects.hub.messages import HubRequest
 from toolhall.execution.health_checks import CHECK_SECONDS
-from toolhall.execution.remote.circuit_breaker import FAILURE_THRESHOLD
-from toolhall.execution.remote.health_prober import PROBE_TIMEOUT_SECONDS, HealthProber
-from toolhall.execution.remote.replica import Replica
-from toolhall.execution.remote.replica_pools import ReplicaPools
+from toolhall.execution.remote.replica import FAILURE_THRESHOLD, Replica
+from toolhall.execution.remote.replica_pools import PROBE_TIMEOUT_SECONDS, HealthProber, ReplicaPools
 from toolhall.execution.remote.replica_transport import CallLost
 from toolhall.execution.remote.websocket_transport import MAX_RUNNING_CALLS, PeerSocket
 from toolhall.model.errors import Unavailable

@@ -27,8 +27,17 @@ from toolhall.execution.remote.replica_transport import ReportHandler, ResponseT
 from toolhall.model.caller import Caller
 from toolhall.model.errors import BadArguments, BadOutput, NotFound, Problem, ToolFailed, Unavailable, Unsupported
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.messages import NULL_LINK, ClientLink, InputRequiredSignal, LogEvent, ProgressEvent
-from toolhall.model.questions import Answered, Filled, Form, Question
+from toolhall.model.messages import (
+    NULL_LINK,
+    Answered,
+    ClientLink,
+    Filled,
+    Form,
+    InputRequiredSignal,
+    LogEvent,
+    ProgressEvent,
+    Question,
+)
 from toolhall.model.requirements import AccountToken, ResolvedCredentials
 from toolhall.model.secret import Secret
 from toolhall.model.tool import Tool

@@ -30,7 +30,7 @@ from toolhall.pipeline.call_recorder import CallRecorder, PendingRecording
 from toolhall.pipeline.equip import Equip
 from toolhall.pipeline.find import Authorize, Find
 from toolhall.pipeline.limit import Limit
-from toolhall.pipeline.plans import CallPlans
+from toolhall.pipeline.plans import CallPlans, equip_unguarded
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
 from toolhall.pipeline.states import Allowed, Equipped, Valid, Verified
@@ -130,7 +130,7 @@ class Pipeline:
             if not isinstance(valid, Valid):  # a stage is awaited only when it has to wait
                 valid = await self._suspended(call, valid)
             if allowed.unguarded is not None and call.caller_credentials is None:
-                equipped = allowed.unguarded.equip(valid)  # proven: verify and equip have nothing to do
+                equipped = equip_unguarded(allowed.unguarded, valid)  # proven: verify and equip have nothing to do
             else:
                 equipped = await on_first_suspend(self._guard(valid), call.suspended)
             outcome.reached, outcome.redactor = equipped, equipped.redactor

@@ -24,7 +24,8 @@ import msgspec
 from toolhall.model.caller import Allow, RequireVerification
 from toolhall.model.messages import Call
 from toolhall.pipeline.policy import LevelPolicy
-from toolhall.pipeline.states import Allowed, Unguarded
+from toolhall.pipeline.states import Allowed, Equipped, Unguarded, Valid
+from toolhall.redaction.redactor import redactor_for
 from toolhall.registry.registry import Registry
 from toolhall.registry.snapshot import Entry
 
@@ -67,3 +68,12 @@ class CallPlans:
         is_free = isinstance(verdict, Allow) and not verdict.conditional and entry.requirements is None
         unguarded = Unguarded(entry, verdict) if is_free and isinstance(verdict, Allow) else None
         self._plans[self._policy.cache_key(call.caller), call.tool] = CallPlan(entry, verdict, unguarded)
+
+
+def equip_unguarded(proof: Unguarded, valid: Valid) -> Equipped:
+    """Return Equipped without credentials; the caller's own one is redacted as always."""
+    if valid.entry is not proof.entry or valid.verdict is not proof.verdict:
+        raise RuntimeError("the proof is about another call")
+    credential = valid.call.caller.credential
+    redactor = None if credential is None else redactor_for(credential, ())
+    return Equipped(valid.call, valid.entry, valid.verdict, valid.arguments, None, redactor)

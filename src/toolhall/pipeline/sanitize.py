@@ -41,7 +41,9 @@ class Sanitize:
         """Return the result without control characters and secrets of the call; a large one must be awaited."""
         result, redactor = checked.result, checked.redactor
         encoded = result.encoded
-        if result.content or result.meta or encoded is None or not is_clean_json(encoded):
+        # JSON without a backslash escapes no control character; see is_clean_json for all others.
+        is_plain = encoded is not None and encoded.isascii() and b"\\" not in encoded and b"\x7f" not in encoded
+        if result.content or result.meta or encoded is None or not (is_plain or is_clean_json(encoded)):
             result = _clean_result(result)
         if redactor is not None:
             if _size(result) > LARGE_RESULT_BYTES:

@@ -8,8 +8,8 @@ Every stage of the pipeline is a function from one state to the next:
     -run-> Raw -check-> Checked -sanitize-> Result
 
 A tool without requirements, called by somebody whom neither a condition nor a level holds up, needs neither verify nor
-equip. Unguarded is the proof of that, and takes the call from Valid to Equipped directly; only `pipeline.plans` makes
-one.
+equip. Unguarded is the proof of that, with which `equip_unguarded` takes the call from Valid to Equipped directly; only
+`pipeline.plans` makes one.
 
 A state is a proof: only the stage before makes it, and the stage after accepts nothing else, so a pipeline that skips
 or swaps a stage does not type-check. States are frozen, so no later stage can change what an earlier one decided. They
@@ -23,7 +23,7 @@ from toolhall.model.content import Result
 from toolhall.model.json import JsonObject
 from toolhall.model.messages import Call
 from toolhall.model.requirements import ResolvedCredentials
-from toolhall.redaction.redactor import Redactor, redactor_for
+from toolhall.redaction.redactor import Redactor
 from toolhall.registry.snapshot import Entry
 
 
@@ -87,14 +87,6 @@ class Unguarded(msgspec.Struct, frozen=True):
 
     entry: Entry
     verdict: Allow
-
-    def equip(self, valid: Valid) -> Equipped:
-        """Return Equipped without credentials; the caller's own one is redacted as always."""
-        if valid.entry is not self.entry or valid.verdict is not self.verdict:
-            raise RuntimeError("the proof is about another call")
-        credential = valid.call.caller.credential
-        redactor = None if credential is None else redactor_for(credential, ())
-        return Equipped(valid.call, valid.entry, valid.verdict, valid.arguments, None, redactor)
 
 
 class Raw(msgspec.Struct, frozen=True, gc=False):

@@ -11,6 +11,7 @@ MAX_REASON_LENGTH) and never contain the value, which may be a secret: jsonschem
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from itertools import islice
 
 import jsonschema_rs
@@ -43,7 +44,7 @@ _COMPILERS = {
 class Validator:
     """Validates values against one schema: `accepts` is the fast check, `problems` explains a refusal."""
 
-    __slots__ = ("_cost", "_declared_only", "_validator", "accepts", "fast_size", "schema")
+    __slots__ = ("__dict__", "_cost", "_validator", "accepts", "fast_size", "schema")  # __dict__: declared_only
 
     def __init__(self, schema: JsonObject, *, known_good: bool = False) -> None:
         """Measure and compile the schema; raises BadSchema. A `known_good` schema is compiled on first use."""
@@ -51,18 +52,15 @@ class Validator:
         self._cost: SchemaCost | None = None if known_good else measure_cost(schema)
         self.fast_size = 0  # arguments up to this size are validated in the event loop; set by pipeline/validate.py
         self._validator: jsonschema_rs.Validator | None = None if known_good else _compile(schema)
-        self._declared_only: Validator | None = None
         self.accepts: Callable[[Json], bool] = (
             self._compile_and_check if self._validator is None else self._validator.is_valid
         )
 
-    @property
+    @cached_property
     def declared_only(self) -> "Validator":
         """A validator that accepts declared members only; itself, if the schema has a type for all others."""
-        if self._declared_only is None:
-            members = declared_members(self.schema)
-            self._declared_only = self if members.typed_others else Validator(members.closed_schema(), known_good=True)
-        return self._declared_only
+        members = declared_members(self.schema)
+        return self if members.typed_others else Validator(members.closed_schema(), known_good=True)
 
     @property
     def cost(self) -> SchemaCost:

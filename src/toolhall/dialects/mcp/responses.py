@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from toolhall.dialects.convert import lossless
-from toolhall.dialects.mcp.catalog import WRAPPER_KEY, McpCatalog, output_form
+from toolhall.dialects.mcp.catalog import WRAPPER_KEY, McpCatalog, OutputForm, output_form
 from toolhall.dialects.mcp.content import write_block
 from toolhall.dialects.mcp.errors import ErrorResult, ProtocolError, translate_error
 from toolhall.dialects.mcp.input_requests import write_input_request
@@ -35,6 +35,9 @@ _HALL_MEMBERS = frozenset({"name", "inputSchema", "outputSchema", "execution"})
 _TYPED_MEMBERS = frozenset({"title", "description", "annotations", "icons", "_meta"})
 
 
+MAX_FORMS = 10_000
+
+
 class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Name, version and instructions that the server states about itself."""
 
@@ -55,6 +58,7 @@ class McpEncoder:
         complete: JsonObject = {"resultType": "complete", "_meta": self._meta} if revision.stateless else {}
         self._common_members = complete
         self._result_end = b"," + encode(complete)[1:] + b"}" if complete else b"}}"
+        self._forms: dict[int, tuple[Tool, OutputForm]] = {}  # by the identity of the tool
         # Every revision: a server that sends log messages MUST declare it.
         self._capabilities: JsonObject = {"tools": {"listChanged": True}, "logging": {}}
 
@@ -93,7 +97,9 @@ class McpEncoder:
 
     def call_result(self, request_id: RequestId, finished: CompletedCall) -> WireResponse:
         """The response to a call that completed."""
-        result, form = finished.result, output_form(finished.tool, self.revision)
+        result, tool = finished.result, finished.tool
+        known = self._forms.get(id(tool))
+        form = self._remember_form(tool) if known is None else known[1]
         encoded = result.encoded
         structured = None
         if encoded is not None and form.structured:
@@ -111,6 +117,14 @@ class McpEncoder:
         if result.meta:
             body["_meta"] = result.meta
         return self.response(request_id, body)
+
+    def _remember_form(self, tool: Tool) -> OutputForm:
+        """Decide once per tool how its results are sent; the tool is kept too, so that no other one gets its id."""
+        if len(self._forms) >= MAX_FORMS:
+            self._forms.clear()
+        form = output_form(tool, self.revision)
+        self._forms[id(tool)] = tool, form
+        return form
 
     def input_required(self, request_id: RequestId, asked: InputRequired, state: str) -> WireResponse:
         """An `input_required` result: the questions, and the sealed state to send back with the answers."""

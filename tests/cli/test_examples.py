@@ -10,11 +10,10 @@ import pytest
 
 from tests.harness.browser import Browser
 from tests.harness.cli import CliRunner
+from tests.harness.dialect_clients import ALL_DIALECT_CLIENTS as EVERY_WAY
+from tests.harness.dialect_clients import OBJECT, OK, Call
 from tests.harness.patience import patience
 from tests.harness.processes import ServerProcess
-from tests.properties.callers.desk import OBJECT
-from tests.properties.callers.ways import OK, Call
-from tests.servers.every_way import EVERY_WAY
 from tests.servers.hall import Hall
 
 KEY = "SK" + "0123456789abcdef" * 2

@@ -1,35 +1,36 @@
 """Many callers at the same moment: each has sent its call before any of them can be answered."""
 
-import json
 import time
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from http.client import HTTPConnection
 from typing import Any
 
+from tests.harness.http_client import HOST, Connection, http_request
+from tests.harness.patience import patience
 from tests.servers.authority import Authority
-from tests.servers.hall import PATIENCE, Hall
+from tests.servers.hall import Hall
 
 
-def _asked(line: HTTPConnection, path: str) -> None:
-    line.request("POST", path, "{}", {"content-type": "application/json"})
+def _asked(connection: Connection, path: str) -> None:
+    headers = {"host": f"{HOST}:{connection.port}", "content-type": "application/json", "content-length": "2"}
+    connection.send(http_request("POST", path, headers.items(), b"{}"))
 
 
-def _answered(line: HTTPConnection) -> tuple[int, Any]:
-    reply = line.getresponse()
-    return reply.status, json.loads(reply.read())
+def _answered(connection: Connection) -> tuple[int, Any]:
+    reply = connection.reply()
+    return reply.status, reply.json
 
 
 @contextmanager
-def lines_to(hall: Hall, count: int, processes: int) -> Generator[list[HTTPConnection]]:
+def lines_to(hall: Hall, count: int, processes: int) -> Generator[list[Connection]]:
     """So many connections, shared by the processes of the hall; which one accepts is the system's choice."""
-    deadline, share = time.monotonic() + PATIENCE / 2, count // processes
-    found: dict[str, list[HTTPConnection]] = {}
+    deadline, share = time.monotonic() + patience() / 2, count // processes
+    found: dict[str, list[Connection]] = {}
     with ExitStack() as stack:
         while sum(len(each) >= share for each in found.values()) < processes:
             assert time.monotonic() < deadline, {process: len(each) for process, each in found.items()}
-            some = [HTTPConnection("127.0.0.1", hall.port, timeout=PATIENCE) for _ in range(share)]
+            some = [Connection(hall.port) for _ in range(share)]
             for line in some:
                 stack.callback(line.close)
                 _asked(line, "/tools/Post/open")
@@ -38,14 +39,14 @@ def lines_to(hall: Hall, count: int, processes: int) -> Generator[list[HTTPConne
         yield [line for each in found.values() for line in each]
 
 
-def _keep(line: HTTPConnection, lines: list[HTTPConnection], most: int) -> None:
+def _keep(line: Connection, lines: list[Connection], most: int) -> None:
     if len(lines) < most:
         lines.append(line)
     else:
         line.close()
 
 
-def all_at_once(acme: Authority, lines: list[HTTPConnection]) -> list[tuple[int, Any]]:
+def all_at_once(acme: Authority, lines: list[Connection]) -> list[tuple[int, Any]]:
     """What each gets for a call that needs the account, while the provider answers nobody until all have called."""
     with ThreadPoolExecutor(len(lines)) as pool:
         with acme.holding("/token"):

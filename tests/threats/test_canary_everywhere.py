@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.properties.callers.ways import Call
+from tests.harness.dialect_clients import ALL_DIALECT_CLIENTS as EVERY_WAY
+from tests.harness.dialect_clients import Call
 from tests.servers import serving as answering
 from tests.servers.authority import Authority, authority
-from tests.servers.every_way import EVERY_WAY
 from tests.servers.hall import SECRET as CLIENT_SECRET
 from tests.servers.hall import Hall, Person, settings_for
 from tests.threats.canary_tools import HOW, LOGGED, NAME

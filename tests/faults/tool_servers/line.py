@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from tests.properties.callers.house import Building, Reply
-from tests.properties.callers.ways import Call, Hub
+from tests.harness.dialect_clients import Call, HubDialect, Poster
+from tests.harness.http_client import Response
 
 HOST = "127.0.0.1"
 _NEWS = ("tool_progress", "tool_log")
@@ -27,12 +27,12 @@ class Line:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._socket: ClientConnection | None = None
 
-    async def post(self, path: str, body: bytes, caller: str | None, headers: dict[str, str]) -> Reply:
+    async def post(self, path: str, body: bytes, caller: str | None, headers: dict[str, str]) -> Response:
         """As every way of tests/properties/callers/ways.py sends its calls; by the person at this machine."""
         assert caller is None
         return await self.request("POST", path, body, {"content-type": "application/json", **headers})
 
-    async def request(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Reply:
+    async def request(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Response:
         """Send one, and read its reply."""
         reader, writer = await self._connected()
         usual = {"host": f"{HOST}:{self._port}", "content-length": str(len(body))}
@@ -84,12 +84,12 @@ class Line:
             await writer.wait_closed()
 
 
-class KeptSocket(Hub):
+class KeptSocket(HubDialect):
     """The hub's Tool API over a WebSocket that is kept."""
 
     dialect = "hub socket"
 
-    async def send(self, house: Building, call: Call) -> Reply:
+    async def send(self, house: Poster, call: Call) -> Response:
         """`tool_request`; its id is told apart from those of all other calls."""
         assert isinstance(house, Line)
         assert isinstance(call.arguments, dict)
@@ -102,10 +102,10 @@ class KeptSocket(Hub):
             if said["id"] != call_id:
                 raise Unasked(frame)
             if said["type"] not in _NEWS:
-                return Reply(200, {}, frame)
+                return Response(200, {}, frame)
 
 
-async def _read(reader: asyncio.StreamReader) -> Reply:
+async def _read(reader: asyncio.StreamReader) -> Response:
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     first, *lines = head.strip().split("\r\n")
     pairs = (line.partition(":") for line in lines)
@@ -114,7 +114,7 @@ async def _read(reader: asyncio.StreamReader) -> Reply:
         body = b"".join([piece async for piece in _pieces(reader)])
     else:
         body = await reader.readexactly(int(headers["content-length"]))
-    return Reply(int(first.split()[1]), headers, body)
+    return Response(int(first.split()[1]), headers, body)
 
 
 async def _pieces(reader: asyncio.StreamReader) -> AsyncGenerator[bytes]:

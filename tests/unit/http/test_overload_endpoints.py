@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.docs.test_dialects import posted
+from tests.harness.asgi_client import send_json as asked
 from tests.unit.execution.remote.fake_transports import eventually
 from tests.unit.execution.remote.peer import Wire, ended, peer, until, whole
-from tests.unit.http.asgi_client import asked
 from toolhall import Config, Toolhall
 from toolhall.http.request_slots import ConcurrencyLimiter
 from toolhall.http.websocket import MAX_CONCURRENT_CALLS, MAX_CONCURRENT_LEASE_MESSAGES

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.properties.callers.house import Reply
-from tests.properties.callers.ways import JUNE, MODERN, NOVEMBER, PREFIX, Call
+from tests.harness.dialect_clients import ALL_DIALECT_CLIENTS as EVERY_WAY
+from tests.harness.dialect_clients import Call
+from tests.harness.http_client import Response as Reply
+from tests.harness.mcp_messages import JUNE, MODERN, NOVEMBER, PREFIX
 from tests.recorded import recorded
 from tests.servers import account_tools
 from tests.servers.authority import Authority, authority
-from tests.servers.every_way import EVERY_WAY
 from tests.servers.hall import Hall, Person, settings_for
 from tests.threats.served import eventually, serving
 

@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
+from tests.harness.asgi_client import send_json as asked
 from tests.unit.execution.remote.peer import Wire, peer
 from tests.unit.http.api.management_client import manage
-from tests.unit.http.asgi_client import asked
 from tests.unit.http.test_overload_endpoints import JOIN, made, on_socket, request
 from tests.unit.http.test_tool_server_join import TOKEN, well
 from toolhall import Config, Toolhall

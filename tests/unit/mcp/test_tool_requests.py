@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import pytest
 from msgspec import Meta
 
-from tests.unit.http.asgi_client import asked
+from tests.harness.asgi_client import send_json as asked
 from tests.unit.parts import entry_named
 from toolhall import Toolhall, Toolkit, tool
 from toolhall.config import Config

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.http.asgi_client import asked
+from tests.harness.asgi_client import send_json as asked
 from tests.unit.parts import entry_named
 from toolhall import Toolhall
 from toolhall.authoring.context import Context

@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import unquote
 
 import httpx2
 import msgspec
@@ -20,6 +19,7 @@ class AsgiRequest:
     """One HTTP request, sent by `run` or in a task by `start`; its response can be read while it is being written.
 
     `headers` are all that is sent; `client` is the address that the request comes from, None for one that is not known.
+    The path is the decoded one; `scope` can be changed before it is sent.
     """
 
     _task: "asyncio.Task[None]"
@@ -35,11 +35,10 @@ class AsgiRequest:
     ) -> None:
         target, _, query = path.partition("?")
         self._app = app
-        self._scope = {
+        self.scope: dict[str, Any] = {
             "type": "http",
             "method": method,
-            "path": unquote(target),
-            "raw_path": target.encode(),
+            "path": target,
             "query_string": query.encode(),
             "headers": _pairs(headers),
             "client": None if client is None else (client, 1),
@@ -54,12 +53,12 @@ class AsgiRequest:
 
     async def run(self) -> Response:
         """Send it; the whole response."""
-        await self._app(self._scope, self._receive, self._send)
+        await self._app(self.scope, self._receive, self._send)
         return self._response()
 
     def start(self) -> "AsgiRequest":
         """Send it in a task."""
-        self._task = asyncio.create_task(self._app(self._scope, self._receive, self._send))
+        self._task = asyncio.create_task(self._app(self.scope, self._receive, self._send))
         return self
 
     async def reply(self) -> Response:

@@ -61,17 +61,6 @@ class Poster(Protocol):
         ...
 
 
-class SocketPoster(Poster, Protocol):
-    """A server that also has the hub's WebSocket."""
-
-    port: int
-    seen: bytearray
-
-    def proof(self, caller: str | None) -> dict[str, str]:
-        """The header that proves a caller."""
-        ...
-
-
 class DialectClient(Protocol):
     """A client of one server in one dialect; `sent` is the size of its last message in bytes."""
 
@@ -223,8 +212,8 @@ class HubSocketDialect(HubDialect):
 
     dialect = "hub socket"
 
-    async def send(self, server: SocketPoster, call: Call) -> Response:
-        """`tool_request`."""
+    async def send(self, server: Any, call: Call) -> Response:
+        """`tool_request`, to a server that also has `port`, `seen` and `proof`."""
         _, body = self.request(call)
         url, headers = f"ws://{HOST}:{server.port}/hub", server.proof(call.caller)
         async with connect(url, additional_headers=headers, proxy=None) as socket:
@@ -280,8 +269,7 @@ class RestDialect(_Stateless):
         return Outcome(OK, message)
 
 
-STATELESS: tuple[type[_Stateless], ...] = (OxpDialect, HubDialect, MachineDialect, RestDialect)
-# Makers of a client for every dialect that is sent by POST; and with the hub's WebSocket.
+# A maker of a client for every dialect that is sent by POST; then with the hub's WebSocket.
 DIALECT_CLIENTS: tuple[Callable[[], DialectClient], ...] = (
     *(partial(McpDialect, each) for each in reversed(REVISIONS)),
     *(OxpDialect, HubDialect, MachineDialect, RestDialect),

@@ -10,6 +10,7 @@ import socket
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
 
 import httpx2
 
@@ -241,6 +242,23 @@ def fetch(port: int, request: bytes) -> Response:
         return connection.reply()
 
 
+def request_url(
+    url: str, message: Json = None, headers: Mapping[str, str] = NO_HEADERS, *, method: str | None = None
+) -> Response:
+    """Send one request to a URL on this machine, with a message as JSON if there is one (then POST unless told)."""
+    parts = urlsplit(url)
+    chosen = method or ("GET" if message is None else "POST")
+    body = b"" if message is None else json.dumps(message).encode()
+    usual = {"host": parts.netloc}
+    if message is not None:
+        usual["content-type"] = "application/json"
+    if body or chosen != "GET":
+        usual["content-length"] = str(len(body))
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    sent = usual | {name.lower(): value for name, value in headers.items()}
+    return fetch(parts.port or 80, http_request(chosen, target, sent.items(), body))
+
+
 def healthy(port: int) -> bool:
     """Whether `/health` says so."""
     reply = fetch(port, http_request("GET", "/health", [("Host", f"{HOST}:{port}")]))
@@ -305,12 +323,15 @@ class AsyncConnection:
 
     async def finish(self) -> bytes:
         """End the sending side, close once the server has closed, and return what it still sent."""
+        data = b""
         try:
             self._writer.write_eof()
-            return await self.rest()
+            while part := await self.some():
+                data += part
         finally:
             self._writer.close()
             await self._writer.wait_closed()
+        return data
 
     def abort(self) -> None:
         """Close at once, without waiting."""
@@ -432,14 +453,17 @@ def _pairs(content: bytes | None, headers: Headers) -> list[tuple[bytes, bytes]]
     return [pair for pair in usual if pair[0] not in names] + given
 
 
+def connection_pool(origin: str) -> httpx2.AsyncClient:
+    """The connections of a client of the server at an origin."""
+    limits = httpx2.Limits(max_connections=200)
+    return httpx2.AsyncClient(base_url=origin, timeout=patience(), trust_env=False, verify=False, limits=limits)
+
+
 @asynccontextmanager
 async def http_client(origin: str) -> AsyncGenerator[HttpClient]:
     """A client of the server at an origin."""
-    limits = httpx2.Limits(max_connections=200)
-    async with httpx2.AsyncClient(
-        base_url=origin, timeout=patience(), trust_env=False, verify=False, limits=limits
-    ) as client:
-        yield HttpClient(client)
+    async with connection_pool(origin) as pool:
+        yield HttpClient(pool)
 
 
 async def send_bytes(origin: str, data: bytes) -> bytes:

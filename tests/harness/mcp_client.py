@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from tests.conformance import judge
-from tests.harness.http_client import HttpClient, Json, Message, Response, StreamingResponse, http_client
+from tests.harness.http_client import HttpClient, Json, Message, Response, StreamingResponse, connection_pool
 from tests.harness.mcp_messages import (
     LEVEL_KEY,
     MODERN,
@@ -37,13 +37,23 @@ LINE_LIMIT = 16 * 1024 * 1024
 _ids = itertools.count(100)  # shared by all clients: several may follow each other on one pair of pipes
 
 
-async def send_modern(http: HttpClient, method: str, params: Message | None = None, **changed: Json) -> Response:
-    """Send a request of the newest revision; `changed` says what is unusual: id, meta, headers (None: left out)."""
-    body, headers = modern_request(method, params, **changed)
-    reply = await http.send(body, headers)
-    for message in reply.messages:
-        judge.check(message, MODERN, method)
-    return reply
+class StatelessMcpClient(HttpClient):
+    """An HTTP client that also sends single requests of the newest revision."""
+
+    async def modern(self, method: str, params: Message | None = None, **changed: Json) -> Response:
+        """Send a request of the newest revision; `changed` says what is unusual: id, meta, headers (None: left out)."""
+        body, headers = modern_request(method, params, **changed)
+        reply = await self.send(body, headers)
+        for message in reply.messages:
+            judge.check(message, MODERN, method)
+        return reply
+
+
+@asynccontextmanager
+async def stateless_mcp_client(origin: str) -> AsyncGenerator[StatelessMcpClient]:
+    """A client of the server at an origin."""
+    async with connection_pool(origin) as pool:
+        yield StatelessMcpClient(pool)
 
 
 class McpClient(ABC):
@@ -130,7 +140,7 @@ class McpClient(ABC):
 class HttpMcpClient(McpClient):
     """Sends each message by POST; in the older revisions within a session."""
 
-    def __init__(self, http: HttpClient, revision: str, capabilities: Message) -> None:
+    def __init__(self, http: StatelessMcpClient, revision: str, capabilities: Message) -> None:
         super().__init__(revision, capabilities)
         self.http = http
         self.session: str | None = None
@@ -264,7 +274,7 @@ async def http_mcp_client(
     origin: str, revision: str, capabilities: Message = EVERY_FEATURE
 ) -> AsyncGenerator[HttpMcpClient]:
     """A client over HTTP, in a session if the revision has sessions."""
-    async with http_client(origin) as http:
+    async with stateless_mcp_client(origin) as http:
         client = HttpMcpClient(http, revision, capabilities)
         if not client.modern:
             await client.start()

@@ -3,8 +3,8 @@
 import base64
 import json
 import re
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 from tests.harness.http_client import Header, Json, Message
 
@@ -107,12 +107,13 @@ def session_headers(revision: str, body: bytes, session: str) -> list[Header]:
     return headers_for(body)
 
 
-class McpAnswer(NamedTuple):
+@dataclass(frozen=True)
+class McpAnswer:
     """The response to a request, what came before it, and how it came; `status` is None where there is no HTTP."""
 
     message: Message
-    notices: Sequence[Message] = ()
-    questions: Sequence[Message] = ()
+    notices: list[Message] = field(default_factory=list)
+    questions: list[Message] = field(default_factory=list)
     status: int | None = None
     raw: bytes = b""
 

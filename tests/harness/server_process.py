@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import psutil
 
@@ -48,7 +48,7 @@ class ServerProcess:
     @classmethod
     def start(
         cls, command: list[str], folder: Path, *, env: Mapping[str, str] | None = None, log: Path | None = None
-    ) -> "ServerProcess":
+    ) -> Self:
         """Start a command in a folder; its error output goes to the file `log`, or to where that of the tests goes."""
         errors = log.open("wb") if log else None
         try:
@@ -66,7 +66,7 @@ class ServerProcess:
                 errors.close()
         return cls(process, log)
 
-    def ready(self) -> "ServerProcess":
+    def ready(self) -> Self:
         """Wait for its first line."""
         self.first = read_json_line(self.process, self._log)
         return self
@@ -77,14 +77,19 @@ class ServerProcess:
         return str(self.first["url"])
 
     @property
+    def origin(self) -> str:
+        """The scheme, host and port of its URL."""
+        return self.url.rstrip("/")
+
+    @property
     def port(self) -> int:
         """The port at which it listens."""
-        return int(self.url.rpartition(":")[2].strip("/"))
+        return int(self.origin.rpartition(":")[2])
 
     @property
     def mcp(self) -> str:
         """The URL of its MCP endpoint."""
-        return f"{self.url}/mcp"
+        return f"{self.origin}/mcp"
 
     @property
     def log(self) -> str:
@@ -145,8 +150,8 @@ class ServerProcess:
         self.process.send_signal(how)
         return self.process.wait(patience())
 
-    def end(self) -> None:
-        """Kill it if it still runs, and close its output."""
+    def kill(self) -> None:
+        """Kill it if it still runs, also if it was suspended, and close its output."""
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait(patience())
@@ -163,7 +168,7 @@ def server_process(
     try:
         yield server.ready()
     finally:
-        server.end()
+        server.kill()
 
 
 @contextmanager
@@ -195,7 +200,7 @@ def stdio_server(
             process.wait()
 
 
-def eventually(holds: Callable[[], object], seconds: float | None = None) -> bool:
+def eventually(holds: Callable[..., object], seconds: float | None = None) -> bool:
     """Whether something becomes true in time."""
     end = time.monotonic() + (patience() if seconds is None else seconds)
     while not holds():

@@ -22,8 +22,9 @@ from tests.conformance.dialects.talk import (
     socket,
     tool_request,
 )
-from tests.conformance.serving import Served
-from tests.conformance.wire import WAIT, Http
+from tests.harness.http_client import HttpClient as Http
+from tests.harness.patience import patience
+from tests.harness.server_process import ServerProcess as Served
 
 
 def error_of(talk: Talk, reply: Message) -> Message:
@@ -151,7 +152,7 @@ async def test_a_3_on_a_line_what_is_one_way_gets_nothing_back(kind: str) -> Non
 async def test_a_message_that_a_socket_may_not_carry_ends_it(kit: Served) -> None:
     async with socket(kit.origin) as talk:
         await talk.tell(b'{"padding":"' + b"x" * 2 * 1024 * 1024 + b'"}')
-        async with asyncio.timeout(WAIT):
+        async with asyncio.timeout(patience()):
             await talk.connection.wait_closed()
         assert talk.connection.close_code == 1009
 

@@ -13,11 +13,11 @@ from tests.harness.dialect_clients import ALL_DIALECT_CLIENTS as EVERY_WAY
 from tests.harness.dialect_clients import Call
 from tests.harness.http_client import Response as Reply
 from tests.harness.mcp_messages import JUNE, MODERN, NOVEMBER, PREFIX
+from tests.harness.server_process import eventually, serving
 from tests.recorded import recorded
 from tests.servers import account_tools
 from tests.servers.authority import Authority, authority
 from tests.servers.hall import Hall, Person, settings_for
-from tests.threats.served import eventually, serving
 
 TOOLS = Path(account_tools.__file__)
 PAGES: dict[str, Any] = {"elicitation": {"url": {}}}

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.server_process import serving
 from tests.servers import account_tools
 from tests.servers.hall import Hall, Person, settings_for
 from tests.servers.linking import MAIL, REDIRECT, linking, settings
 from tests.servers.third import registered, third_server
-from tests.threats.served import serving
 
 
 @pytest.fixture

@@ -2,11 +2,11 @@
 
 import json
 from typing import Any, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import msgspec
 
-from tests.harness.asgi_client import send
+from tests.harness.asgi_client import AsgiRequest
 from toolhall import Toolhall
 
 PICK = "Kit.pick@1.0.0"
@@ -36,8 +36,11 @@ async def manage(
 ) -> Reply:
     """Send a request as a server hands it on; bytes are sent as they are, everything else as JSON."""
     content = body if isinstance(body, bytes) else (b"" if body is None else json.dumps(body).encode())
-    usual = {"content-type": "application/json"} if content else {}
-    reply = await send(hall, method, path, content, usual | (headers or {}))
+    usual = {"host": "localhost", **({"content-type": "application/json"} if content else {})}
+    request = AsgiRequest(hall, method, path, content, usual | (headers or {}), None)
+    target = path.partition("?")[0]
+    request.scope |= {"path": unquote(target), "raw_path": target.encode()}
+    reply = await request.run()
     return Reply(reply.status, msgspec.json.decode(reply.body), dict(reply.headers.raw))
 
 

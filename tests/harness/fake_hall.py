@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from websockets.sync.server import ServerConnection, serve
 
@@ -83,7 +83,7 @@ def fake_hall(judge: Answerer | None = None) -> Generator[FakeHall]:
 def call(place: dict[str, Any], method: str, tool: str, params: Any = None, **more: Any) -> dict[str, Any]:
     """Call a tool of a server that joined, as a hall does."""
     message = {"type": "tool_request", "id": "1", "tool": tool, "method": method, "params": params or {}, **more}
-    hub = urlunsplit(urlsplit(place["url"])._replace(path="/hub"))
+    hub = f"http://{urlsplit(place['url']).netloc}/hub"
     reply = request_url(hub, message, {"authorization": f"Bearer {place['token']}"})
     answer: dict[str, Any] = json.loads(reply.body.splitlines()[-1])
     return answer

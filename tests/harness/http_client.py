@@ -58,8 +58,9 @@ def parse_events(stream: bytes) -> list[Event]:
 
 
 def parse_messages(stream: bytes) -> list[Message]:
-    """Every JSON message in the events of a stream."""
-    return [event.message for event in parse_events(stream) if event.message]
+    """Every JSON message in the events of a stream, which may still be divided into chunks."""
+    data = [line.removeprefix("data: ") for line in stream.decode().split("\n") if line.startswith("data: ")]
+    return [json.loads(each) for each in data if each]
 
 
 class Response(NamedTuple):
@@ -87,7 +88,9 @@ class Response(NamedTuple):
     @property
     def messages(self) -> list[Message]:
         """Every JSON message: those of a stream, or the body itself."""
-        return parse_messages(self.body) if self.is_stream else [self.json] if self.body else []
+        if self.is_stream:
+            return [event.message for event in self.events if event.message]
+        return [self.json] if self.body else []
 
     @property
     def answer(self) -> Message:

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -200,7 +200,7 @@ def stdio_server(
             process.wait()
 
 
-def eventually(holds: Callable[..., object], seconds: float | None = None) -> bool:
+def eventually(holds: Any, seconds: float | None = None) -> bool:
     """Whether something becomes true in time."""
     end = time.monotonic() + (patience() if seconds is None else seconds)
     while not holds():

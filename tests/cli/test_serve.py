@@ -7,6 +7,7 @@ import signal
 import socket
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
+from urllib.parse import urljoin
 
 import pytest
 
@@ -51,12 +52,12 @@ async def {name}() -> str:
 
 
 def get(url: str, path: str = "/health") -> dict[str, Any]:
-    answer: dict[str, Any] = request_url(f"{url}{path}").json
+    answer: dict[str, Any] = request_url(urljoin(url, path)).json
     return answer
 
 
 def post(url: str, path: str, body: dict[str, Any]) -> int:
-    return request_url(f"{url}{path}", body).status
+    return request_url(urljoin(url, path), body).status
 
 
 def names(cli: CliRunner, *words: str) -> list[str]:

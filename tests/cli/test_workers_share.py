@@ -1,6 +1,7 @@
 """Several workers are one hall: what one of them is told about keys, grants and approvals counts in every other."""
 
 import contextlib
+import http.client
 import json
 import time
 from collections.abc import Generator, Iterator
@@ -12,7 +13,6 @@ import pyotp
 import pytest
 
 from tests.harness.cli import CliRunner
-from tests.harness.http_client import HOST, Connection, http_request
 from tests.harness.patience import patience
 from tests.harness.processes import read_line
 
@@ -44,29 +44,26 @@ class Worker:
     """One of the processes, asked on a connection that it has accepted."""
 
     def __init__(self, port: int, key: str) -> None:
-        self._connection = Connection(port)
+        self._line = http.client.HTTPConnection("127.0.0.1", port, timeout=patience())
         self._key = key
         self.pid: int = self.ask("POST", "/tools/tools/who", {})[1]
 
     def ask(self, method: str, path: str, body: object = None, key: str | None = None) -> tuple[int, Any]:
         """The status and the value of the reply."""
-        content = b"" if body is None else json.dumps(body).encode()
-        headers = [
-            ("Host", HOST),
-            ("Authorization", f"Bearer {key or self._key}"),
-            ("Content-Length", str(len(content))),
-        ]
-        headers += [] if body is None else [("Content-Type", "application/json")]
-        self._connection.send(http_request(method, path, headers, content))
-        reply = self._connection.reply()
-        return reply.status, json.loads(reply.body or b"null")
+        headers = {"Authorization": f"Bearer {key or self._key}"}
+        if body is None:
+            self._line.request(method, path, headers=headers)
+        else:
+            self._line.request(method, path, json.dumps(body), headers | {"Content-Type": "application/json"})
+        reply = self._line.getresponse()
+        return reply.status, json.loads(reply.read() or b"null")
 
     def call(self, tool: str, key: str | None = None, **arguments: str) -> int:
         """The status of a call."""
         return self.ask("POST", f"/tools/tools/{tool}", arguments, key)[0]
 
     def close(self) -> None:
-        self._connection.close()
+        self._line.close()
 
 
 @contextlib.contextmanager

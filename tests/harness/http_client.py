@@ -149,9 +149,9 @@ def http_request(method: str, path: str, headers: Iterable[Header], body: bytes 
 class Connection:
     """One TCP connection to a port of this machine, read and written in bytes."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, host: str = HOST) -> None:
         self.port = port
-        self._socket = socket.create_connection((HOST, port), patience())
+        self._socket = socket.create_connection((host, port), patience())
         self._read = b""
         self.parts = 0  # how often something was waited for
         self.seen = bytearray()  # everything that ever arrived
@@ -238,9 +238,9 @@ class Connection:
         return bool(data)
 
 
-def fetch(port: int, request: bytes) -> Response:
+def fetch(port: int, request: bytes, host: str = HOST) -> Response:
     """Send one request on a connection of its own."""
-    with Connection(port) as connection:
+    with Connection(port, host) as connection:
         connection.send(request)
         return connection.reply()
 
@@ -248,7 +248,7 @@ def fetch(port: int, request: bytes) -> Response:
 def request_url(
     url: str, message: Json = None, headers: Mapping[str, str] = NO_HEADERS, *, method: str | None = None
 ) -> Response:
-    """Send one request to a URL on this machine, with a message as JSON if there is one (then POST unless told)."""
+    """Send one request to a URL, with a message as JSON if there is one (then POST unless told)."""
     parts = urlsplit(url)
     chosen = method or ("GET" if message is None else "POST")
     body = b"" if message is None else json.dumps(message).encode()
@@ -259,7 +259,7 @@ def request_url(
         usual["content-length"] = str(len(body))
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     sent = usual | {name.lower(): value for name, value in headers.items()}
-    return fetch(parts.port or 80, http_request(chosen, target, sent.items(), body))
+    return fetch(parts.port or 80, http_request(chosen, target, sent.items(), body), parts.hostname or HOST)
 
 
 def healthy(port: int) -> bool:

@@ -1,9 +1,6 @@
 """One Chromium and one hall for all tests; every test gets a browser window that knows nothing of the others."""
 
-import json
 import shutil
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +8,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 
-from tests.threats.served import serving
+from tests.harness.http_client import request_url
+from tests.harness.server_process import serving
 
 TOOLS = Path(__file__).with_name("tools.py")
 FLAGS = [
@@ -35,16 +33,9 @@ class HallClient:
 
     def ask(self, method: str, path: str, body: Any = None, key: str | None = None) -> tuple[int, Any]:
         """One request, and the status and value of its reply."""
-        headers = {"Content-Type": "application/json"} if body is not None else {}
-        headers |= {"Authorization": f"Bearer {key}"} if key else {}
-        content = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self._address}{path}", content, headers, method=method)
-        try:
-            with urllib.request.urlopen(request, timeout=20) as reply:
-                return reply.status, json.load(reply)
-        except urllib.error.HTTPError as refused:
-            with refused:
-                return refused.code, json.load(refused)
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        reply = request_url(f"{self._address}{path}", body, headers, method=method)
+        return reply.status, reply.json
 
     def call(self, tool: str, key: str | None = None, **arguments: Any) -> tuple[int, Any]:
         """Call a tool over REST."""

@@ -1,17 +1,14 @@
 """A person connects an account in a real browser: from the hall's page to the provider's, and back."""
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.harness.cli import CliRunner
-from tests.harness.patience import patience
-from tests.harness.processes import ServerProcess
+from tests.harness.http_client import request_url
+from tests.harness.server_process import ServerProcess
 
 Window = Callable[..., Page]
 
@@ -25,14 +22,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 def read_mail(served: ServerProcess) -> tuple[int, str]:
     """The status of a call, and the page to which its user is sent, if there is one."""
-    request = Request(f"{served.url}/oxp/tools/call", method="POST", headers={"Content-Type": "application/json"})
-    request.data = json.dumps({"$schema": "urn:oxp:1.0", "request": {"tool_id": "Gmail.GetEmails"}}).encode()
-    try:
-        with urlopen(request, timeout=patience()) as reply:
-            return reply.status, ""
-    except HTTPError as refused:
-        with refused:
-            return refused.code, json.load(refused)["missing_requirements"]["authorization"][0]["url"]
+    message = {"$schema": "urn:oxp:1.0", "request": {"tool_id": "Gmail.GetEmails"}}
+    reply = request_url(f"{served.url}/oxp/tools/call", message)
+    if reply.status == 200:
+        return reply.status, ""
+    return reply.status, reply.json["missing_requirements"]["authorization"][0]["url"]
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "plain"])
@@ -53,7 +47,5 @@ def test_account_link_page_deny_links_nothing_and_allow_links_the_account(
 
 
 def disconnect(served: ServerProcess) -> None:
-    with urlopen(f"{served.url}/api/accounts", timeout=patience()) as reply:
-        (account,) = json.load(reply)["accounts"]
-    with urlopen(Request(f"{served.url}/api/accounts/{account['id']}", method="DELETE"), timeout=patience()):
-        pass
+    (account,) = request_url(f"{served.url}/api/accounts").json["accounts"]
+    assert request_url(f"{served.url}/api/accounts/{account['id']}", method="DELETE").status < 300

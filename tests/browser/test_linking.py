@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import HallClient
+from tests.harness.server_process import serving
 from tests.servers.authority import Authority, Client, authority
-from tests.threats.served import serving
 
 Window = Callable[..., Page]
 POST = Path(__file__).with_name("post.py")

@@ -2,13 +2,12 @@
 
 import socket
 from collections.abc import Iterator
-from contextlib import closing
-from http.client import HTTPConnection
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from tests.harness.cli import CliRunner
+from tests.harness.http_client import request_url
 from tests.harness.patience import patience
 from tests.harness.processes import read_line
 from tests.servers import authority as servers
@@ -40,10 +39,7 @@ def acme(cli: CliRunner) -> Iterator[Authority]:
 
 def visited(url: str) -> str:
     """The address that a browser is sent to after its person agreed; nothing answers there."""
-    parts = urlsplit(url)
-    with closing(HTTPConnection(parts.hostname or "", parts.port, timeout=patience())) as browser:
-        browser.request("GET", f"{parts.path}?{parts.query}")
-        return browser.getresponse().getheader("location") or ""
+    return request_url(url).headers.get("location", "")
 
 
 def connect(cli: CliRunner, *words: str, code: int = 0) -> tuple[str, str]:

@@ -1,14 +1,12 @@
 """`toolhall call` in process: arguments, questions, results, the log of calls."""
 
-import http.client
 import json
 import signal
-from urllib.parse import urlsplit
 
 import pytest
 
 from tests.harness.cli import KIT, CliRunner
-from tests.harness.patience import patience
+from tests.harness.http_client import request_url
 from tests.harness.processes import read_line
 from tests.recorded import recorded
 from toolhall import Context, tool
@@ -101,11 +99,8 @@ def test_call_of_a_crashing_tool_in_server_profile_logs_the_traceback_on_demand(
 
 def test_serve_at_terminal_when_a_tool_crashes_prints_its_traceback(cli: CliRunner) -> None:
     with cli.terminal("serve", KIT, "--port", "0", "--json", json=True) as terminal:
-        url = urlsplit(json.loads(read_line(terminal.process))["url"])
-        connection = http.client.HTTPConnection(url.netloc, timeout=patience())
-        connection.request("POST", "/tools/kit/crash", body="{}", headers={"content-type": "application/json"})
-        assert "canary-5f1c" not in connection.getresponse().read().decode()
-        connection.close()
+        url = json.loads(read_line(terminal.process))["url"]
+        assert b"canary-5f1c" not in request_url(f"{url}/tools/kit/crash", {}).body
         shown = terminal.expect("RuntimeError: canary-5f1c")
     assert "Traceback (most recent call last)" in shown
     assert f'File "{KIT}"' in shown

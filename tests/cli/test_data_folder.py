@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 import time
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from tests.cli.test_serve_modes import INITIALIZE, ask
 from tests.cli.test_serve_registry import CALCULATOR, told, write_shop
 from tests.harness.cli import KIT, CliRunner
+from tests.harness.http_client import request_url
 from tests.harness.patience import patience
 from toolhall.cli.settings import default_data_folder, project_root
 from toolhall.config import Config, overridden, overriding
@@ -204,11 +204,7 @@ def test_data_folder_of_a_server_is_shared_with_stdio_servers(cli: CliRunner) ->
             assert cli.run("tool", "add", str(CALCULATOR), "--url", server.url).code == 0
             second = cli.run_process("serve", "--port", "0").error_line()
             assert f"is in use by process {server.process.pid}; stop that one" in second
-            grant = json.dumps({"callers": "ci", "tools": "*"}).encode()
-            headers = {"Content-Type": "application/json"}
-            request = urllib.request.Request(f"{server.url}/api/grants", grant, headers)
-            with urllib.request.urlopen(request, timeout=patience()) as reply:
-                assert reply.status == 201
+            assert request_url(f"{server.url}/api/grants", {"callers": "ci", "tools": "*"}).status == 201
 
 
 async def test_store_file_made_by_one_process_is_seen_by_earlier_ones(tmp_path: Path) -> None:

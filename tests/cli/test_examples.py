@@ -1,20 +1,15 @@
 """The examples work as they are served: with a secret, and with an account at a stand-in, as OXP tells the story."""
 
-import json
 from typing import Any
-from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
 
 import pytest
 
 from tests.harness.browser import Browser
 from tests.harness.cli import CliRunner
-from tests.harness.patience import patience
-from tests.harness.processes import ServerProcess
-from tests.properties.callers.desk import OBJECT
-from tests.properties.callers.ways import OK, Call
-from tests.servers.dialect_clients import ALL_DIALECT_CLIENTS
+from tests.harness.dialect_clients import ALL_DIALECT_CLIENTS, OBJECT, OK, Call
+from tests.harness.http_client import request_url
+from tests.harness.server_process import ServerProcess
 from tests.servers.served_hall import ServedHall
 
 KEY = "SK" + "0123456789abcdef" * 2
@@ -25,14 +20,9 @@ FOUND = [{"id": "18f0c1a2b3d40002", "subject": "Your book is due", "snippet": "P
 
 def called(server: ServerProcess, call: dict[str, Any]) -> tuple[int, Any]:
     """The status of an OXP call, and what matters of its answer."""
-    body = json.dumps({"$schema": "urn:oxp:1.0", "request": call}).encode()
-    request = Request(f"{server.url}/oxp/tools/call", body, {"Content-Type": "application/json"})
-    try:
-        with urlopen(request, timeout=patience()) as reply:
-            return reply.status, json.load(reply)["result"]["value"]
-    except HTTPError as refused:
-        with refused:
-            return refused.code, json.load(refused)["missing_requirements"]
+    reply = request_url(f"{server.url}/oxp/tools/call", {"$schema": "urn:oxp:1.0", "request": call})
+    ok = reply.status == 200
+    return reply.status, reply.json["result"]["value"] if ok else reply.json["missing_requirements"]
 
 
 def link(server: ServerProcess) -> dict[str, str]:
@@ -45,8 +35,9 @@ def link(server: ServerProcess) -> dict[str, str]:
 
 def progress(lacks: dict[str, str]) -> Any:
     """How far that is."""
-    with urlopen(lacks["check_url"], timeout=patience()) as reply:
-        return json.load(reply)
+    reply = request_url(lacks["check_url"])
+    assert reply.status == 200
+    return reply.json
 
 
 def test_example_sms_once_its_secret_is_set_sends_the_message(cli: CliRunner) -> None:

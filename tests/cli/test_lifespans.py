@@ -1,7 +1,6 @@
 """Toolkits are entered and left by every command that runs tools, and in every process that does."""
 
 import json
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,9 @@ from tests.cli.test_serve_modes import INITIALIZE
 from tests.cli.test_serve_modes import ask as exchange
 from tests.harness.cli import CliRunner
 from tests.harness.fake_hall import call, fake_hall
+from tests.harness.http_client import request_url
 from tests.harness.patience import patience
-from tests.harness.processes import ServerProcess
+from tests.harness.server_process import ServerProcess
 
 TOOLS = """
 import os
@@ -98,9 +98,9 @@ def happened(cli: CliRunner) -> list[tuple[int, str]]:
 
 
 def ask(server: ServerProcess, tool: str) -> Any:
-    request = urllib.request.Request(f"{server.url}/tools/{tool}", method="POST")
-    with urllib.request.urlopen(request) as answer:
-        return json.loads(answer.read())
+    reply = request_url(f"{server.url}/tools/{tool}", method="POST")
+    assert reply.status == 200
+    return reply.json
 
 
 def test_lifespan_of_serve_is_entered_before_ready_and_left_at_the_end(kit: CliRunner) -> None:

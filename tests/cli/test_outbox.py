@@ -7,7 +7,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from tests.threats.shielded import Client, Shielded, connected, shielded
+from tests.harness.http_client import AsyncConnection as Client
+from tests.threats.shielded import Shielded, connected, shielded
 from toolhall.server.request_cycle import RequestCycle, WriteBatcher, write_batcher_for
 
 CALLS = 20

@@ -7,11 +7,12 @@ import signal
 import socket
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin
 
 import pytest
 
 from tests.harness.cli import KIT, CliRunner
+from tests.harness.http_client import request_url
 from tests.harness.patience import patience
 from toolhall.cli.clients.http import parse_endpoint
 from toolhall.cli.clients.mcp import StatelessMcpClient
@@ -51,22 +52,12 @@ async def {name}() -> str:
 
 
 def get(url: str, path: str = "/health") -> dict[str, Any]:
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=patience())
-    try:
-        connection.request("GET", path)
-        answer: dict[str, Any] = json.loads(connection.getresponse().read())
-        return answer
-    finally:
-        connection.close()
+    answer: dict[str, Any] = request_url(urljoin(url, path)).json
+    return answer
 
 
 def post(url: str, path: str, body: dict[str, Any]) -> int:
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=patience())
-    try:
-        connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
-        return connection.getresponse().status
-    finally:
-        connection.close()
+    return request_url(urljoin(url, path), body).status
 
 
 def names(cli: CliRunner, *words: str) -> list[str]:

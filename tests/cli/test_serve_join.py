@@ -15,7 +15,8 @@ import pytest
 from tests.harness.cli import KIT, CliRunner
 from tests.harness.fake_hall import FakeHall, call, fake_hall, fake_socket_hall, ids_of
 from tests.harness.patience import patience
-from tests.harness.processes import ServerProcess, read_line
+from tests.harness.processes import read_line
+from tests.harness.server_process import ServerProcess
 
 TOOLS = """
 import asyncio

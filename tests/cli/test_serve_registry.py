@@ -4,12 +4,12 @@ import json
 import shutil
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
 from typing import Any
 
 from tests.cli.test_serve_modes import INITIALIZE, ask
 from tests.harness.cli import KIT, CliRunner
+from tests.harness.http_client import request_url
 from tests.harness.patience import patience
 
 CALCULATOR = Path(__file__).parents[1] / "vectors/machine/calculator.json"
@@ -32,8 +32,9 @@ def write_shop(cli: CliRunner, version: str, kind: str = "str") -> str:
 
 
 def told(url: str, path: str) -> Any:
-    with urllib.request.urlopen(f"{url}{path}", timeout=patience()) as reply:
-        return json.load(reply)
+    reply = request_url(f"{url}{path}")
+    assert reply.status == 200
+    return reply.json
 
 
 def test_serve_of_changed_code_under_the_same_version_is_refused(cli: CliRunner) -> None:

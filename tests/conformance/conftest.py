@@ -6,10 +6,19 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.conformance.judge import LEGACY, MODERN, REVISIONS
-from tests.conformance.serving import Served, served, served_on_stdio
-from tests.conformance.talk import HttpTalk, StdioTalk, Talk, http_client, http_talk, shared_line, stdio_talk
-from tests.conformance.wire import Http
+from tests.conformance.serving import served, served_on_stdio
+from tests.harness.mcp_client import (
+    HttpMcpClient,
+    McpClient,
+    StatelessMcpClient,
+    StdioMcpClient,
+    http_mcp_client,
+    shared_pipes,
+    stateless_mcp_client,
+    stdio_mcp_client,
+)
+from tests.harness.mcp_messages import LEGACY, MODERN, REVISIONS
+from tests.harness.server_process import ServerProcess
 
 PROBE = "probe.py"
 
@@ -20,16 +29,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def probe() -> Iterator[Served]:
+def probe() -> Iterator[ServerProcess]:
     """A server of probe.py, for all tests of this process."""
     with served(PROBE) as server:
         yield server
 
 
 @pytest.fixture
-async def http(probe: Served) -> AsyncIterator[Http]:
+async def http(probe: ServerProcess) -> AsyncIterator[StatelessMcpClient]:
     """Something to send HTTP requests to the probe with."""
-    async with http_client(probe.origin) as client:
+    async with stateless_mcp_client(probe.origin) as client:
         yield client
 
 
@@ -57,21 +66,23 @@ def stdio_servers() -> Iterator[StdioServers]:
 @pytest.fixture(
     params=[(transport, revision) for transport in ("http", "stdio") for revision in REVISIONS], ids="-".join
 )
-async def talk(request: pytest.FixtureRequest, probe: Served, stdio_servers: StdioServers) -> AsyncIterator[Talk]:
+async def talk(
+    request: pytest.FixtureRequest, probe: ServerProcess, stdio_servers: StdioServers
+) -> AsyncIterator[McpClient]:
     """A conversation with the probe, in each revision and over each transport."""
     transport, revision = request.param
     if transport == "http":
-        async with http_talk(probe.origin, revision) as talk:
+        async with http_mcp_client(probe.origin, revision) as talk:
             yield talk
     else:
-        async with shared_line(stdio_servers.for_revision(revision)) as line:
-            yield await stdio_talk(line, revision)
+        async with shared_pipes(stdio_servers.for_revision(revision)) as line:
+            yield await stdio_mcp_client(line, revision)
 
 
 @pytest.fixture(params=LEGACY)
-async def session(request: pytest.FixtureRequest, probe: Served) -> AsyncIterator[HttpTalk]:
+async def session(request: pytest.FixtureRequest, probe: ServerProcess) -> AsyncIterator[HttpMcpClient]:
     """A session over HTTP with the probe, in each of the older revisions."""
-    async with http_talk(probe.origin, request.param) as talk:
+    async with http_mcp_client(probe.origin, request.param) as talk:
         yield talk
 
 
@@ -82,7 +93,7 @@ def revision() -> str:
 
 
 @pytest.fixture
-async def stdio(revision: str, stdio_servers: StdioServers) -> AsyncIterator[StdioTalk]:
+async def stdio(revision: str, stdio_servers: StdioServers) -> AsyncIterator[StdioMcpClient]:
     """A conversation with the probe over standard input and output, in `revision`."""
-    async with shared_line(stdio_servers.for_revision(revision)) as line:
-        yield await stdio_talk(line, revision)
+    async with shared_pipes(stdio_servers.for_revision(revision)) as line:
+        yield await stdio_mcp_client(line, revision)

@@ -7,10 +7,9 @@ from typing import Any
 
 import jsonschema_rs
 
+from tests.harness.mcp_messages import MODERN
+
 SCHEMAS = Path(__file__).parent / "schema"
-LEGACY = ("2025-06-18", "2025-11-25")
-MODERN = "2026-07-28"
-REVISIONS = (*LEGACY, MODERN)
 
 # The definition that a result to each method must fit.
 _RESULTS = {

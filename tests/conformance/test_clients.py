@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.judge import MODERN
-from tests.conformance.serving import HERE, ROOT, served, stdio_command
+from tests.conformance.serving import HERE, served, stdio_command
+from tests.harness.mcp_messages import MODERN
+from tests.harness.server_process import ROOT
 
 ACCEPT = "accept.py"
 RUN_SECONDS = 150

@@ -11,8 +11,10 @@ from typing import Any, Literal, Union
 import pydantic
 import pytest
 
-from tests.conformance.serving import HERE, ROOT, Served, served
+from tests.conformance.serving import HERE, served
 from tests.conformance.shapes import Shapes
+from tests.harness.server_process import ROOT
+from tests.harness.server_process import ServerProcess as Served
 from toolhall.dialects.mcp.catalog import write_tool
 from toolhall.dialects.mcp.protocol import REVISION_2026_07_28
 from toolhall.model.json import encode

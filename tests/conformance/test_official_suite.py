@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.conformance.judge import REVISIONS
 from tests.conformance.serving import HERE, served
+from tests.harness.mcp_messages import REVISIONS
 
 NODE = HERE / "node" / "node_modules"
 SUITE = (NODE / "node/bin/node", NODE / "@modelcontextprotocol/conformance/dist/index.js")

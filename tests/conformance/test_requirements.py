@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.conformance.judge import REVISIONS
 from tests.conformance.serving import HERE
+from tests.harness.mcp_messages import REVISIONS
 
 TESTS = HERE.parent
 MANIFEST = HERE / "requirements.toml"

@@ -5,9 +5,13 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.conformance import judge
-from tests.conformance.judge import LEGACY, MODERN, REVISIONS, SchemaMismatch
-from tests.conformance.talk import HttpTalk, StdioTalk, Talk
-from tests.conformance.wire import SUBSCRIPTION_KEY, VERSION_KEY, Http, Message, modern_meta
+from tests.conformance.judge import SchemaMismatch
+from tests.harness.http_client import Message
+from tests.harness.mcp_client import HttpMcpClient as HttpTalk
+from tests.harness.mcp_client import McpClient as Talk
+from tests.harness.mcp_client import StatelessMcpClient as Http
+from tests.harness.mcp_client import StdioMcpClient as StdioTalk
+from tests.harness.mcp_messages import LEGACY, MODERN, REVISIONS, SUBSCRIPTION_KEY, VERSION_KEY, modern_meta
 
 # What a server of tools can send; each must come up at least once.
 COMMON = {"CallToolResult", "ListToolsResult", "LoggingMessageNotification", "ProgressNotification", "error"}

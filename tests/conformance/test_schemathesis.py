@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.serving import ROOT, served
+from tests.conformance.serving import served
+from tests.harness.server_process import ROOT
 
 SCHEMATHESIS = str(ROOT / ".venv-clients/bin/schemathesis")
 RUN_SECONDS = 150

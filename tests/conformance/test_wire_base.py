@@ -7,9 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conformance.judge import MODERN
-from tests.conformance.talk import HttpTalk, StdioTalk, Talk
-from tests.conformance.wire import Http, Json, Message, initialize, modern_headers, modern_meta, modern_request, request
+from tests.harness.http_client import Json, Message
+from tests.harness.mcp_client import HttpMcpClient as HttpTalk
+from tests.harness.mcp_client import McpClient as Talk
+from tests.harness.mcp_client import StatelessMcpClient as Http
+from tests.harness.mcp_client import StdioMcpClient as StdioTalk
+from tests.harness.mcp_messages import MODERN, initialize, modern_headers, modern_meta, modern_request, request
 
 PARSE, INVALID, NO_METHOD, PARAMS = -32700, -32600, -32601, -32602
 
@@ -30,8 +33,8 @@ async def send_raw(talk: Talk, body: bytes) -> tuple[int | None, Message]:
 async def test_request_id_is_echoed_unchanged(talk: Talk) -> None:
     for given in (0, -5, 7, 2**53 - 1, "", "text", "ünï ✓", "1"):
         heard = await talk.ask("tools/list", id=given)
-        assert heard.answer["id"] == given
-        assert type(heard.answer["id"]) is type(given)
+        assert heard.message["id"] == given
+        assert type(heard.message["id"]) is type(given)
 
 
 @pytest.mark.requirement("J-1", "J-4")
@@ -62,7 +65,7 @@ async def test_notification_gets_no_response(talk: Talk) -> None:
     ):
         await talk.tell(method, {"what": "ever"})  # over HTTP this wants 202 without a body
     heard = await talk.ask("tools/list")
-    assert "result" in heard.answer, "the first message after the notifications is the answer to the request"
+    assert "result" in heard.message, "the first message after the notifications is the answer to the request"
 
 
 @pytest.mark.requirement("J-3")
@@ -135,7 +138,7 @@ async def test_batch_is_refused(talk: Talk) -> None:
     status, answer = await send_raw(talk, json.dumps(members).encode())
     assert answer["error"]["code"] == INVALID
     assert status in (None, 400)
-    assert (await talk.ask("tools/list", id=3)).answer["id"] == 3, "no member of the batch was answered"
+    assert (await talk.ask("tools/list", id=3)).message["id"] == 3, "no member of the batch was answered"
 
 
 LABEL = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
@@ -157,7 +160,7 @@ def meta_keys(value: Json) -> Iterator[str]:
 @pytest.mark.requirement("J-5")
 async def test_meta_keys_of_the_server_are_well_formed_and_not_reserved(talk: Talk) -> None:
     calls = [await talk.call(tool) for tool in ("probe_number", "probe_blocks", "probe_fail", "probe_guarded")]
-    found = {key for value in [await talk.tools(), *(call.answer for call in calls)] for key in meta_keys(value)}
+    found = {key for value in [await talk.tools(), *(call.message for call in calls)] for key in meta_keys(value)}
     assert {"com.example/mark", "dev.toolhall/id"} <= found
     for key in found - DEFINED:
         match = KEY.fullmatch(key)

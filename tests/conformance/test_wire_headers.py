@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from tests.conformance.judge import MODERN
-from tests.conformance.serving import Served
-from tests.conformance.wire import VERSION_KEY, Http, Json, Message, modern_meta, modern_request, send_bytes, wrapped
+from tests.harness.http_client import Json, Message, send_bytes
+from tests.harness.mcp_client import StatelessMcpClient as Http
+from tests.harness.mcp_messages import MODERN, VERSION_KEY, modern_meta, modern_request, wrapped
+from tests.harness.server_process import ServerProcess as Served
 
 MISMATCH = -32020
 TOOL = "probe_routed"

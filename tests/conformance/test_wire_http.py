@@ -5,20 +5,22 @@ import json
 
 import pytest
 
-from tests.conformance.judge import LEGACY, MODERN, REVISIONS
-from tests.conformance.serving import Served
-from tests.conformance.talk import HttpTalk, http_talk
-from tests.conformance.wire import (
-    Http,
-    Message,
-    Open,
+from tests.harness.http_client import Message, send_bytes
+from tests.harness.http_client import StreamingResponse as Open
+from tests.harness.mcp_client import HttpMcpClient as HttpTalk
+from tests.harness.mcp_client import StatelessMcpClient as Http
+from tests.harness.mcp_client import http_mcp_client as http_talk
+from tests.harness.mcp_messages import (
+    LEGACY,
+    MODERN,
+    REVISIONS,
     initialize,
     modern_meta,
     modern_request,
     notification,
     request,
-    send_bytes,
 )
+from tests.harness.server_process import ServerProcess as Served
 
 FOREIGN_ORIGINS = (
     "http://evil.example.com",

@@ -4,18 +4,24 @@ import httpx2
 import psutil
 import pytest
 
-from tests.conformance.judge import LEGACY, MODERN, REVISIONS
 from tests.conformance.probe import hall
-from tests.conformance.serving import Served
-from tests.conformance.talk import EVERY_FEATURE, HttpTalk, StdioTalk, Talk, http_talk, own_line
-from tests.conformance.wire import (
+from tests.conformance.serving import own_pipes as own_line
+from tests.harness.http_client import Message
+from tests.harness.mcp_client import EVERY_FEATURE
+from tests.harness.mcp_client import HttpMcpClient as HttpTalk
+from tests.harness.mcp_client import McpClient as Talk
+from tests.harness.mcp_client import StatelessMcpClient as Http
+from tests.harness.mcp_client import StdioMcpClient as StdioTalk
+from tests.harness.mcp_client import http_mcp_client as http_talk
+from tests.harness.mcp_messages import (
     CAPABILITIES_KEY,
     CLIENT_KEY,
+    LEGACY,
     LEVEL_KEY,
+    MODERN,
+    REVISIONS,
     SERVER_KEY,
     VERSION_KEY,
-    Http,
-    Message,
     initialize,
     modern_headers,
     modern_meta,
@@ -23,6 +29,7 @@ from tests.conformance.wire import (
     notification,
     request,
 )
+from tests.harness.server_process import ServerProcess as Served
 
 NEWEST_LEGACY = LEGACY[-1]
 
@@ -179,7 +186,7 @@ async def test_session_id_used_by_another_caller_is_404() -> None:
 
 @pytest.mark.requirement("L-9", "M-28")
 def test_local_server_listens_on_loopback_only(probe: Served) -> None:
-    family = [psutil.Process(probe.process), *psutil.Process(probe.process).children(recursive=True)]
+    family = [psutil.Process(probe.pid), *psutil.Process(probe.pid).children(recursive=True)]
     listening = [
         each.laddr.ip for process in family for each in process.net_connections("tcp") if each.status == "LISTEN"
     ]

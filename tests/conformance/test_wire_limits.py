@@ -6,10 +6,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import httpx2
 import pytest
 
-from tests.conformance.judge import LEGACY, MODERN
 from tests.conformance.serving import served
-from tests.conformance.talk import HttpTalk, http_client
-from tests.conformance.wire import Http, modern_request
+from tests.harness.mcp_client import HttpMcpClient as HttpTalk
+from tests.harness.mcp_client import StatelessMcpClient as Http
+from tests.harness.mcp_client import stateless_mcp_client as http_client
+from tests.harness.mcp_messages import LEGACY, MODERN, modern_request
 from toolhall import Config, Toolhall, tool
 from toolhall.dialects.mcp.protocol import REVISION_2025_11_25
 from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo

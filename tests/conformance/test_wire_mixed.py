@@ -6,10 +6,13 @@ from contextlib import AsyncExitStack
 import pytest
 
 from tests.conformance import judge
-from tests.conformance.judge import MODERN, REVISIONS
-from tests.conformance.serving import Served
-from tests.conformance.talk import HttpTalk, StdioTalk, Talk, http_talk
-from tests.conformance.wire import Message, modern_meta, request
+from tests.harness.http_client import Message
+from tests.harness.mcp_client import HttpMcpClient as HttpTalk
+from tests.harness.mcp_client import McpClient as Talk
+from tests.harness.mcp_client import StdioMcpClient as StdioTalk
+from tests.harness.mcp_client import http_mcp_client as http_talk
+from tests.harness.mcp_messages import MODERN, REVISIONS, modern_meta, request
+from tests.harness.server_process import ServerProcess as Served
 
 EXCHANGES = 60
 
@@ -19,7 +22,7 @@ async def exchange(talk: Talk, number: int) -> tuple[object, ...]:
     nonce = f"{talk.revision}-{number}"
     heard = await talk.call("probe_nonce", {"nonce": nonce}, id=1, token=nonce)
     tokens = [told["progressToken"] for told in heard.told("progress")]
-    return heard.answer["id"], heard.result["structuredContent"]["nonce"], tokens, "resultType" in heard.result
+    return heard.message["id"], heard.result["structuredContent"]["nonce"], tokens, "resultType" in heard.result
 
 
 @pytest.mark.requirement("M-1", "M-11", "J-3", "L-4")

@@ -6,11 +6,14 @@ from itertools import count
 
 import pytest
 
-from tests.conformance.judge import LEGACY, MODERN, REVISIONS
 from tests.conformance.probe import Questions
-from tests.conformance.serving import Served
-from tests.conformance.talk import HttpTalk, StdioTalk, Talk, http_talk
-from tests.conformance.wire import QUIET, Message
+from tests.harness.http_client import QUIET, Message
+from tests.harness.mcp_client import HttpMcpClient as HttpTalk
+from tests.harness.mcp_client import McpClient as Talk
+from tests.harness.mcp_client import StdioMcpClient as StdioTalk
+from tests.harness.mcp_client import http_mcp_client as http_talk
+from tests.harness.mcp_messages import LEGACY, MODERN, REVISIONS
+from tests.harness.server_process import ServerProcess as Served
 from toolhall import Toolhall
 from toolhall.dialects.mcp.protocol import STATEFUL_REVISIONS as LEGACY_REVISIONS
 from toolhall.dialects.mcp.protocol import JsonRpcRequest

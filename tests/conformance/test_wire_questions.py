@@ -4,10 +4,15 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.conformance.judge import LEGACY, MODERN
-from tests.conformance.serving import Served
-from tests.conformance.talk import EVERY_FEATURE, HttpTalk, Talk, http_talk
-from tests.conformance.wire import Http, Json, Message, Reply, modern_meta
+from tests.harness.http_client import Json, Message
+from tests.harness.http_client import Response as Reply
+from tests.harness.mcp_client import EVERY_FEATURE
+from tests.harness.mcp_client import HttpMcpClient as HttpTalk
+from tests.harness.mcp_client import McpClient as Talk
+from tests.harness.mcp_client import StatelessMcpClient as Http
+from tests.harness.mcp_client import http_mcp_client as http_talk
+from tests.harness.mcp_messages import LEGACY, MODERN, modern_meta
+from tests.harness.server_process import ServerProcess as Served
 from toolhall.dialects.mcp.protocol import JsonRpcRequest, McpRefusal
 from toolhall.mcp.request_state import MAX_ROUNDS, STATE_SECONDS, RequestState
 from toolhall.model.caller import LOCAL, Caller
@@ -91,7 +96,7 @@ async def test_url_elicitation_is_not_sent_to_a_client_with_form_capability_only
         async with http_talk(probe.origin, revision, declared) as talk:
             assert (await talk.call("probe_ask", respond=always(ACCEPT))).text == "Hello, Ada!"
             heard = await talk.call("probe_visit")
-            assert "error" in heard.answer if talk.modern else heard.result["isError"]
+            assert "error" in heard.message if talk.modern else heard.result["isError"]
 
 
 @pytest.mark.requirement("M-44", "L-36")
@@ -103,7 +108,7 @@ async def test_elicitation_malformed_answer_is_refused(talk: Talk) -> None:
         {"action": "accept", "content": {}},
     ):
         heard = await talk.call("probe_ask", respond=always(malformed))
-        assert "error" in heard.answer or heard.result["isError"] is True, malformed
+        assert "error" in heard.message or heard.result["isError"] is True, malformed
 
 
 # --- requests of the server's own, in the older revisions -------------------------------------------------------------

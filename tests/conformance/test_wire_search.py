@@ -9,10 +9,17 @@ from typing import Any
 import pytest
 
 from tests.conformance import judge
-from tests.conformance.judge import LEGACY, MODERN, REVISIONS
-from tests.conformance.serving import Served, served, served_on_stdio
-from tests.conformance.talk import HttpTalk, StdioTalk, Talk, http_talk, shared_line, stdio_talk
-from tests.conformance.wire import Message, Open, modern_request
+from tests.conformance.serving import served, served_on_stdio
+from tests.harness.http_client import Message
+from tests.harness.http_client import StreamingResponse as Open
+from tests.harness.mcp_client import HttpMcpClient as HttpTalk
+from tests.harness.mcp_client import McpClient as Talk
+from tests.harness.mcp_client import StdioMcpClient as StdioTalk
+from tests.harness.mcp_client import http_mcp_client as http_talk
+from tests.harness.mcp_client import shared_pipes as shared_line
+from tests.harness.mcp_client import stdio_mcp_client as stdio_talk
+from tests.harness.mcp_messages import LEGACY, MODERN, REVISIONS, modern_request
+from tests.harness.server_process import ServerProcess as Served
 
 SERVER = "searching.py"
 VERSIONS = "dev.toolhall/versions"

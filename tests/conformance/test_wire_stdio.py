@@ -5,9 +5,13 @@ import json
 
 import pytest
 
-from tests.conformance.judge import LEGACY, MODERN, REVISIONS
-from tests.conformance.talk import Line, StdioTalk, own_line, stdio_process, stdio_talk
-from tests.conformance.wire import WAIT, modern_meta, notification, request
+from tests.conformance.serving import own_pipes as own_line
+from tests.conformance.serving import stdio_process
+from tests.harness.mcp_client import Pipes as Line
+from tests.harness.mcp_client import StdioMcpClient as StdioTalk
+from tests.harness.mcp_client import stdio_mcp_client as stdio_talk
+from tests.harness.mcp_messages import LEGACY, MODERN, REVISIONS, modern_meta, notification, request
+from tests.harness.patience import patience
 
 
 @pytest.mark.requirement("L-6", "M-37")
@@ -32,9 +36,9 @@ async def test_stdio_input_in_pieces_together_or_with_blank_lines_is_read(stdio:
     messages = [
         json.dumps(stdio.request("tools/call", {"name": "probe_number"}, id=number)).encode() for number in (1, 2, 3)
     ]
-    stdio.line.input.write(messages[0][:20])
-    await stdio.line.input.drain()
-    stdio.line.input.write(messages[0][20:] + b"\n\n  \n" + messages[1] + b"\r\n" + messages[2] + b"\n")
+    stdio.pipes.input.write(messages[0][:20])
+    await stdio.pipes.input.drain()
+    stdio.pipes.input.write(messages[0][20:] + b"\n\n  \n" + messages[1] + b"\r\n" + messages[2] + b"\n")
     asked = request("tools/call")
     answers = [await stdio.read(asked) for _ in range(3)]
     assert sorted(answer["id"] for answer in answers) == [1, 2, 3]
@@ -59,7 +63,7 @@ async def test_stdio_server_exits_when_its_input_ends(revision: str) -> None:
         else:
             await talk.start()
         process.stdin.close()
-        async with asyncio.timeout(WAIT):
+        async with asyncio.timeout(patience()):
             assert await process.stdout.read() == b""
             assert await process.wait() == 0
 

@@ -5,10 +5,11 @@ from itertools import count
 
 import pytest
 
-from tests.conformance.judge import LEGACY
-from tests.conformance.serving import Served
-from tests.conformance.talk import HttpTalk, http_talk
-from tests.conformance.wire import Event, Message
+from tests.harness.http_client import Event, Message
+from tests.harness.mcp_client import HttpMcpClient as HttpTalk
+from tests.harness.mcp_client import http_mcp_client as http_talk
+from tests.harness.mcp_messages import LEGACY
+from tests.harness.server_process import ServerProcess as Served
 from toolhall.http.sse import EventStream
 
 PRIMED = "2025-11-25"

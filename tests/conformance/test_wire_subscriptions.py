@@ -10,20 +10,18 @@ from itertools import count
 import pytest
 
 from tests.conformance import judge
-from tests.conformance.judge import LEGACY, MODERN
-from tests.conformance.serving import Served, served
-from tests.conformance.talk import StdioTalk, http_client, http_talk, own_line, stdio_talk
-from tests.conformance.wire import (
-    SUBSCRIPTION_KEY,
-    WAIT,
-    Http,
-    Json,
-    Message,
-    Open,
-    modern_meta,
-    modern_request,
-    request,
-)
+from tests.conformance.serving import own_pipes as own_line
+from tests.conformance.serving import served
+from tests.harness.http_client import Json, Message
+from tests.harness.http_client import StreamingResponse as Open
+from tests.harness.mcp_client import StatelessMcpClient as Http
+from tests.harness.mcp_client import StdioMcpClient as StdioTalk
+from tests.harness.mcp_client import http_mcp_client as http_talk
+from tests.harness.mcp_client import stateless_mcp_client as http_client
+from tests.harness.mcp_client import stdio_mcp_client as stdio_talk
+from tests.harness.mcp_messages import LEGACY, MODERN, SUBSCRIPTION_KEY, modern_meta, modern_request, request
+from tests.harness.patience import patience
+from tests.harness.server_process import ServerProcess as Served
 
 LISTEN = "subscriptions/listen"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
@@ -172,13 +170,13 @@ async def test_listener_that_disconnects_is_removed(http: Http) -> None:
 
 @pytest.mark.requirement("M-40")
 async def test_server_shutdown_sends_listeners_their_final_response() -> None:
-    async with asyncio.timeout(WAIT):
+    async with asyncio.timeout(patience()):
         with served("probe.py") as server:
             async with (
                 http_client(server.origin) as http,
                 listening(http, {"toolsListChanged": True}, "last") as (stream, _),
             ):
-                os.kill(server.process, signal.SIGTERM)
+                os.kill(server.pid, signal.SIGTERM)
                 farewell = await next_message(stream)
                 assert farewell["id"] == "last"
                 assert farewell["result"]["resultType"] == "complete"

@@ -8,11 +8,15 @@ import re
 import jsonschema_rs
 import pytest
 
-from tests.conformance.judge import LEGACY, MODERN
 from tests.conformance.probe import CANARY, PAGE_SIZE
-from tests.conformance.serving import Served, served
-from tests.conformance.talk import Heard, Talk, http_talk
-from tests.conformance.wire import SERVER_KEY, Http, Message
+from tests.conformance.serving import served
+from tests.harness.http_client import Message
+from tests.harness.mcp_client import McpClient as Talk
+from tests.harness.mcp_client import StatelessMcpClient as Http
+from tests.harness.mcp_client import http_mcp_client as http_talk
+from tests.harness.mcp_messages import LEGACY, MODERN, SERVER_KEY
+from tests.harness.mcp_messages import McpAnswer as Heard
+from tests.harness.server_process import ServerProcess as Served
 
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 BLOCKS = ["text", "image", "audio", "resource_link", "resource", "resource"]
@@ -66,7 +70,7 @@ async def test_tools_list_empty_cursor_is_the_first_page_and_unknown_cursor_is_r
         base64.b64encode(b"5:").decode(),
     ):
         heard = await talk.ask("tools/list", {"cursor": wrong})
-        assert "error" not in heard.answer or heard.error["code"] == -32602
+        assert "error" not in heard.message or heard.error["code"] == -32602
     assert (await talk.ask("tools/list", {"cursor": "nonsense"})).error["code"] == -32602
 
 
@@ -300,7 +304,7 @@ async def test_tools_call_exception_text_is_not_sent(talk: Talk) -> None:
     for tool in ("probe_crash", "probe_liar"):
         heard = await talk.call(tool)
         assert heard.result["isError"] is True
-        assert CANARY not in json.dumps(heard.answer)
+        assert CANARY not in json.dumps(heard.message)
         assert "Traceback" not in heard.text
         assert "RuntimeError" not in heard.text
         assert "structuredContent" not in heard.result, "a value that breaks its promise is not sent"
@@ -309,7 +313,7 @@ async def test_tools_call_exception_text_is_not_sent(talk: Talk) -> None:
 @pytest.mark.requirement("L-35", "M-26")
 async def test_tools_call_that_needs_approval_is_refused_without_it(talk: Talk) -> None:
     """Clients that can open a page for the person are sent there, the others read the link; on stdio there is none."""
-    answer = (await talk.call("probe_guarded")).answer
+    answer = (await talk.call("probe_guarded")).message
     assert "done" not in json.dumps(answer)
     if "error" in answer:
         assert answer["error"]["code"] == -32042
@@ -322,7 +326,7 @@ async def test_tools_call_terminal_control_characters_are_removed(talk: Talk) ->
     heard = await talk.call("probe_escape")
     assert heard.text == "red text and  more"
     echoed = await talk.call("probe_echo", {"value": {"k\u001b[2J": "v\u0007\u009b31m"}})
-    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", json.dumps(echoed.answer, ensure_ascii=False))
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", json.dumps(echoed.message, ensure_ascii=False))
 
 
 @pytest.mark.requirement("L-10", "M-22")

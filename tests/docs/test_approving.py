@@ -3,15 +3,13 @@
 import json
 import re
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pyotp
 
 from tests.harness.cli import CliRunner
-from tests.harness.patience import patience
+from tests.harness.http_client import request_url
 from tests.harness.processes import read_line
 
 PAGE = (Path(__file__).parents[2] / "docs/how-to/approve.md").read_text()
@@ -27,15 +25,8 @@ def burn(room: str) -> str:
 
 
 def call(url: str, room: str) -> tuple[int, Any]:
-    request = urllib.request.Request(
-        f"{url}/tools/house/burn", json.dumps({"room": room}).encode(), {"Content-Type": "application/json"}
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=patience()) as reply:
-            return reply.status, json.load(reply)
-    except urllib.error.HTTPError as refused:
-        with refused:
-            return refused.code, json.load(refused)
+    reply = request_url(f"{url}/tools/house/burn", {"room": room})
+    return reply.status, reply.json
 
 
 def at(command: str, url: str, some_id: str = "") -> list[str]:
@@ -66,8 +57,7 @@ def test_approving_page_commands_all_work(tmp_path: Path) -> None:
         assert '"room": "attic"' in right.err
         assert call(server.url, "attic") == (200, "burnt attic")
         assert call(server.url, "attic")[0] == 403
-        with urllib.request.urlopen(f"{server.url}/api/approvals", timeout=patience()) as reply:
-            (again,) = json.load(reply)["approvals"]
+        (again,) = request_url(f"{server.url}/api/approvals").json["approvals"]
         denied = cli.run(*at(deny, server.url, again["id"]))
         assert (denied.code, denied.out) == (0, f"{again['id']} is denied: the call will not run\n")
         assert call(server.url, "attic")[0] == 429

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness import asgi_client
 from toolhall import Toolhall
 from toolhall.dialects.catalogs import DIALECTS
 from toolhall.examples import calculator, weather
@@ -16,18 +17,8 @@ EXAMPLES = re.findall(r"<!-- POST (\S+) -->\n```json\n(.*?)```\n\n```json\n(.*?)
 
 
 async def posted(hall: Toolhall, path: str, body: bytes) -> Any:
-    sent: list[Any] = []
-
-    async def receive() -> Any:
-        return {"type": "http.request", "body": body}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
-    scope = {"type": "http", "method": "POST", "path": path, "headers": headers, "client": ("127.0.0.1", 1)}
-    await hall(scope, receive, send)
-    return json.loads(sent[1]["body"])
+    headers = {"content-type": "application/json"}
+    return (await asgi_client.send(hall, "POST", path, body, headers, "127.0.0.1")).json
 
 
 def masked(said: Any, found: Any) -> Any:

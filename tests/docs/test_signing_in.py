@@ -1,7 +1,5 @@
 """The page about signing in: its commands work, its settings are read, and each credential is taken where it says."""
 
-import http.client
-import json
 import re
 import time
 from pathlib import Path
@@ -11,7 +9,7 @@ from joserfc import jwt
 from joserfc.jwk import OctKey
 
 from tests.harness.cli import CliRunner
-from tests.harness.patience import patience
+from tests.harness.http_client import request_url
 from toolhall.config import load_config
 
 PAGE = (Path(__file__).parents[2] / "docs/how-to/sign-in.md").read_text()
@@ -29,14 +27,9 @@ def ping() -> str:
 
 def asked(port: int, path: str, message: Any = None, **headers: str) -> tuple[int, bytes]:
     """The status and the body of a reply."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=patience())
-    body = None if message is None else json.dumps(message)
     stated = {name.replace("_", "-"): said for name, said in headers.items()}
-    connection.request("GET" if body is None else "POST", path, body, {"Content-Type": "application/json"} | stated)
-    reply = connection.getresponse()
-    found = reply.status, reply.read()
-    connection.close()
-    return found
+    reply = request_url(f"http://127.0.0.1:{port}{path}", message, stated)
+    return reply.status, reply.body
 
 
 def machine(token: str) -> Any:

@@ -1,6 +1,5 @@
 """Clients that change a running hall until it dies, each in toolkits of its own; each knows what it was promised."""
 
-import http.client
 import json
 import random
 import threading
@@ -10,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from tests.threats.wire import HOST, TIMEOUT
+from tests.harness.http_client import HOST, Connection, http_request
 
 SUNSET = "2099-01-31"
 MOST_TOOLS = 4
@@ -61,7 +60,7 @@ class Client:
 
     def work(self, port: int, acknowledged: threading.Semaphore) -> None:
         """Until the server is gone; everything else that goes wrong is kept for the test."""
-        connection = http.client.HTTPConnection(HOST, port, timeout=TIMEOUT)
+        connection = Connection(port)
         try:
             while self.failure is None:
                 self.asked = self._next(connection)
@@ -71,7 +70,7 @@ class Client:
                     return
                 self.expected, self.asked = self.asked.then, None
                 acknowledged.release()
-        except (http.client.HTTPException, ConnectionError):
+        except ConnectionError:
             pass
         except Exception as error:  # noqa: BLE001 - told by the thread that waits
             self.failure = repr(error)
@@ -85,7 +84,7 @@ class Client:
         assert found in possible, _difference(found, possible)
         self.expected, self.asked = found, None
 
-    def _next(self, connection: http.client.HTTPConnection) -> Request:
+    def _next(self, connection: Connection) -> Request:
         ways = [self._register, self._activate, self._activate, self._deprecate, self._deactivate, self._remove]
         while True:
             request = self._chance.choice(ways)(deepcopy(self.expected), connection)
@@ -102,7 +101,7 @@ class Client:
             expected.put(f"{kit}.t{number}@1.0.0", ToolState("quarantined"), "registered")
         return Request("POST", "/api/tools", {"id": kit, "version": "1.0.0", "capabilities": tools, **about}, expected)
 
-    def _activate(self, expected: ExpectedTools, connection: http.client.HTTPConnection) -> Request | None:
+    def _activate(self, expected: ExpectedTools, connection: Connection) -> Request | None:
         tool_id = self._one_of(expected, "quarantined", "inactive")
         if tool_id is None:
             return None
@@ -147,7 +146,7 @@ class Client:
 
 def read_states(clients: Iterable[Client], port: int) -> dict[str, ExpectedTools]:
     """Read each client's tools from a hall, and assert that it serves exactly the active ones."""
-    connection = http.client.HTTPConnection(HOST, port, timeout=TIMEOUT)
+    connection = Connection(port)
     try:
         states = {client.name: ExpectedTools() for client in clients}
         served: set[str] = set()
@@ -168,14 +167,14 @@ def read_states(clients: Iterable[Client], port: int) -> dict[str, ExpectedTools
     return states
 
 
-def get(connection: http.client.HTTPConnection, path: str) -> Any:
+def get(connection: Connection, path: str) -> Any:
     """The JSON value at a path."""
     status, body = _sent(connection, Request("GET", path, None, ExpectedTools()))
     assert status == 200, body
     return json.loads(body)
 
 
-def _all_tools(connection: http.client.HTTPConnection) -> Iterable[Any]:
+def _all_tools(connection: Connection) -> Iterable[Any]:
     cursor = ""
     while True:
         page = get(connection, f"/api/tools?cursor={quote(cursor)}")
@@ -185,12 +184,13 @@ def _all_tools(connection: http.client.HTTPConnection) -> Iterable[Any]:
         cursor = page["nextCursor"]
 
 
-def _sent(connection: http.client.HTTPConnection, request: Request) -> tuple[int, bytes]:
-    body = None if request.body is None else json.dumps(request.body)
-    headers = {} if body is None else {"Content-Type": "application/json"}
-    connection.request(request.method, request.path, body, headers)
-    reply = connection.getresponse()
-    return reply.status, reply.read()
+def _sent(connection: Connection, request: Request) -> tuple[int, bytes]:
+    body = b"" if request.body is None else json.dumps(request.body).encode()
+    headers = [("Host", f"{HOST}:{connection.port}"), ("Content-Length", str(len(body)))]
+    headers += [("Content-Type", "application/json")] if body else []
+    connection.send(http_request(request.method, request.path, headers, body))
+    reply = connection.reply()
+    return reply.status, reply.body
 
 
 def _path(tool_id: str) -> str:

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.faults.managing_clients import Client, read_states
+from tests.harness.http_client import healthy
 from tests.harness.seeds import seeds
-from tests.threats.served import Served, environment, serving, toolhall
-from tests.threats.wire import healthy
+from tests.harness.server_process import ServerProcess as Served
+from tests.harness.server_process import environment, toolhall
+from tests.threats.served import serving
 
 ROUNDS = 8
 CLIENTS = ("ada", "bob", "eve")

@@ -10,10 +10,16 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.harness.http_client import Connection, healthy
+from tests.harness.mcp_messages import MODERN, REVISIONS, encoded
+from tests.harness.mcp_messages import tool_call as calling
+from tests.harness.server_process import ServerProcess as Served
+from tests.harness.server_process import environment, eventually, toolhall
+from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
+from tests.harness.sync_mcp_client import call_tool as call
+from tests.harness.sync_mcp_client import tool_value as value
 from tests.recorded import recorded
-from tests.threats.lines import MODERN, REVISIONS, HttpLine, call, calling, encoded, value
-from tests.threats.served import TOOLS, Served, environment, eventually, serving, toolhall
-from tests.threats.wire import Connection, healthy
+from tests.threats.served import TOOLS, serving
 from tests.unit.stores.audit.audit_logs import verified_with_store, write_records
 from toolhall.stores.audit.hash_chain import segments_of
 

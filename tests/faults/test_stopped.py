@@ -6,24 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.http_client import HOST, Connection
+from tests.harness.http_client import http_request as http
+from tests.harness.http_client import parse_messages as messages_of
+from tests.harness.mcp_messages import LEGACY, MODERN, PREFIX, REVISIONS, encoded
+from tests.harness.mcp_messages import request_in as message
+from tests.harness.mcp_messages import tool_call as calling
+from tests.harness.server_process import ServerProcess as Served
+from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
+from tests.harness.sync_mcp_client import answer_of
+from tests.harness.sync_mcp_client import call_tool as call
+from tests.harness.sync_mcp_client import tool_value as value
 from tests.recorded import recorded
-from tests.threats.lines import (
-    LEGACY,
-    MODERN,
-    PREFIX,
-    REVISIONS,
-    HttpLine,
-    answer_of,
-    call,
-    calling,
-    encoded,
-    message,
-    messages_of,
-    stdio,
-    value,
-)
-from tests.threats.served import Served, serving
-from tests.threats.wire import HOST, Connection, http
+from tests.threats.served import serving, stdio
 from tests.unit.stores.audit.audit_logs import verified_with_store
 
 SOON_SECONDS = 20.0

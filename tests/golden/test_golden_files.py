@@ -20,6 +20,7 @@ import pytest
 
 import toolhall
 from tests.golden.tools import Golden
+from tests.harness import asgi_client
 
 GOLDEN = Path(__file__).parent
 TOOLS = GOLDEN / "tools.py"
@@ -108,32 +109,11 @@ def signature(each: object) -> str:
 
 async def test_openapi_document_matches_its_golden_file() -> None:
     hall = toolhall.Toolhall(Golden)
-    sent: list[dict[str, Any]] = []
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
     async with hall:
-        scope = {
-            "type": "http",
-            "asgi": {"version": "3.0"},
-            "http_version": "1.1",
-            "method": "GET",
-            "scheme": "http",
-            "path": "/openapi.json",
-            "raw_path": b"/openapi.json",
-            "query_string": b"",
-            "root_path": "",
-            "headers": [(b"host", b"127.0.0.1:8000")],
-            "client": ("127.0.0.1", 50000),
-            "server": ("127.0.0.1", 8000),
-        }
-        await hall(scope, receive, send)
-    body = b"".join(message.get("body", b"") for message in sent)
-    compare("openapi.json", pretty(json.loads(body)))
+        reply = await asgi_client.send(
+            hall, "GET", "/openapi.json", headers={"host": "127.0.0.1:8000"}, client="127.0.0.1"
+        )
+    compare("openapi.json", pretty(reply.json))
 
 
 # --- the command line -------------------------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 import toolhall
+from tests.harness.http_client import HOST, AsyncConnection, http_request
+from tests.harness.mcp_messages import modern_request
 from toolhall import Toolhall, tool
 from toolhall.server.server import HallServer
 
@@ -74,15 +76,15 @@ async def serving(*targets: object) -> AsyncGenerator[tuple[Toolhall, int]]:
 
 async def post(port: int, path: str, body: Any, headers: dict[str, str] | None = None) -> bytes:
     """One POST on a connection of its own; returns the whole answer."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
     encoded = json.dumps(body).encode()
-    lines = [f"POST {path} HTTP/1.1", f"Host: 127.0.0.1:{port}", "Content-Type: application/json", "Connection: close"]
-    lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
-    writer.write("\r\n".join([*lines, f"Content-Length: {len(encoded)}", "", ""]).encode() + encoded)
-    answer = await reader.read()
-    writer.close()
-    await writer.wait_closed()
-    return answer
+    usual = {"Host": f"{HOST}:{port}", "Content-Type": "application/json", "Connection": "close"}
+    sent = usual | (headers or {}) | {"Content-Length": str(len(encoded))}
+    connection = await AsyncConnection.open(port)
+    try:
+        connection.send(http_request("POST", path, sent.items(), encoded))
+        return await connection.rest()
+    finally:
+        await connection.close()
 
 
 async def traced(request: Callable[[], Awaitable[bytes]]) -> PathTrace:
@@ -104,26 +106,11 @@ async def traced(request: Callable[[], Awaitable[bytes]]) -> PathTrace:
     return PathTrace(tuple(file for file in least.files if file in common), len(least.functions), least.calls)
 
 
-MCP_CALL = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "tools/call",
-    "params": {
-        "name": "add",
-        "arguments": {"a": 1, "b": 2},
-        "_meta": {
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientInfo": {"name": "trace", "version": "1"},
-            "io.modelcontextprotocol/clientCapabilities": {},
-        },
-    },
-}
-MCP_HEADERS = {
-    "Accept": "application/json, text/event-stream",
-    "MCP-Protocol-Version": "2026-07-28",
-    "Mcp-Method": "tools/call",
-    "Mcp-Name": "add",
-}
+MCP_CALL, MCP_HEADERS = modern_request(
+    "tools/call",
+    {"name": "add", "arguments": {"a": 1, "b": 2}},
+    headers={"Accept": "application/json, text/event-stream"},
+)
 
 
 async def trace_tools_call() -> PathTrace:

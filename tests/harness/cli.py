@@ -5,7 +5,6 @@ import contextvars
 import json
 import os
 import pty
-import signal
 import subprocess
 import sys
 from collections.abc import Generator
@@ -14,7 +13,8 @@ from typing import Any, NamedTuple
 
 from tests.harness.isolation import isolated
 from tests.harness.patience import PROGRAM, patience
-from tests.harness.processes import ServerProcess, Terminal, read_json_line
+from tests.harness.processes import Terminal
+from tests.harness.server_process import ServerProcess
 from toolhall.cli import __main__ as program
 from toolhall.cli import main
 
@@ -77,9 +77,9 @@ class CliRunner:
     def serve(self, *words: str) -> Generator[ServerProcess, None, None]:
         """Serve in the background on a free port; at the end it stops on SIGTERM, with code 0."""
         with self.start("serve", *words, "--port", "0", "--json") as process:
-            yield ServerProcess(process, read_json_line(process))
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(patience()) == 0
+            server = ServerProcess(process).ready()
+            yield server
+            assert server.stop() == 0
             assert process.stdout is not None
             assert process.stdout.read() == b"", "with --json there is one line, and nothing else"
 

@@ -1,6 +1,5 @@
 """A hall as tool servers see it: takes everybody in, remembers what it was told, and calls back."""
 
-import http.client
 import json
 import threading
 from collections.abc import Callable, Generator
@@ -10,6 +9,7 @@ from urllib.parse import urlsplit
 
 from websockets.sync.server import ServerConnection, serve
 
+from tests.harness.http_client import request_url
 from tests.harness.patience import patience
 from tests.servers.http_server import HttpRequest, HttpResponse, run_http_server
 
@@ -83,14 +83,10 @@ def fake_hall(judge: Answerer | None = None) -> Generator[FakeHall]:
 def call(place: dict[str, Any], method: str, tool: str, params: Any = None, **more: Any) -> dict[str, Any]:
     """Call a tool of a server that joined, as a hall does."""
     message = {"type": "tool_request", "id": "1", "tool": tool, "method": method, "params": params or {}, **more}
-    connection = http.client.HTTPConnection(urlsplit(place["url"]).netloc, timeout=patience())
-    headers = {"content-type": "application/json", "authorization": f"Bearer {place['token']}"}
-    try:
-        connection.request("POST", "/hub", json.dumps(message), headers)
-        answer: dict[str, Any] = json.loads(connection.getresponse().read().splitlines()[-1])
-        return answer
-    finally:
-        connection.close()
+    hub = f"http://{urlsplit(place['url']).netloc}/hub"
+    reply = request_url(hub, message, {"authorization": f"Bearer {place['token']}"})
+    answer: dict[str, Any] = json.loads(reply.body.splitlines()[-1])
+    return answer
 
 
 class SocketFakeHall(FakeHall):

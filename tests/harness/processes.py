@@ -1,4 +1,4 @@
-"""Commands in processes of their own: servers, and whatever is driven while it runs."""
+"""Commands that run in processes of their own while a test reads what they write and types at their terminal."""
 
 import codecs
 import json
@@ -6,21 +6,10 @@ import os
 import select
 import subprocess
 import time
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 from tests.harness.patience import patience
-
-
-class ServerProcess(NamedTuple):
-    """A server in the background, with the line that it printed when it was ready."""
-
-    process: "subprocess.Popen[bytes]"
-    first: dict[str, Any]
-
-    @property
-    def url(self) -> str:
-        """Its base URL."""
-        return str(self.first["url"])
 
 
 class Terminal:
@@ -67,17 +56,18 @@ class Terminal:
         return bool(part)
 
 
-def read_line(process: "subprocess.Popen[bytes]") -> str:
-    """The next line of a command's standard output."""
+def read_line(process: "subprocess.Popen[bytes]", log: Path | None = None) -> str:
+    """The next line of a command's standard output; `log` is the file of its error output, where that is no pipe."""
     assert process.stdout is not None
     ready, _, _ = select.select([process.stdout], [], [], patience())
     line = process.stdout.readline().decode() if ready else ""
-    if not line and process.stderr is not None:
+    if not line and (log is not None or process.stderr is not None):
         process.kill()
-        raise AssertionError(f"no line came, but: {process.stderr.read().decode()}")
+        errors = log.read_bytes() if log else process.stderr.read() if process.stderr else b""
+        raise AssertionError(f"no line came, but: {errors.decode(errors='replace')}")
     return line
 
 
-def read_json_line(process: "subprocess.Popen[bytes]") -> Any:
+def read_json_line(process: "subprocess.Popen[bytes]", log: Path | None = None) -> Any:
     """The next line of a command's standard output, which is JSON."""
-    return json.loads(read_line(process))
+    return json.loads(read_line(process, log))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.judge import MODERN
-from tests.conformance.wire import Message
+from tests.harness.http_client import Message
+from tests.harness.mcp_messages import MODERN
 from tests.interfaces.running.expected import BLOCKS, VALUES
 from tests.interfaces.running.reach import Reach, reached
 from tests.interfaces.running.seeing import after_a_while, always, digest, eventually, exact, own_meta, stopped, told
@@ -307,7 +307,7 @@ async def test_runner_secret_is_redacted_in_results_messages_errors_and_logs(hal
     async with hall.talk(MODERN) as talk:
         await talk.set_level("debug")
         heard = await talk.call("Kit_leak", {"how": how}, token="t")
-    said = json.dumps(heard)
+    said = json.dumps([heard.message, heard.notices, heard.questions])
     assert (heard.result.get("isError", False), HIDDEN in said) == (how != "return", how != "crash")
     if how == "return":
         assert [HIDDEN in json.dumps(each) for each in heard.notices] == [True, True]

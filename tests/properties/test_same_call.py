@@ -11,12 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.harness.dialect_clients import DIALECT_CLIENTS as WAYS
+from tests.harness.dialect_clients import Call
+from tests.harness.dialect_clients import DialectClient as Way
+from tests.harness.dialect_clients import MachineDialect as Machine
+from tests.harness.dialect_clients import Outcome as Said
+from tests.harness.dialect_clients import RestDialect as Rest
+from tests.harness.http_client import Response as Reply
 from tests.harness.seeds import examples
 from tests.properties.callers.calls import any_version, some_version
 from tests.properties.callers.desk import RAISED, SHAPES, VERSION, Desk
-from tests.properties.callers.house import ADA, BOB, BURST, EVE, FAINT, House, Reply
+from tests.properties.callers.house import ADA, BOB, BURST, EVE, FAINT, House
 from tests.properties.callers.oracle import NO_CALL, ONLY_CALLS, ROWS, words
-from tests.properties.callers.ways import WAYS, Call, Machine, Rest, Said, Way
 from toolhall import Toolkit, tool
 from toolhall.model.call_records import AuditRecord
 from toolhall.model.json import Json, JsonObject

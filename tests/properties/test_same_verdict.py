@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.harness.dialect_clients import DIALECT_CLIENTS as WAYS
+from tests.harness.dialect_clients import Call
 from tests.harness.seeds import examples
 from tests.properties.callers.oracle import words
 from tests.properties.callers.town import KEYS, Rule, Town, arguments_of
-from tests.properties.callers.ways import WAYS, Call
 from toolhall.model.call_records import AuditRecord
 
 RULES = st.builds(

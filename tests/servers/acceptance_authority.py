@@ -1,14 +1,14 @@
 """The authorization server of the acceptance kit, in a process of its own, if the kit lies beside the clone."""
 
-import json
 import socket
 import subprocess
 from collections.abc import Generator
-from contextlib import closing, contextmanager
-from http.client import HTTPConnection
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from tests.harness.http_client import request_url
 
 ROOT = Path(__file__).parents[2]
 KIT = ROOT.parent / "shared" / "accept" / "lib" / "mock_as.py"
@@ -34,8 +34,6 @@ def acceptance_authority() -> Generator[str]:
 
 def register_client(issuer: str, redirect_uri: str) -> str:
     """Register a client with this redirect URI; its id."""
-    with closing(HTTPConnection(issuer.removeprefix("http://"), timeout=10)) as connection:
-        asked = {"redirect_uris": [redirect_uri], "token_endpoint_auth_method": "none"}
-        connection.request("POST", "/register", json.dumps(asked))
-        client_id: str = json.loads(connection.getresponse().read())["client_id"]
-        return client_id
+    asked = {"redirect_uris": [redirect_uri], "token_endpoint_auth_method": "none"}
+    client_id: str = request_url(f"{issuer}/register", asked).json["client_id"]
+    return client_id

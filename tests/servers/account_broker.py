@@ -3,12 +3,12 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from tests.harness.http_client import request_url
 from tests.servers.authority import Authority, Client
 from toolhall.egress.addresses import EgressAllowlist
 from toolhall.egress.client import EgressClient
@@ -104,12 +104,9 @@ async def authorize_in_browser(url: str) -> str:
 
 
 def _authorize(url: str) -> str:
-    parts = urlsplit(url)
-    with closing(HTTPConnection(parts.netloc, timeout=10)) as browser:
-        browser.request("GET", f"{parts.path}?{parts.query}")
-        reply = browser.getresponse()
-        assert reply.status == 302, reply.read()
-        return reply.headers["location"]
+    reply = request_url(url)
+    assert reply.status == 302, reply
+    return reply.headers["location"]
 
 
 def provider_settings(issuer: str | None, **changed: Any) -> ProviderSettings:

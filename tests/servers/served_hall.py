@@ -2,19 +2,16 @@
 
 import asyncio
 import json
-from contextlib import closing
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from tests.properties.callers.house import Reply
+from tests.harness.http_client import Response, fetch, http_request
 from tests.servers.account_broker import authorize_in_browser
 from tests.servers.authority import Authority, Client
 from tests.unit.web import browser_client
 
 SECRET = "client+Secret/of-the-h4ll"
-PATIENCE = 60.0
 
 
 def provider_config(issuer: str, folder: Path, **client: Any) -> dict[str, Any]:
@@ -34,7 +31,7 @@ class JsonResponse(NamedTuple):
 
 
 class ServedHall:
-    """A hall reached by its port; it is also the target of the clients in tests/properties/callers/ways.py."""
+    """A hall reached by its port; it is also the target of the clients in tests/harness/dialect_clients.py."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -47,30 +44,25 @@ class ServedHall:
         server.clients["hall"] = Client("hall", SECRET, f"{self.url}/oauth/callback", "client_secret_basic")
         return self
 
-    def send(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> browser_client.Reply:
+    def send(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> Response:
         """One request on a connection of its own."""
-        with closing(HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)) as line:
-            line.request(method, path, body or None, {"host": f"localhost:{self.port}", **headers})
-            reply = line.getresponse()
-            said = [(name.lower().encode(), value.encode()) for name, value in reply.getheaders()]
-            content = reply.read()
-        self.seen += b"\n".join([*(b": ".join(each) for each in said), content, b""])
-        return browser_client.Reply(reply.status, said, content.decode())
+        length = {"content-length": str(len(body))} if body or method == "POST" else {}
+        usual = {"host": f"localhost:{self.port}", **length}
+        reply = fetch(self.port, http_request(method, path, (usual | headers).items(), body))
+        self.seen += b"\n".join([*(b": ".join(each) for each in reply.headers.raw), reply.body, b""])
+        return reply
 
     def ask(self, method: str, path: str, message: Any = None, caller: str | None = None) -> JsonResponse:
         """A request of a program, with the key of a caller; without one, by the person at this machine."""
         typed = {} if message is None else {"content-type": "application/json"}
         body = b"" if message is None else json.dumps(message).encode()
         reply = self.send(method, path, body, typed | self.proof(caller))
-        return JsonResponse(reply.status, json.loads(reply.body))
+        return JsonResponse(reply.status, reply.json)
 
-    async def post(self, path: str, body: bytes, caller: str | None, headers: dict[str, str]) -> Reply:
+    async def post(self, path: str, body: bytes, caller: str | None, headers: dict[str, str]) -> Response:
         """The same for whoever calls in a dialect."""
         sent = {"content-type": "application/json", **self.proof(caller), **headers}
-        reply = await asyncio.to_thread(self.send, "POST", path, body, sent)
-        return Reply(
-            reply.status, {name.decode(): value.decode() for name, value in reply.headers}, reply.body.encode()
-        )
+        return await asyncio.to_thread(self.send, "POST", path, body, sent)
 
     def admit(self, name: str, **special: Any) -> str:
         """A new key, whose caller may call everything."""
@@ -102,11 +94,7 @@ class NetworkBrowser(browser_client.Browser):
         cookie = {"cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items() if value)}
         usual = {"origin": self._served.url} if method == "POST" else {}
         reply = await asyncio.to_thread(self._served.send, method, path, body, headers | usual | cookie)
-        for name, value in reply.headers:
-            if name == b"set-cookie":
-                key, _, content = value.decode().partition(";")[0].partition("=")
-                self.cookies[key] = content
-        return reply
+        return self.received(reply)
 
     async def open(self, url: str) -> browser_client.Reply:
         """The page of a link, after signing in where the person is not the one at this machine."""

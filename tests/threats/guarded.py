@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import httpx2
 
+from tests.harness.http_client import HOST, Connection, Header, Response, fetch, http_request
+from tests.harness.mcp_messages import encoded, handshake, session_headers
+from tests.harness.server_process import ServerProcess
 from tests.threats import hostile_tools
-from tests.threats.lines import LEGACY, encoded, handshake, modern_headers
-from tests.threats.served import Served, serving
-from tests.threats.wire import HOST, Connection, Header, Reply, fetch, http
+from tests.threats.served import serving
 from toolhall import Config, Toolhall
 from toolhall.registration.access import NewKey
 
@@ -30,19 +31,19 @@ CALLERS: dict[str, tuple[str, ...]] = {
 class Guarded(NamedTuple):
     """A running server, and the keys of its callers."""
 
-    server: Served
+    server: ServerProcess
     keys: dict[str, str]
 
-    def send(self, method: str, path: str, body: bytes = b"", headers: list[Header] | None = None) -> Reply:
+    def send(self, method: str, path: str, body: bytes = b"", headers: list[Header] | None = None) -> Response:
         """One request, with these headers besides those that every request has."""
         usual = [("Host", HOST), ("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
-        return fetch(self.server.port, http(method, path, usual + (headers or []), body))
+        return fetch(self.server.port, http_request(method, path, usual + (headers or []), body))
 
     def status(self, method: str, path: str, body: bytes = b"") -> int:
         """The status of the reply to a request that proves nobody, whatever follows it."""
         headers = [("Host", HOST), ("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
         with Connection(self.server.port) as connection:
-            connection.send(http(method, path, headers, body))
+            connection.send(http_request(method, path, headers, body))
             return int(connection.head().split()[1])
 
     def bearer(self, name: str) -> Header:
@@ -52,14 +53,14 @@ class Guarded(NamedTuple):
     def session(self, name: str, revision: str) -> str:
         """Open a session of an older revision."""
         reply = self.send("POST", "/mcp", encoded(handshake(revision)), [self.bearer(name)])
-        found = reply.header("mcp-session-id")
+        found = reply.headers.get("mcp-session-id")
         assert found, reply
         return found
 
-    def mcp(self, name: str, revision: str, message: Any, session: str = "") -> Reply:
+    def mcp(self, name: str, revision: str, message: Any, session: str = "") -> Response:
         """One message of MCP."""
         body = encoded(message)
-        return self.send("POST", "/mcp", body, [self.bearer(name), *mcp_headers(revision, body, session)])
+        return self.send("POST", "/mcp", body, [self.bearer(name), *session_headers(revision, body, session)])
 
     def records(self, **like: Any) -> list[dict[str, Any]]:
         """Everything in the audit that is like this, once the server has stopped."""
@@ -68,13 +69,6 @@ class Guarded(NamedTuple):
         ]
         found = [_record(json.loads(line)) for line in lines]
         return [each for each in found if each.items() >= like.items()]
-
-
-def mcp_headers(revision: str, body: bytes, session: str) -> list[Header]:
-    """What goes with a message in a revision."""
-    if revision in LEGACY:
-        return [("MCP-Protocol-Version", revision), ("Mcp-Session-Id", session)]
-    return modern_headers(body)
 
 
 def _record(line: dict[str, Any]) -> dict[str, Any]:

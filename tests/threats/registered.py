@@ -4,9 +4,11 @@ import json
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from tests.threats.lines import REVISIONS, HttpLine, calling, encoded, message
-from tests.threats.served import Served
-from tests.threats.wire import HOST, Header, fetch, http
+from tests.harness.dialect_clients import Call, HubDialect, MachineDialect, OxpDialect, RestDialect
+from tests.harness.http_client import HOST, Header, fetch, http_request
+from tests.harness.mcp_messages import REVISIONS, encoded, request_in, tool_call
+from tests.harness.server_process import ServerProcess
+from tests.harness.sync_mcp_client import SyncHttpMcpClient
 
 OUTSIDER: Header = ("X-Forwarded-For", "203.0.113.7")  # behind a proxy, whose word proves nobody
 LISTS = ("/oxp/tools", "/machine/tools", "/openapi.json", "/tools")
@@ -38,7 +40,7 @@ class Told(NamedTuple):
 class Registry:
     """The management of a running hall."""
 
-    def __init__(self, server: Served) -> None:
+    def __init__(self, server: ServerProcess) -> None:
         self.server = server
 
     def ask(self, method: str, path: str, body: Any = None, *extra: Header) -> Told:
@@ -46,7 +48,7 @@ class Registry:
         content = b"" if body is None else encoded(body)
         headers = [("Host", HOST), ("Content-Length", str(len(content))), *extra]
         headers += [] if body is None else [("Content-Type", "application/json")]
-        reply = fetch(self.server.port, http(method, path, headers, content))
+        reply = fetch(self.server.port, http_request(method, path, headers, content))
         return Told(reply.status, json.loads(reply.body))
 
     def register(self, definition: Any, dialect: str = "mcp") -> Told:
@@ -80,38 +82,38 @@ class Registry:
         found = {path: json.dumps(self.ask("GET", path).body) for path in LISTS}
         found["/hub"] = json.dumps(self.ask("POST", "/hub", HUB_LIST).body)
         for revision in REVISIONS:
-            answer = HttpLine(self.server.port, revision).ask(encoded(message(revision, "tools/list")))
+            answer = SyncHttpMcpClient(self.server.port, revision).ask(encoded(request_in(revision, "tools/list")))
             found[f"/mcp {revision}"] = json.dumps(answer.result)
         return found
 
     def offered(self, name: str) -> Any:
         """A tool as the newest revision of MCP lists it."""
-        answer = HttpLine(self.server.port, REVISIONS[-1]).ask(encoded(message(REVISIONS[-1], "tools/list")))
+        answer = SyncHttpMcpClient(self.server.port, REVISIONS[-1]).ask(
+            encoded(request_in(REVISIONS[-1], "tools/list"))
+        )
         return next(tool for tool in answer.result["tools"] if tool["name"] == name)
 
 
 def calls(toolkit: str, tool: str, version: str) -> dict[str, tuple[str, Any]]:
     """By dialect, where to call a tool and how."""
-    header = {"version": "1.0", "messageId": "1", "messageType": "request"}
-    in_machine = {"header": header, "payload": {"tool": {"id": toolkit, "capability": tool, "parameters": {}}}}
-    in_hub = {"type": "tool_request", "id": "1", "tool": toolkit, "method": tool, "params": {}}
-    return {
-        "rest": (f"/tools/{toolkit}/{tool}", {}),
-        "oxp": (
-            "/oxp/tools/call",
-            {"request": {"tool_id": f"{toolkit}.{tool}@{version}", "input": {}, "call_id": "1"}},
-        ),
-        "hub": ("/hub", in_hub),
-        "machine": ("/machine", in_machine),
+    call, pinned = Call(None, toolkit, tool, {}), Call(None, toolkit, tool, {}, version)
+    requests = {
+        "rest": RestDialect().request(call),
+        "oxp": OxpDialect().request(pinned),
+        "hub": HubDialect().request(call),
+        "machine": MachineDialect().request(call),
     }
+    found = {dialect: (path, json.loads(body)) for dialect, (path, body) in requests.items()}
+    found["machine"][1]["header"]["messageId"] = "1"  # answers repeat it
+    return found
 
 
 def mcp_calls(registry: Registry, name: str, *extra: Header) -> list[str]:
     """What comes of a call in each revision of MCP, whole."""
     found: list[str] = []
     for revision in REVISIONS:
-        line = HttpLine(registry.server.port, revision)
-        body = calling(revision, name)
+        line = SyncHttpMcpClient(registry.server.port, revision)
+        body = tool_call(revision, name)
         said = registry.ask("POST", "/mcp", body, *line.headers(encoded(body)), *extra)
         found.append(json.dumps(said.body))
     return found

@@ -1,22 +1,20 @@
 """A server in this process whose clock, places and entrance are the test's, and a client that sends what it likes."""
 
 import asyncio
-import contextlib
-import json
 import socket
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.threats.lines import MODERN, calling, encoded, modern_headers
-from tests.threats.wire import HOST, http, post
+from tests.harness.http_client import HOST, AsyncConnection, http_request
+from tests.harness.mcp_messages import MODERN, encoded, headers_for, tool_call
+from tests.harness.patience import patience
+from tests.harness.sync_mcp_client import post
 from tests.unit.builders import Clock
 from toolhall import Config, Toolhall, tool
 from toolhall.http.request_slots import ConcurrencyLimiter
 from toolhall.server.context import ConnectionLimiter, ServerContext
 from toolhall.server.server import HallServer
-
-WAIT_SECONDS = 60.0
 
 
 class Shielded:
@@ -60,70 +58,23 @@ class Shielded:
 
     async def until(self, holds: Callable[[], object]) -> None:
         """Turn the loop until this is so."""
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(patience()):
             while not holds():  # noqa: ASYNC110 - nothing tells when the server has read something
                 await asyncio.sleep(0)
 
     def call(self, name: str, **arguments: Any) -> bytes:
         """A whole request of the newest revision."""
-        body = encoded(calling(MODERN, name, arguments))
-        return post(self.port, body, *modern_headers(body))
+        body = encoded(tool_call(MODERN, name, arguments))
+        return post(self.port, body, *headers_for(body))
 
     def get(self, path: str) -> bytes:
         """A GET."""
-        return http("GET", path, [("Host", HOST)])
+        return http_request("GET", path, [("Host", HOST)])
 
 
 async def large(size: int) -> str:
     """So many letters."""
     return "x" * size
-
-
-class Client:
-    """One connection."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
-
-    def send(self, data: bytes) -> None:
-        """Send these bytes."""
-        self._writer.write(data)
-
-    async def status(self) -> int:
-        """The status of the next reply; its body is read away."""
-        return (await self.reply())[0]
-
-    async def reply(self) -> tuple[int, dict[str, str], Any]:
-        """The next reply: status, headers, and the JSON in it."""
-        async with asyncio.timeout(WAIT_SECONDS):
-            first, *lines = (await self._reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")
-            headers = {name.lower(): said for name, _, said in (line.partition(": ") for line in lines)}
-            body = await self._reader.readexactly(int(headers.get("content-length", 0)))
-        return int(first.split()[1]), headers, json.loads(body or b"null")
-
-    async def head(self) -> bytes:
-        """The status line and the headers of a reply that goes on."""
-        async with asyncio.timeout(WAIT_SECONDS):
-            return await self._reader.readuntil(b"\r\n\r\n")
-
-    async def some(self) -> bytes:
-        """Whatever comes next."""
-        async with asyncio.timeout(WAIT_SECONDS):
-            return await self._reader.read(65536)
-
-    async def rest(self) -> bytes:
-        """Everything until the other side closes."""
-        async with asyncio.timeout(WAIT_SECONDS):
-            with contextlib.suppress(ConnectionError):
-                return await self._reader.read()
-        return b""
-
-    async def close(self) -> None:
-        """Go away."""
-        self._writer.transport.abort()
-        with contextlib.suppress(ConnectionError):
-            await self._writer.wait_closed()
 
 
 @asynccontextmanager
@@ -152,10 +103,10 @@ async def shielded(
 
 
 @asynccontextmanager
-async def connected(served: Shielded, **options: Any) -> AsyncGenerator[Client]:
+async def connected(served: Shielded, **options: Any) -> AsyncGenerator[AsyncConnection]:
     """A connection that the server has taken."""
-    reader, writer = await asyncio.open_connection(HOST, served.port, **options)
-    client, mine = Client(reader, writer), writer.get_extra_info("sockname")
+    client = await AsyncConnection.open(served.port, **options)
+    mine = client.address
     await served.until(lambda: mine in [connection.client for connection in served.connections])
     try:
         yield client

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.harness.cli import CliRunner
+from tests.harness.server_process import environment
 from tests.servers import account_tools
 from tests.servers.authority import Authority, authority
 from tests.servers.concurrent_calls import call_concurrently, open_connections
 from tests.servers.served_hall import NetworkBrowser, ServedHall, provider_config
 from tests.threats.guarded import PUBLIC_URL, inside
 from tests.threats.issuer import issuing
-from tests.threats.served import environment
 from toolhall.config import Issuer
 
 TOOLS = account_tools.__file__

@@ -8,10 +8,15 @@ from typing import Any
 
 import pytest
 
-from tests.threats.lines import MODERN, calling, encoded, modern_headers
-from tests.threats.shielded import Client, Shielded, connected, shielded
+from tests.harness.http_client import HOST, Header
+from tests.harness.http_client import AsyncConnection as Client
+from tests.harness.http_client import http_request as http
+from tests.harness.mcp_messages import MODERN, encoded
+from tests.harness.mcp_messages import headers_for as modern_headers
+from tests.harness.mcp_messages import tool_call as calling
+from tests.harness.sync_mcp_client import post
+from tests.threats.shielded import Shielded, connected, shielded
 from tests.threats.test_sockets import LAST, TEXT, frame, upgrade
-from tests.threats.wire import HOST, Header, http, post
 from toolhall import Config
 from toolhall.http import request as arriving
 from toolhall.http.request_slots import MAX_ANONYMOUS_BODIES, ConcurrencyLimiter

@@ -10,8 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.harness.mcp_messages import MODERN
+from tests.harness.mcp_messages import McpAnswer as Answer
+from tests.harness.mcp_messages import tool_call as calling
 from tests.threats.callers import InProcessHall, McpCaller
-from tests.threats.lines import MODERN, Answer, calling
 from tests.unit.builders import Clock
 from tests.unit.web.browser_client import Browser
 from toolhall import Config, Context, Toolhall, tool

@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.faults.test_audit_killed import killed
+from tests.harness import asgi_client
 from tests.recorded import recorded
 from tests.unit.stores.audit.audit_logs import calls, finding, record, verified, write_records
 from toolhall.app import Toolhall
@@ -225,17 +226,8 @@ async def test_J5_injection_in_an_audit_search_filter_matches_nothing(tmp_path: 
 async def search(hall: Toolhall, asked: dict[str, str]) -> tuple[int, Any]:
     """What `/api/audit` says."""
     query = urlencode(asked, errors="surrogateescape")
-    sent: list[Any] = []
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": b""}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    scope = {"type": "http", "method": "GET", "path": "/api/audit", "raw_path": b"/api/audit", "client": None}
-    await hall({**scope, "query_string": query.encode(), "headers": [(b"host", b"localhost")]}, receive, send)
-    return sent[0]["status"], json.loads(sent[1]["body"])
+    reply = await asgi_client.send(hall, "GET", f"/api/audit?{query}")
+    return reply.status, reply.json
 
 
 @pytest.mark.threat("J6")

@@ -10,23 +10,19 @@ from typing import Any
 
 import pytest
 
-from tests.threats.lines import (
-    LEGACY,
-    MODERN,
-    PREFIX,
-    REVISIONS,
-    Answer,
-    HttpLine,
-    answer_of,
-    call,
-    calling,
-    encoded,
-    message,
-    value,
-)
-from tests.threats.served import Served, environment, toolhall
-from tests.threats.wire import HOST, Connection, Header, Reply, fetch
-from tests.threats.wire import http as request_of
+from tests.harness.http_client import HOST, Connection, Header, fetch
+from tests.harness.http_client import Response as Reply
+from tests.harness.http_client import http_request as request_of
+from tests.harness.mcp_messages import LEGACY, MODERN, PREFIX, REVISIONS, encoded
+from tests.harness.mcp_messages import McpAnswer as Answer
+from tests.harness.mcp_messages import request_in as message
+from tests.harness.mcp_messages import tool_call as calling
+from tests.harness.server_process import ServerProcess as Served
+from tests.harness.server_process import environment, toolhall
+from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
+from tests.harness.sync_mcp_client import answer_of
+from tests.harness.sync_mcp_client import call_tool as call
+from tests.harness.sync_mcp_client import tool_value as value
 
 TOUCH = encoded(calling(MODERN, "touch"))
 MODERN_HEADERS = [("MCP-Protocol-Version", MODERN), ("Mcp-Method", "tools/call"), ("Mcp-Name", "touch")]
@@ -134,7 +130,7 @@ def test_B14_call_with_a_foreign_origin_header_is_refused(http: HttpLine, server
     origins = [("Origin", origin) for origin in ORIGINS[case]]
     reply = sent(server, [("Host", HOST), *http.headers(body), *origins], body)
     assert reply.status == (400 if len(origins) > 1 else 403)
-    assert reply.header("access-control-allow-origin") is None
+    assert reply.headers.get("access-control-allow-origin") is None
     assert touched(server) == before
 
 
@@ -174,7 +170,7 @@ def test_B14_cors_preflight_of_a_foreign_origin_is_refused(server: Served) -> No
     asks = [("Host", HOST), ("Origin", "http://evil.example"), ("Access-Control-Request-Method", "POST")]
     reply = fetch(server.port, request_of("OPTIONS", "/mcp", asks))
     assert reply.status == 403
-    assert reply.header("access-control-allow-origin") is None
+    assert reply.headers.get("access-control-allow-origin") is None
 
 
 @pytest.mark.threat("B2")
@@ -270,7 +266,7 @@ def test_B17_duplicate_mcp_header_is_refused(server: Served, name: str, alike: b
     twice = [("Host", HOST), *MODERN_HEADERS, (name, usual if alike else "touches")]
     for headers in (twice, twice[::-1]):
         reply = sent(server, headers)
-        assert (reply.status, reply.header("connection")) == (400, "close")
+        assert (reply.status, reply.headers.get("connection")) == (400, "close")
         assert name.lower() in reply.body.decode()
     assert touched(server) == before
 
@@ -412,7 +408,7 @@ def test_I9_request_body_with_a_content_encoding_is_refused_unread(http: HttpLin
     peak = server.peak
     headers = [("Host", HOST), *http.headers(plain), ("Content-Encoding", coding)]
     reply = sent(server, headers, packed)
-    assert (reply.status, reply.header("connection")) == (415, "close")
+    assert (reply.status, reply.headers.get("connection")) == (415, "close")
     assert b"Content-Encoding" in reply.body
     assert server.peak - peak < 16 * 1024 * 1024
 
@@ -422,4 +418,4 @@ def test_I9_response_is_not_compressed_when_accept_encoding_asks_for_it(server: 
     """Nor does the server pack what it sends."""
     with Connection(server.port) as connection:
         connection.send(request_of("GET", "/health", [("Host", HOST), ("Accept-Encoding", "gzip, br")]))
-        assert connection.reply().header("content-encoding") is None
+        assert connection.reply().headers.get("content-encoding") is None

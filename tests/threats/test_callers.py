@@ -9,22 +9,17 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.harness.http_client import HOST, Connection, fetch
+from tests.harness.http_client import http_request as http
+from tests.harness.http_client import parse_messages as messages_of
+from tests.harness.mcp_messages import LEGACY, MODERN, REVISIONS, encoded
+from tests.harness.mcp_messages import request_in as message
+from tests.harness.mcp_messages import tool_call as calling
+from tests.harness.server_process import ServerProcess as Served
+from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
+from tests.harness.sync_mcp_client import SyncStdioMcpClient as StdioLine
+from tests.harness.sync_mcp_client import answer_of, open_session
 from tests.threats.callers import InProcessHall, McpCaller
-from tests.threats.lines import (
-    LEGACY,
-    MODERN,
-    REVISIONS,
-    HttpLine,
-    StdioLine,
-    answer_of,
-    calling,
-    encoded,
-    message,
-    messages_of,
-    open_session,
-)
-from tests.threats.served import Served
-from tests.threats.wire import HOST, Connection, fetch, http
 
 each_legacy = pytest.mark.parametrize("revision", LEGACY)
 

@@ -5,10 +5,17 @@ import re
 
 import pytest
 
+from tests.harness.mcp_messages import MODERN, encoded
+from tests.harness.mcp_messages import tool_call as calling
+from tests.harness.server_process import ServerProcess as Served
+from tests.harness.server_process import eventually
+from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
+from tests.harness.sync_mcp_client import SyncMcpClient as Line
+from tests.harness.sync_mcp_client import SyncStdioMcpClient as StdioLine
+from tests.harness.sync_mcp_client import call_tool as call
+from tests.harness.sync_mcp_client import tool_value as value
 from tests.recorded import recorded
 from tests.threats.hostile_tools import CANARY, RAISES, RETURNS
-from tests.threats.lines import MODERN, HttpLine, Line, StdioLine, call, calling, encoded, value
-from tests.threats.served import Served, eventually
 
 SECRET = CANARY.encode()
 ONLY_IN_THREADS = "interrupt"  # in the loop it means that the person at the keyboard wants to stop

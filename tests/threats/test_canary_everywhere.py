@@ -9,15 +9,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.properties.callers.ways import Call
+from tests.harness.dialect_clients import ALL_DIALECT_CLIENTS, Call
+from tests.harness.mcp_messages import REVISIONS
+from tests.harness.server_process import ServerProcess as Served
+from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
 from tests.servers import http_server as answering
 from tests.servers.authority import Authority, authority
-from tests.servers.dialect_clients import ALL_DIALECT_CLIENTS
 from tests.servers.served_hall import SECRET as CLIENT_SECRET
 from tests.servers.served_hall import NetworkBrowser, ServedHall, provider_config
 from tests.threats.canary_tools import HOW, LOGGED, NAME
-from tests.threats.lines import REVISIONS, HttpLine
-from tests.threats.served import Served, serving
+from tests.threats.served import serving
 from tests.threats.test_secrets import call_messages
 from tests.threats.traces import find_encodings
 from tests.unit.redaction.secret_encodings import EVERY, FORMS
@@ -153,10 +154,10 @@ def evidence_of(folder: Path, acme: Authority, collector: Collector, url: str) -
         call_with_notices(hall)
         call_with_credentials(hall)
         assert hall.ask("POST", "/tools/Canary/logs_apart", {}).status == 200
-        places = {"processes": processes(served), "metrics": hall.send("GET", "/metrics", b"", {}).body.encode()}
+        places = {"processes": processes(served), "metrics": hall.send("GET", "/metrics", b"", {}).body}
         managed = [hall.send("GET", f"/api/{each}", b"", {}) for each in MANAGED]
         assert [each.status for each in managed] == [200] * len(MANAGED)
-        places["management"] = "".join(each.body for each in managed).encode()
+        places["management"] = b"".join(each.body for each in managed)
         places |= files(served.data, "while it runs")
         assert served.stop() == 0
         assert served.process.stdout is not None

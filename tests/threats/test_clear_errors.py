@@ -6,21 +6,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.threats.lines import (
-    LEGACY,
-    MODERN,
-    PREFIX,
-    REVISIONS,
-    HttpLine,
-    Line,
-    answer_of,
-    calling,
-    encoded,
-    handshake,
-    message,
-)
-from tests.threats.served import Served
-from tests.threats.wire import HOST, Header, fetch, http, post
+from tests.harness.http_client import HOST, Header, fetch
+from tests.harness.http_client import http_request as http
+from tests.harness.mcp_messages import LEGACY, MODERN, PREFIX, REVISIONS, encoded, handshake
+from tests.harness.mcp_messages import request_in as message
+from tests.harness.mcp_messages import tool_call as calling
+from tests.harness.server_process import ServerProcess as Served
+from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
+from tests.harness.sync_mcp_client import SyncMcpClient as Line
+from tests.harness.sync_mcp_client import answer_of, post
 
 VALUE = "V4LUE-of-the-caller"
 LONG = "n" * 2_000
@@ -260,6 +254,6 @@ def test_http_request_refused_before_any_dialect_gets_json_that_says_what_to_cha
     reply = fetch(server.port, http(method, path, headers))
     said = reply.body.decode()
     assert reply.status == status
-    assert reply.header("content-type") == "application/json"
+    assert reply.headers.get("content-type") == "application/json"
     assert all(word in said for word in words), said
     assert VALUE not in said

@@ -11,7 +11,7 @@ import msgspec
 import pydantic
 import pytest
 
-from tests.properties.callers.house import visit
+from tests.harness.asgi_client import post_json as visit
 from toolhall import Config, Toolhall, Toolkit, tool
 from toolhall.registration.access import NewCondition, NewGrant, NewKey
 

@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.harness.asgi_client import post_json as visit
 from tests.harness.cli import CliRunner
-from tests.properties.callers.house import visit
+from tests.harness.dialect_clients import DIALECT_CLIENTS as WAYS
+from tests.harness.dialect_clients import Call
 from tests.properties.callers.town import Rule, Town
-from tests.properties.callers.ways import WAYS, Call
 from toolhall import Config, Toolhall, Toolkit, tool
 from toolhall.registration.access import NewCondition, NewGrant, NewKey
 from toolhall.stores.audit.journal import MemoryJournal

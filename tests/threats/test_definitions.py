@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from tests.harness.cli import CliRunner
+from tests.harness.server_process import ServerProcess as Served
 from tests.threats.registered import OUTSIDER, Registry, Told, calls, mcp_calls
-from tests.threats.served import Served, serving
+from tests.threats.served import serving
 from toolhall.model.caller import EXTERNAL_DEFAULT_LEVEL, effective_level
 from toolhall.registration.records import read_definition
 

@@ -8,9 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.threats.lines import LEGACY, MODERN, HttpLine, call, calling, encoded, message, stdio, value
-from tests.threats.served import Served, eventually
-from tests.threats.wire import HOST, Connection, healthy, http
+from tests.harness.http_client import HOST, Connection, healthy
+from tests.harness.http_client import http_request as http
+from tests.harness.mcp_messages import LEGACY, MODERN, encoded
+from tests.harness.mcp_messages import request_in as message
+from tests.harness.mcp_messages import tool_call as calling
+from tests.harness.patience import patience
+from tests.harness.server_process import ServerProcess as Served
+from tests.harness.server_process import eventually
+from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
+from tests.harness.sync_mcp_client import call_tool as call
+from tests.harness.sync_mcp_client import tool_value as value
+from tests.threats.served import stdio
 
 WAIT_SECONDS = 60.0
 EXECUTOR_THREADS = 8  # the event loop's own thread pool, which may grow to its size during any test
@@ -147,7 +156,7 @@ def test_F7_stdio_input_that_ends_within_a_message_ends_the_server_cleanly(tmp_p
         assert line.process.stdin is not None
         line.process.stdin.write(whole[:cut] if cut else b"")
         line.process.stdin.close()
-        assert line.process.wait(10) == 0
+        assert line.process.wait(patience()) == 0
         assert "Traceback" not in line.log
 
 
@@ -162,7 +171,7 @@ def test_F7_stdio_output_closed_by_the_client_ends_the_server(tmp_path: Path) ->
         line.tell(encoded(calling(MODERN, "number", {"value": 7})))
         line.process.stdin.close()
         try:
-            line.process.wait(10)
+            line.process.wait(patience())
         except subprocess.TimeoutExpired:
             pytest.fail("the server goes on for nobody")
         assert "Traceback" not in line.log

@@ -5,9 +5,16 @@ import time
 
 import pytest
 
-from tests.threats.lines import MODERN, HttpLine, Line, answer_of, call, calling, encoded, message, value
-from tests.threats.served import Served
-from tests.threats.wire import Connection
+from tests.harness.http_client import Connection
+from tests.harness.mcp_messages import MODERN, encoded
+from tests.harness.mcp_messages import request_in as message
+from tests.harness.mcp_messages import tool_call as calling
+from tests.harness.server_process import ServerProcess as Served
+from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
+from tests.harness.sync_mcp_client import SyncMcpClient as Line
+from tests.harness.sync_mcp_client import answer_of
+from tests.harness.sync_mcp_client import call_tool as call
+from tests.harness.sync_mcp_client import tool_value as value
 
 PING = encoded(message(MODERN, "server/discover"))
 LATE_SECONDS = 3.0  # usual are a few milliseconds, but the machine may be busy with other things

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.harness.mcp_messages import LEGACY, NOVEMBER, handshake
+from tests.harness.mcp_messages import tool_call as calling
 from tests.threats.guarded import Inside, inside
-from tests.threats.lines import LEGACY, NOVEMBER, calling, handshake
 from tests.threats.listening import Listener
 from tests.threats.test_identity import WAYS, call, ran
 from toolhall import Context, Toolkit, tool

@@ -5,10 +5,15 @@ from typing import Any
 
 import pytest
 
+from tests.harness.http_client import HOST, Header, fetch, healthy
+from tests.harness.http_client import Response as Reply
+from tests.harness.http_client import http_request as http
+from tests.harness.mcp_messages import MODERN, encoded
+from tests.harness.server_process import ServerProcess as Served
+from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
+from tests.harness.sync_mcp_client import call_tool as call
+from tests.harness.sync_mcp_client import tool_value as value
 from tests.threats.hostile_tools import CANARY, RAISES, RETURNS
-from tests.threats.lines import MODERN, HttpLine, call, encoded, value
-from tests.threats.served import Served
-from tests.threats.wire import HOST, Header, Reply, fetch, healthy, http
 from toolhall import Toolhall, tool
 
 REST = "/tools/hostile_tools/touch"
@@ -55,7 +60,7 @@ def test_F1_F5_malformed_json_at_every_endpoint_is_refused_and_no_tool_runs(
     before = touched(server)
     reply = send(server, path, BROKEN[broken])
     assert reply.status == 400
-    assert reply.header("content-type") == "application/json"
+    assert reply.headers.get("content-type") == "application/json"
     assert len(reply.body) < 1_000
     assert touched(server) == before
 
@@ -110,7 +115,7 @@ def test_G8_secret_raised_or_returned_by_a_tool_is_in_no_answer_of_rest_oxp_and_
     for name, how in HOW:
         path, body = WAYS[way](name, {"how": how})
         reply = send(server, path, encoded(body))
-        assert reply.header("content-type") == "application/json", (how, reply)
+        assert reply.headers.get("content-type") == "application/json", (how, reply)
         assert CANARY.encode() not in reply.body, (how, reply)
     assert healthy(server.port)
 

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.threats.lines import MODERN, HttpLine, call
-from tests.threats.served import Served
-from tests.threats.wire import HOST, fetch, http
+from tests.harness.http_client import HOST, fetch
+from tests.harness.http_client import http_request as http
+from tests.harness.mcp_messages import MODERN
+from tests.harness.server_process import ServerProcess as Served
+from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
+from tests.harness.sync_mcp_client import call_tool as call
 from tests.unit.builders import entry_named
 from toolhall.model.content import Reply, Result, Text
 from toolhall.pipeline.sanitize import LINKS, SOURCE, Sanitize

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 from joserfc.jwk import OctKey
 
+from tests.harness.mcp_messages import MODERN, NOVEMBER, encoded, handshake
+from tests.harness.mcp_messages import headers_for as modern_headers
+from tests.harness.mcp_messages import tool_call as calling
 from tests.threats.guarded import PUBLIC_URL, SECRET, Inside, inside
 from tests.threats.issuer import issuing, sign
-from tests.threats.lines import MODERN, NOVEMBER, calling, encoded, handshake, modern_headers
 from tests.threats.test_tokens import FORGED
 from toolhall import Config, Toolhall, auth, tool
 from toolhall.auth.credentials import MAX_ADDRESSES, MAX_FAILURES, WINDOW_SECONDS, FailureThrottle

@@ -11,11 +11,18 @@ from typing import Any
 
 import pytest
 
-from tests.threats.guarded import Guarded, guarding, mcp_headers
-from tests.threats.lines import LEGACY, MODERN, REVISIONS, answer_of, call, calling, encoded, message, stdio
-from tests.threats.served import toolhall
+from tests.harness.http_client import HOST, Connection
+from tests.harness.http_client import http_request as http
+from tests.harness.mcp_messages import LEGACY, MODERN, REVISIONS, encoded
+from tests.harness.mcp_messages import request_in as message
+from tests.harness.mcp_messages import session_headers as mcp_headers
+from tests.harness.mcp_messages import tool_call as calling
+from tests.harness.server_process import toolhall
+from tests.harness.sync_mcp_client import answer_of
+from tests.harness.sync_mcp_client import call_tool as call
+from tests.threats.guarded import Guarded, guarding
+from tests.threats.served import stdio
 from tests.threats.test_identity import by_machine, by_oxp
-from tests.threats.wire import HOST, Connection, http
 from toolhall import Config, Toolhall
 from toolhall.auth.profiles import PUBLIC_PATHS, PUBLIC_PREFIXES
 

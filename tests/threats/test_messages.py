@@ -7,9 +7,19 @@ from typing import Any
 
 import pytest
 
-from tests.threats.lines import MODERN, Answer, HttpLine, Line, StdioLine, call, calling, encoded, message, value
-from tests.threats.served import Served, eventually
-from tests.threats.wire import Connection, fetch, post
+from tests.harness.http_client import Connection, fetch
+from tests.harness.mcp_messages import MODERN, encoded
+from tests.harness.mcp_messages import McpAnswer as Answer
+from tests.harness.mcp_messages import request_in as message
+from tests.harness.mcp_messages import tool_call as calling
+from tests.harness.server_process import ServerProcess as Served
+from tests.harness.server_process import eventually
+from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
+from tests.harness.sync_mcp_client import SyncMcpClient as Line
+from tests.harness.sync_mcp_client import SyncStdioMcpClient as StdioLine
+from tests.harness.sync_mcp_client import call_tool as call
+from tests.harness.sync_mcp_client import post
+from tests.harness.sync_mcp_client import tool_value as value
 
 PARSE, INVALID = -32700, -32600
 LIMIT = 1024 * 1024
@@ -154,7 +164,7 @@ def test_F4_body_with_an_oversized_content_length_is_refused_unread(http: HttpLi
     with Connection(server.port) as connection:
         connection.send(head)
         reply = connection.reply()
-        assert (reply.status, reply.header("connection")) == (413, "close")
+        assert (reply.status, reply.headers.get("connection")) == (413, "close")
         assert str(LIMIT) in reply.body.decode()
         assert connection.rest() == b""
 
@@ -170,7 +180,7 @@ def test_F4_chunked_body_over_the_limit_is_refused_before_its_end(http: HttpLine
         for _ in range(LIMIT // 65_536 + 1):  # never the chunk that would end it
             connection.send(chunk)
         reply = connection.reply()
-        assert (reply.status, reply.header("connection")) == (413, "close")
+        assert (reply.status, reply.headers.get("connection")) == (413, "close")
         assert connection.rest() == b""
     assert server.peak - peak < 32 * MIB
 

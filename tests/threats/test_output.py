@@ -6,9 +6,16 @@ from typing import Any
 
 import pytest
 
+from tests.harness.mcp_messages import MODERN, PREFIX, encoded
+from tests.harness.mcp_messages import tool_call as calling
+from tests.harness.server_process import ServerProcess as Served
+from tests.harness.server_process import eventually
+from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
+from tests.harness.sync_mcp_client import SyncMcpClient as Line
+from tests.harness.sync_mcp_client import SyncStdioMcpClient as StdioLine
+from tests.harness.sync_mcp_client import call_tool as call
+from tests.harness.sync_mcp_client import tool_value as value
 from tests.threats.hostile_tools import CANARY, ESCAPES, LARGE, OSC_LINK
-from tests.threats.lines import MODERN, PREFIX, HttpLine, Line, StdioLine, call, calling, encoded, value
-from tests.threats.served import Served, eventually
 
 MIB = 1024 * 1024
 # Control characters as they stand in JSON, and as they stand anywhere.

@@ -2,15 +2,21 @@
 """I4, I6: when everything is taken, a request is told so at once; who looks after the server still gets through."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from tests.threats.lines import MODERN, NOVEMBER, encoded, handshake, message, modern_headers
-from tests.threats.shielded import Client, Shielded, connected, shielded
-from tests.threats.wire import HOST, http, post
+from tests.harness.http_client import HOST
+from tests.harness.http_client import AsyncConnection as Client
+from tests.harness.http_client import http_request as http
+from tests.harness.mcp_messages import MODERN, NOVEMBER, encoded, handshake
+from tests.harness.mcp_messages import headers_for as modern_headers
+from tests.harness.mcp_messages import request_in as message
+from tests.harness.sync_mcp_client import post
+from tests.threats.shielded import Shielded, connected, shielded
 from toolhall.http.request_slots import ConcurrencyLimiter
 
 NO_TIME, NO_END = 0.0, 600.0  # how long a request waits for a place
@@ -39,7 +45,8 @@ async def test_I6_request_without_a_free_slot_gets_503_in_the_dialects_own_form(
     """503, when to come back, and an error that the dialect's clients can read; the message was not looked at."""
     async with shielded(ConcurrencyLimiter(1, NO_TIME)) as served, slot_taken(served), connected(served) as client:
         client.send(post_request(path))
-        status, headers, body = await client.reply()
+        status, headers, content = await client.reply()
+        body = json.loads(content)
         assert (status, headers["retry-after"]) == (503, "1")
         assert headers["content-type"] == "application/json"
         assert "as many requests as it can" in str(body)

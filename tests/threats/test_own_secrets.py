@@ -14,7 +14,7 @@ import pytest
 from tests.cli.test_serve_modes import INITIALIZE, ask, children
 from tests.harness.cli import CliRunner
 from tests.harness.patience import PROGRAM, patience
-from tests.harness.processes import ServerProcess
+from tests.harness.server_process import ServerProcess
 from toolhall.config import Config
 from toolhall.server.process import secret_env_in
 

@@ -12,9 +12,13 @@ from pathlib import Path
 import pytest
 
 from tests.harness.cli import CliRunner
-from tests.threats.lines import MODERN, HttpLine, calling, encoded
+from tests.harness.mcp_messages import MODERN, encoded
+from tests.harness.mcp_messages import tool_call as calling
+from tests.harness.server_process import ServerProcess as Served
+from tests.harness.server_process import environment, eventually, toolhall
+from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
 from tests.threats.noisy_tools import NAME, WAYS
-from tests.threats.served import Served, environment, eventually, serving, toolhall
+from tests.threats.served import serving
 from tests.threats.test_secrets import set_secret
 
 TOOLS = Path(__file__).with_name("noisy_tools.py")

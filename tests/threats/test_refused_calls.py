@@ -8,9 +8,12 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.harness.mcp_messages import MODERN, NOVEMBER, encoded, handshake
+from tests.harness.mcp_messages import headers_for as modern_headers
+from tests.harness.mcp_messages import tool_call as calling
 from tests.recorded import recorded
 from tests.threats.guarded import PUBLIC_URL, Inside, inside
-from tests.threats.lines import MODERN, NOVEMBER, calling, encoded, handshake, modern_headers, stdio
+from tests.threats.served import stdio
 from tests.threats.test_entrance import records
 from tests.threats.test_identity import WAYS
 from toolhall.auth.credentials import WINDOW_SECONDS

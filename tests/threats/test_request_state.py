@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from tests.harness.mcp_messages import MODERN, encoded
+from tests.harness.mcp_messages import McpAnswer as Answer
+from tests.harness.mcp_messages import tool_call as calling
+from tests.harness.server_process import ServerProcess as Served
+from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
 from tests.threats.callers import InProcessHall, McpCaller
-from tests.threats.lines import MODERN, Answer, HttpLine, calling, encoded
-from tests.threats.served import Served
 from toolhall.mcp.request_state import MAX_ROUNDS, STATE_SECONDS
 
 STALE = -32602

@@ -10,10 +10,18 @@ from typing import Any
 
 import pytest
 
+from tests.harness.http_client import HOST, Connection
+from tests.harness.mcp_messages import MODERN, encoded
+from tests.harness.mcp_messages import McpAnswer as Answer
+from tests.harness.mcp_messages import request_in as message
+from tests.harness.mcp_messages import tool_call as calling
+from tests.harness.server_process import ServerProcess as Served
+from tests.harness.server_process import environment, toolhall
+from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
+from tests.harness.sync_mcp_client import SyncMcpClient as Line
+from tests.harness.sync_mcp_client import answer_of
+from tests.harness.sync_mcp_client import call_tool as call
 from tests.threats.hostile_tools import listing
-from tests.threats.lines import MODERN, Answer, HttpLine, Line, answer_of, call, calling, encoded, message
-from tests.threats.served import Served, environment, toolhall
-from tests.threats.wire import HOST, Connection
 from toolhall import Toolhall, tool
 
 KIB = 1024

@@ -4,16 +4,21 @@
 import base64
 import json
 from collections.abc import Iterator
-from contextlib import closing
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.harness.http_client import parse_messages as messages_of
+from tests.harness.http_client import request_url
+from tests.harness.mcp_messages import MODERN, PREFIX, REVISIONS, encoded
+from tests.harness.mcp_messages import tool_call as calling
+from tests.harness.server_process import ServerProcess as Served
+from tests.harness.server_process import eventually
+from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
+from tests.harness.sync_mcp_client import tool_value as value
 from tests.threats.leaky_tools import NAME
-from tests.threats.lines import MODERN, PREFIX, REVISIONS, HttpLine, calling, encoded, messages_of, value
-from tests.threats.served import Served, eventually, serving
+from tests.threats.served import serving
 from tests.unit.redaction.secret_encodings import EVERY, FORMS, SECRET
 
 LEAKY = Path(__file__).with_name("leaky_tools.py")
@@ -35,10 +40,8 @@ def leaky(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def set_secret(port: int, name: str, value: str) -> None:
     """Put it into the vault of a running hall, as its operator would."""
-    with closing(HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
-        body, headers = json.dumps({"value": value}), {"content-type": "application/json"}
-        connection.request("PUT", f"/api/secrets/{name}", body, headers)
-        assert connection.getresponse().status == 200
+    url = f"http://127.0.0.1:{port}/api/secrets/{name}"
+    assert request_url(url, {"value": value}, method="PUT").status == 200
 
 
 def encoded_secret(form: str) -> str:

@@ -6,9 +6,14 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from tests.threats.lines import MODERN, encoded, message, modern_headers
-from tests.threats.shielded import Client, Shielded, connected, shielded
-from tests.threats.wire import HOST, http, post
+from tests.harness.http_client import HOST
+from tests.harness.http_client import AsyncConnection as Client
+from tests.harness.http_client import http_request as http
+from tests.harness.mcp_messages import MODERN, encoded
+from tests.harness.mcp_messages import headers_for as modern_headers
+from tests.harness.mcp_messages import request_in as message
+from tests.harness.sync_mcp_client import post
+from tests.threats.shielded import Shielded, connected, shielded
 from toolhall.server.context import (
     MIN_PROGRESS_BYTES,
     ConnectionLimiter,

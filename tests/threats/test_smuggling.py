@@ -3,9 +3,13 @@
 
 import pytest
 
-from tests.threats.lines import MODERN, HttpLine, call, calling, encoded, value
-from tests.threats.served import Served
-from tests.threats.wire import Connection, healthy
+from tests.harness.http_client import Connection, healthy
+from tests.harness.mcp_messages import MODERN, encoded
+from tests.harness.mcp_messages import tool_call as calling
+from tests.harness.server_process import ServerProcess as Served
+from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
+from tests.harness.sync_mcp_client import call_tool as call
+from tests.harness.sync_mcp_client import tool_value as value
 
 BODY = encoded(calling(MODERN, "touch", {"note": "x"}))
 HEAD = (

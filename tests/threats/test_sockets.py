@@ -7,9 +7,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.threats.lines import encoded
-from tests.threats.shielded import Client, Shielded, connected, shielded
-from tests.threats.wire import HOST, Header, http
+from tests.harness.http_client import HOST, Header
+from tests.harness.http_client import AsyncConnection as Client
+from tests.harness.http_client import http_request as http
+from tests.harness.mcp_messages import encoded
+from tests.threats.shielded import Shielded, connected, shielded
 from toolhall.server.context import ConnectionLimiter, ConnectionTimeouts
 from toolhall.server.websocket_protocol import MAX_FRAGMENTS, WebSocketProtocol
 

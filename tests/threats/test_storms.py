@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.threats.callers import InProcessHall, InProcessRequest, McpCaller
-from tests.threats.lines import MODERN, NOVEMBER, encoded, handshake, message
+from tests.harness.asgi_client import AsgiRequest as InProcessRequest
+from tests.harness.mcp_messages import MODERN, NOVEMBER, encoded, handshake
+from tests.harness.mcp_messages import request_in as message
+from tests.threats.callers import InProcessHall, McpCaller
 from tests.unit.builders import Clock
 from toolhall.dialects.mcp.protocol import RATE_LIMITED, STATEFUL_REVISIONS, JsonRpcRequest
 from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.http_client import HOST
+from tests.harness.http_client import http_request as http
 from tests.interfaces.running.typescript import MODULES, SDK
-from tests.threats.wire import HOST, http
 
 TOKEN = "token-0123456789"
 CROWD, MOST_VISITORS = 200, 64

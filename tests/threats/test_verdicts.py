@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.properties.callers.house import Reply
+from tests.harness.dialect_clients import DIALECT_CLIENTS as WAYS
+from tests.harness.dialect_clients import Call
+from tests.harness.dialect_clients import McpDialect as Mcp
+from tests.harness.dialect_clients import OxpDialect as Oxp
+from tests.harness.http_client import Response as Reply
 from tests.properties.callers.town import Rule, Town
-from tests.properties.callers.ways import WAYS, Call, Mcp, Oxp
 from tests.unit.builders import tool_named
 from toolhall import Config, Context, Toolhall, tool
 from toolhall.dialects.findings import BadDocument

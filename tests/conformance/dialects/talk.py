@@ -13,8 +13,9 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosedError
 
 from tests.conformance.dialects import judge
-from tests.conformance.serving import ROOT
-from tests.conformance.wire import WAIT, Http, Reply
+from tests.harness.http_client import HttpClient, Response
+from tests.harness.patience import patience
+from tests.harness.server_process import ROOT
 
 Message: TypeAlias = dict[str, Any]
 _ids = itertools.count(1)
@@ -86,11 +87,11 @@ class Talk(ABC):
 class Posted(Talk):
     """One HTTP request for each message."""
 
-    def __init__(self, dialect: str, http: Http) -> None:
+    def __init__(self, dialect: str, http: HttpClient) -> None:
         super().__init__(dialect)
         self._http = http
 
-    async def send(self, message: Message | bytes | list[Any]) -> Reply:
+    async def send(self, message: Message | bytes | list[Any]) -> Response:
         """Send anything; the whole HTTP reply."""
         reply = await self._http.send(message, path=f"/{self.dialect}")
         if reply.body:
@@ -129,12 +130,12 @@ class Streamed(Talk):
         future: asyncio.Future[Message]
         future = self._waiting[_asked(message)] = asyncio.get_running_loop().create_future()
         await self.tell(message)
-        async with asyncio.timeout(WAIT):
+        async with asyncio.timeout(patience()):
             return await future
 
     async def other(self) -> Message:
         """The next reply that names no request."""
-        async with asyncio.timeout(WAIT):
+        async with asyncio.timeout(patience()):
             return await self.others.get()
 
     def hear(self, said: bytes | str) -> None:
@@ -186,7 +187,7 @@ class Piped(Streamed):
             self.hear(line)
 
 
-async def activated(http: Http, toolkit: str) -> None:
+async def activated(http: HttpClient, toolkit: str) -> None:
     """Look at every tool of a toolkit that was registered, and activate it."""
     for summary in (await http.send(method="GET", path=f"/api/tools?toolkit={toolkit}")).messages[0]["tools"]:
         if summary["state"] == "quarantined":
@@ -194,7 +195,7 @@ async def activated(http: Http, toolkit: str) -> None:
             assert (await http.send({"seen": summary["digests"]["document"]}, path=path)).status == 200
 
 
-async def definitions(http: Http) -> list[Message]:
+async def definitions(http: HttpClient) -> list[Message]:
     """All definitions that Machine Context lists, page by page."""
     found: list[Message] = []
     cursor = ""
@@ -231,7 +232,7 @@ async def piped(dialect: str) -> AsyncGenerator[Piped]:
         yield talk
         assert process.stdin is not None
         process.stdin.close()
-        async with asyncio.timeout(WAIT):
+        async with asyncio.timeout(patience()):
             await reading
             assert await process.wait() == 0
     finally:

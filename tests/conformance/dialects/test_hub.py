@@ -16,7 +16,7 @@ from tests.conformance.dialects.talk import (
     new_id,
     tool_request,
 )
-from tests.conformance.wire import Http
+from tests.harness.http_client import HttpClient as Http
 
 
 async def refused(hub: Posted, message: Any, status: int, code: str) -> Message:

@@ -9,8 +9,9 @@ import pytest
 
 from tests.conformance.dialects.kit import CANARY
 from tests.conformance.dialects.talk import Message, Posted, activated, definitions, execute, machine_request, new_id
-from tests.conformance.serving import Served
-from tests.conformance.wire import Http, send_bytes
+from tests.harness.http_client import HttpClient as Http
+from tests.harness.http_client import send_bytes
+from tests.harness.server_process import ServerProcess as Served
 
 
 def calculator(**changed: Any) -> Message:

@@ -10,7 +10,8 @@ import pytest
 from tests.conformance.dialects import judge
 from tests.conformance.dialects.kit import CANARY
 from tests.conformance.dialects.talk import Message, new_id
-from tests.conformance.wire import Http, Reply
+from tests.harness.http_client import HttpClient as Http
+from tests.harness.http_client import Response as Reply
 
 SHORT = "urn:oxp:1.0"
 LONG = "https://github.com/OpenToolCalling/Specification/tree/main/spec/http/1.0/openapi.json"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.dialects.kit import CANARY
-from tests.conformance.wire import Http
+from tests.harness.http_client import HttpClient as Http
 
 
 async def call(http: Http, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:

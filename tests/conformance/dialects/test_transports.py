@@ -22,8 +22,9 @@ from tests.conformance.dialects.talk import (
     socket,
     tool_request,
 )
-from tests.conformance.serving import Served
-from tests.conformance.wire import WAIT, Http
+from tests.harness.http_client import HttpClient as Http
+from tests.harness.patience import patience
+from tests.harness.server_process import ServerProcess as Served
 
 
 def error_of(talk: Talk, reply: Message) -> Message:
@@ -151,7 +152,7 @@ async def test_a_3_stdio_one_way_message_gets_no_reply(kind: str) -> None:
 async def test_websocket_message_above_the_size_limit_closes_the_connection(kit: Served) -> None:
     async with socket(kit.origin) as talk:
         await talk.tell(b'{"padding":"' + b"x" * 2 * 1024 * 1024 + b'"}')
-        async with asyncio.timeout(WAIT):
+        async with asyncio.timeout(patience()):
             await talk.connection.wait_closed()
         assert talk.connection.close_code == 1009
 

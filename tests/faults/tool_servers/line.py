@@ -1,17 +1,16 @@
 """A caller's own connections to a hall: each call gets one answer there, and nothing comes that nobody waits for."""
 
-import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
+import httpx2
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from tests.properties.callers.house import Building, Reply
-from tests.properties.callers.ways import Call, Hub
+from tests.harness.dialect_clients import Call, HubDialect, Poster
+from tests.harness.http_client import HOST, AsyncConnection, Response, http_request
 
-HOST = "127.0.0.1"
 _NEWS = ("tool_progress", "tool_log")
 
 
@@ -24,21 +23,21 @@ class Line:
 
     def __init__(self, port: int) -> None:
         self._port = port
-        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._connection: AsyncConnection | None = None
         self._socket: ClientConnection | None = None
 
-    async def post(self, path: str, body: bytes, caller: str | None, headers: dict[str, str]) -> Reply:
-        """As every way of tests/properties/callers/ways.py sends its calls; by the person at this machine."""
+    async def post(self, path: str, body: bytes, caller: str | None, headers: dict[str, str]) -> Response:
+        """As every dialect client sends its calls; by the person at this machine."""
         assert caller is None
         return await self.request("POST", path, body, {"content-type": "application/json", **headers})
 
-    async def request(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Reply:
+    async def request(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Response:
         """Send one, and read its reply."""
-        reader, writer = await self._connected()
+        if self._connection is None:
+            self._connection = await AsyncConnection.open(self._port)
         usual = {"host": f"{HOST}:{self._port}", "content-length": str(len(body))}
-        lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in {**usual, **headers}.items())]
-        writer.write("\r\n".join([*lines, "", ""]).encode() + body)
-        reply = await _read(reader)
+        self._connection.send(http_request(method, path, {**usual, **headers}.items(), body))
+        reply = await self._connection.reply()
         if reply.headers.get("connection") == "close":
             await self._hang_up()
         return reply
@@ -51,8 +50,8 @@ class Line:
 
     def abort(self) -> None:
         """Let go of what is still open."""
-        if self._streams is not None:
-            self._streams[1].transport.abort()
+        if self._connection is not None:
+            self._connection.abort()
         if self._socket is not None:
             self._socket.transport.abort()
 
@@ -66,34 +65,24 @@ class Line:
             except ConnectionClosed:
                 self._socket = None
 
-    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        if self._streams is None:
-            self._streams = await asyncio.open_connection(HOST, self._port)
-        return self._streams
-
     async def _hang_up(self) -> None:
-        if self._streams is None:
+        if self._connection is None:
             return
-        (reader, writer), self._streams = self._streams, None
-        try:
-            writer.write_eof()
-            if rest := await reader.read():
-                raise UnexpectedMessage(rest)
-        finally:
-            writer.close()
-            await writer.wait_closed()
+        connection, self._connection = self._connection, None
+        if rest := await connection.finish():
+            raise UnexpectedMessage(rest)
 
 
-class PersistentHubSocket(Hub):
+class PersistentHubSocket(HubDialect):
     """The hub's Tool API over a WebSocket that is kept."""
 
     dialect = "hub socket"
 
-    async def send(self, house: Building, call: Call) -> Reply:
+    async def send(self, server: Poster, call: Call) -> Response:
         """`tool_request`; its id is told apart from those of all other calls."""
-        assert isinstance(house, Line)
+        assert isinstance(server, Line)
         assert isinstance(call.arguments, dict)
-        socket, call_id = await house.socket(), call.arguments["nonce"]
+        socket, call_id = await server.socket(), call.arguments["nonce"]
         message = {"type": "tool_request", "id": call_id, "tool": call.toolkit, "method": call.tool}
         await socket.send(json.dumps({**message, **call.under("params")}))
         while True:
@@ -102,25 +91,7 @@ class PersistentHubSocket(Hub):
             if said["id"] != call_id:
                 raise UnexpectedMessage(frame)
             if said["type"] not in _NEWS:
-                return Reply(200, {}, frame)
-
-
-async def _read(reader: asyncio.StreamReader) -> Reply:
-    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-    first, *lines = head.strip().split("\r\n")
-    pairs = (line.partition(":") for line in lines)
-    headers = {name.lower(): value.strip() for name, _, value in pairs}
-    if headers.get("transfer-encoding") == "chunked":
-        body = b"".join([piece async for piece in _pieces(reader)])
-    else:
-        body = await reader.readexactly(int(headers["content-length"]))
-    return Reply(int(first.split()[1]), headers, body)
-
-
-async def _pieces(reader: asyncio.StreamReader) -> AsyncGenerator[bytes]:
-    while size := int(await reader.readuntil(b"\r\n"), 16):
-        yield (await reader.readexactly(size + 2))[:-2]
-    await reader.readexactly(2)
+                return Response(200, httpx2.Headers(), frame)
 
 
 @asynccontextmanager

@@ -11,13 +11,12 @@ from typing import NamedTuple
 
 from tests.faults.tool_servers.line import Line, PersistentHubSocket, UnexpectedMessage
 from tests.faults.tool_servers.processes import KITS
-from tests.properties.callers.desk import TEXT
-from tests.properties.callers.house import Reply
-from tests.properties.callers.ways import WAYS, Call, Said, Way
+from tests.harness.dialect_clients import DIALECT_CLIENTS, TEXT, Call, DialectClient, Outcome
+from tests.harness.http_client import Response
 from toolhall.model.json import JsonObject
 
 BESIDE = "Beside"
-EVERY_WAY: tuple[Callable[[], Way], ...] = (*WAYS, PersistentHubSocket)
+EVERY_WAY: tuple[Callable[[], DialectClient], ...] = (*DIALECT_CLIENTS, PersistentHubSocket)
 TIMEOUTS = {"echo": 5.0, "write": 5.0, "keep": 25.0}
 LATE = 5.0  # an answer may come so much after the call's time is up, on a busy machine
 QUICK, SLOW = 0.004, 0.2
@@ -40,20 +39,20 @@ class Answer(NamedTuple):
     toolkit: str
     tool: str
     dialect: str
-    said: Said | None
+    said: Outcome | None
     began: float
     ended: float
 
     @property
     def ok(self) -> bool:
         """Whether it came back with its own value."""
-        return self.said == Said("ok", self.nonce)
+        return self.said == Outcome("ok", self.nonce)
 
 
 class Caller:
     """One caller of one toolkit in one dialect."""
 
-    def __init__(self, way: Way, toolkit: str, seed: int) -> None:
+    def __init__(self, way: DialectClient, toolkit: str, seed: int) -> None:
         self._way = way
         self._toolkit = toolkit
         self._chance = Random(f"{seed} {toolkit} {way.dialect}")
@@ -122,14 +121,14 @@ class Load:
                 raise failure
 
 
-def only_answer(reply: Reply) -> Reply:
+def only_answer(reply: Response) -> Response:
     """The same reply, in which exactly one message answers; the others tell how far it is."""
     if reply.headers.get("content-type") == "text/event-stream" and len([*_answering(reply)]) != 1:
         raise UnexpectedMessage(reply.body)
     return reply
 
 
-def _answering(reply: Reply) -> Iterator[str]:
+def _answering(reply: Response) -> Iterator[str]:
     for line in reply.body.decode().split("\n"):
         if line.startswith("data: {") and "id" in json.loads(line.removeprefix("data: ")):
             yield line

@@ -1,21 +1,18 @@
 """One hall and its tool servers, each a process of its own that the tests may do anything to."""
 
 import asyncio
-import json
-import os
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
-from tests.threats.served import POLL_SECONDS, toolhall
+from tests.harness.patience import patience
+from tests.harness.server_process import POLL_SECONDS, ServerProcess, bare_environment, toolhall
 
 HERE = Path(__file__).parent
-PATIENCE = 40.0  # a start on a busy machine; a goodbye may take 30 seconds by itself
 Kit: TypeAlias = Literal["PyLedger", "TsLedger"]
 KITS: tuple[Kit, ...] = ("PyLedger", "TsLedger")
 
@@ -27,9 +24,9 @@ class Effect(NamedTuple):
     pid: int
 
 
-async def eventually(holds: Callable[[], bool], seconds: float = PATIENCE) -> bool:
+async def eventually(holds: Callable[[], bool], seconds: float | None = None) -> bool:
     """Whether something becomes true in time."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + (patience() if seconds is None else seconds)
     while not holds():
         if time.monotonic() > end:
             return False
@@ -44,41 +41,20 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-class Process:
-    """A server that has been started: its id, what it announced, and how it ended."""
-
-    def __init__(self, command: list[str], folder: Path, name: str, settings: dict[str, str]) -> None:
-        self._said, self._log = folder / f"{name}.out", folder / f"{name}.log"
-        kept = {key: value for key, value in os.environ.items() if not key.startswith("TOOLHALL_")}
-        with self._said.open("wb") as out, self._log.open("wb") as errors:
-            self._process = subprocess.Popen(
-                command, cwd=folder, env=kept | settings, stdin=subprocess.DEVNULL, stdout=out, stderr=errors
-            )
-        self.pid = self._process.pid
-
-    @property
-    def log(self) -> str:
-        return self._log.read_text(errors="replace")
+class Process(ServerProcess):
+    """A server that has been started, for tests that must not block their event loop."""
 
     async def announced(self) -> str:
         """Its address, once it says that it serves, or that it has joined."""
-        assert await eventually(lambda: b"\n" in self._said.read_bytes() or self._process.poll() is not None), self.log
-        line = self._said.read_bytes().partition(b"\n")[0]
-        assert line, f"it did not start, and ended with {self._process.poll()}:\n{self.log}"
-        return str(json.loads(line)["url"])
+        return (await asyncio.to_thread(self.ready)).url
 
     def send(self, what: signal.Signals) -> None:
-        self._process.send_signal(what)
+        self.process.send_signal(what)
 
     async def ended(self) -> int:
         """Its exit status."""
-        assert await eventually(lambda: self._process.poll() is not None), f"it does not end:\n{self.log}"
-        return self._process.wait()
-
-    def kill(self) -> None:
-        """At once, also if it was stopped."""
-        self._process.kill()
-        self._process.wait()
+        assert await eventually(lambda: self.process.poll() is not None), f"it does not end:\n{self.log}"
+        return self.process.wait()
 
 
 class Site:
@@ -96,7 +72,8 @@ class Site:
         """Start the hall."""
         command = toolhall("serve", str(HERE / "beside.py"), "--port", "0", "--json")
         hall = self._start(command, "hall", {"TOOLHALL_DATA": str(self._folder / "data")})
-        self.port = int((await hall.announced()).rpartition(":")[2].strip("/"))
+        await hall.announced()
+        self.port = hall.port
 
     def start(self, kit: Kit, *options: str, hall: int = 0) -> Process:
         """A replica more, which joins at the hall's own port unless told otherwise."""
@@ -124,7 +101,8 @@ class Site:
             process.kill()
 
     def _start(self, command: list[str], name: str, settings: dict[str, str]) -> Process:
-        process = Process(command, self._folder, name, settings)
+        log = self._folder / f"{name}.log"
+        process = Process.start(command, self._folder, env=bare_environment(settings), log=log)
         self._processes.append(process)
         return process
 

@@ -5,7 +5,7 @@ import pytest
 from tests.faults.tool_servers.load import Answer
 from tests.faults.tool_servers.oracle import SILENCE, assert_answers_match_effects, assert_undisturbed
 from tests.faults.tool_servers.processes import Effect
-from tests.properties.callers.ways import Said
+from tests.harness.dialect_clients import Outcome as Said
 
 OK, REFUSED = Said("ok", "n1"), Said("503", "the tool server cannot be reached now; the call did not run")
 LOST = Said("503", "the tool server was lost while it ran this call; whether it had an effect is not known")

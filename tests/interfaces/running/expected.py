@@ -4,7 +4,7 @@ import base64
 import json
 from typing import Any
 
-from tests.conformance.wire import Message
+from tests.harness.http_client import Message
 
 VALUES: dict[str, Any] = {
     "object": {"a": 1, "b": {"c": [True, None]}},

@@ -5,24 +5,10 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, NamedTuple
 
-from tests.conformance.talk import HttpTalk, http_client, http_talk
-from tests.conformance.wire import Http, Message
+from tests.harness.http_client import NO_HEADERS, HttpClient, Message, Response, http_client
+from tests.harness.mcp_client import HttpMcpClient, http_mcp_client
 from tests.interfaces.running.ways import Place
 from toolhall.model.json import Json
-
-NO_HEADERS: Mapping[str, str] = {}
-
-
-class Said(NamedTuple):
-    """A reply, as it came."""
-
-    status: int
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        """What it says."""
-        return json.loads(self.body)
 
 
 class Refusal(NamedTuple):
@@ -36,16 +22,15 @@ class Refusal(NamedTuple):
 class Reach:
     """The tools of the kit, by their short names."""
 
-    def __init__(self, place: Place, http: Http) -> None:
+    def __init__(self, place: Place, http: HttpClient) -> None:
         self.place = place
         self._http = http
 
-    async def post(self, path: str, message: Json, headers: Mapping[str, str] = NO_HEADERS) -> Said:
+    async def post(self, path: str, message: Json, headers: Mapping[str, str] = NO_HEADERS) -> Response:
         """Send a message by POST."""
-        reply = await self._http.send(json.dumps(message).encode(), headers, path=path)
-        return Said(reply.status, reply.body)
+        return await self._http.send(json.dumps(message).encode(), headers, path=path)
 
-    async def rest(self, tool: str, arguments: Json, headers: Mapping[str, str] = NO_HEADERS) -> Said:
+    async def rest(self, tool: str, arguments: Json, headers: Mapping[str, str] = NO_HEADERS) -> Response:
         """Call a tool by plain REST."""
         return await self.post(f"/tools/Kit/{tool}", arguments, headers)
 
@@ -62,7 +47,7 @@ class Reach:
         error = said.json["error"]
         return Refusal(error["code"], error["message"], error.get("details", {}))
 
-    async def oxp(self, tool: str, arguments: Message, context: Message | None = None) -> Said:
+    async def oxp(self, tool: str, arguments: Message, context: Message | None = None) -> Response:
         """Call a tool by OXP, and bring along what it may need."""
         request = {"tool_id": f"Kit.{tool}", "input": arguments, "context": context or {}}
         return await self.post("/oxp/tools/call", {"request": request})
@@ -73,9 +58,9 @@ class Reach:
         reply = await self._http.send({"value": value}, method="PUT", path=path)
         assert reply.status == 200, reply
 
-    def talk(self, revision: str) -> AbstractAsyncContextManager[HttpTalk]:
+    def talk(self, revision: str) -> AbstractAsyncContextManager[HttpMcpClient]:
         """A conversation in a revision of MCP, with somebody who can be asked everything."""
-        return http_talk(self.place.origin, revision)
+        return http_mcp_client(self.place.origin, revision)
 
 
 @asynccontextmanager

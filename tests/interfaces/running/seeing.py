@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.conformance.wire import WAIT, Message
+from tests.harness.http_client import Message
+from tests.harness.patience import patience
 from tests.interfaces.running.reach import Reach
 from tests.interfaces.running.ways import KILLED
 
@@ -72,6 +73,6 @@ def is_alive(process: int) -> bool:
 
 async def eventually(holds: Callable[[], bool]) -> None:
     """Wait until it holds."""
-    async with asyncio.timeout(WAIT):
+    async with asyncio.timeout(patience()):
         while not holds():  # noqa: ASYNC110 - what another process does wakes nobody here
             await asyncio.sleep(0.01)

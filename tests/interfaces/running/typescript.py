@@ -4,8 +4,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.interfaces.running.processes import HERE, ROOT
+from tests.harness.server_process import ROOT
 
+HERE = Path(__file__).parent
 SDK = ROOT / "sdk" / "typescript"
 MODULES = SDK / "node_modules"
 BUILD_SECONDS = 50.0

@@ -6,8 +6,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple, TypeAlias
 
-from tests.interfaces.running.processes import HERE, announced, toolhall
+from tests.harness.server_process import ROOT, ServerProcess, bare_environment, server_process, toolhall
 from tests.interfaces.running.typescript import built_kit
+
+HERE = Path(__file__).parent
 
 # What may differ; the tests look here, and nowhere else.
 KILLED = "a tool that is stopped does not see it"
@@ -59,7 +61,7 @@ def _joined(command: Callable[[Path, str], list[str]]) -> Opened:
     @contextmanager
     def opened(folder: Path) -> Generator[tuple[str, tuple[Path, ...]]]:
         log, tools_log = folder / "hall.log", folder / "tools.log"
-        with _hall(log, "toolhall.examples.calculator") as origin, announced(command(folder, origin), tools_log, {}):
+        with _hall(log, "toolhall.examples.calculator") as origin, _running(command(folder, origin), tools_log, {}):
             yield origin, (log, tools_log)
 
     return opened
@@ -70,8 +72,16 @@ def _hall(log: Path, target: str) -> Generator[str]:
     """A hall whose data folder lies apart: folders that are made later beside it are hidden from isolated tools."""
     with TemporaryDirectory() as data:
         settings = {"TOOLHALL_DATA": data, "TOOLHALL_ACCEPT_CREDENTIALS": "*"}
-        with announced(toolhall("serve", target, "--port", "0", "--json"), log, settings) as origin:
-            yield origin
+        with _running(toolhall("serve", target, "--port", "0", "--json"), log, settings) as server:
+            yield server.origin
+
+
+@contextmanager
+def _running(command: list[str], log: Path, settings: Mapping[str, str]) -> Generator[ServerProcess]:
+    """A server that is ready; at the end it stops on SIGTERM, with code 0."""
+    with server_process(command, ROOT, env=bare_environment(settings), log=log) as server:
+        yield server
+        assert server.stop() == 0, server.log
 
 
 def _python(*options: str) -> Callable[[Path, str], list[str]]:

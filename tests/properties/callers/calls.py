@@ -4,9 +4,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tests.harness.dialect_clients import LEFT_OUT, Call
 from tests.properties.callers.desk import RAISED, SHAPES, VERSION
 from tests.properties.callers.house import ADA, BOB, EVE
-from tests.properties.callers.ways import LEFT_OUT, Call
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 numbers = st.one_of(

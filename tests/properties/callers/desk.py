@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any, TypedDict
 
+from tests.harness.dialect_clients import BLOCKS, FREE, NOTHING, OBJECT, TEXT, VALUE
 from toolhall import Context, Image, Reply, ResourceLink, Text, ToolFailed, Toolkit, tool
 from toolhall.model import errors
 from toolhall.model.json import JsonObject
@@ -173,7 +174,6 @@ class Answer(TypedDict):
     yes: bool
 
 
-OBJECT, VALUE, TEXT, BLOCKS, NOTHING, FREE = "object", "value", "text", "blocks", "nothing", "free"
 # How the value of each tool is declared, which decides how a dialect writes it.
 SHAPES: dict[str, str] = {
     "read": OBJECT,

@@ -1,11 +1,12 @@
 """A real hall with several callers, house rules and a person to ask, reached through its ASGI application."""
 
-import asyncio
 from collections.abc import Hashable
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import pytest
 
+from tests.harness.asgi_client import post_json
+from tests.harness.http_client import Response
 from toolhall import Config, Toolhall
 from toolhall.app import wiring
 from toolhall.auth.authenticator import Headers, Scope
@@ -97,28 +98,12 @@ class Person:
         return call.caller.id == ADA
 
 
-class Reply(NamedTuple):
-    """What came back for one HTTP request."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-
 def _auth(*_: object) -> AuthComponents:
     return AuthComponents(HeaderAuthenticator(), None, {})
 
 
 def _policy(*_: object, **__: object) -> HousePolicy:
     return HousePolicy()
-
-
-class Building(Protocol):
-    """Where calls are sent."""
-
-    async def post(self, path: str, body: bytes, caller: str | None, headers: dict[str, str]) -> Reply:
-        """One POST by whoever it says."""
-        ...
 
 
 class House:
@@ -134,61 +119,6 @@ class House:
             self.hall = Toolhall(*tools, config=config, approver=self.person)
             assert self.hall.http is not None  # builds the authenticator while it is patched
 
-    async def post(self, path: str, body: bytes, caller: str | None, headers: dict[str, str]) -> Reply:
+    async def post(self, path: str, body: bytes, caller: str | None, headers: dict[str, str]) -> Response:
         """One POST by whoever it says."""
-        return await visit(self.hall.http, path, body, ({CALLER_HEADER: caller} if caller else {}) | headers)
-
-
-async def visit(
-    application: Any,
-    path: str,
-    body: bytes,
-    headers: dict[str, str],
-    *,
-    client: str = "192.0.2.1",
-    method: str = "POST",
-) -> Reply:
-    """One request, without a socket, from an address that proves nothing unless told; a query may follow the path."""
-    usual = {"host": "localhost", "content-type": "application/json", "content-length": str(len(body))}
-    path, _, query = path.partition("?")
-    scope: Scope = {
-        "type": "http",
-        "method": method,
-        "path": path,
-        "query_string": query.encode(),
-        "headers": [(name.encode(), value.encode()) for name, value in (usual | headers).items()],
-        "client": (client, 1),
-    }
-    return await _Visit(body).run(application, scope)
-
-
-class _Visit:
-    """The server's side of one request."""
-
-    def __init__(self, body: bytes) -> None:
-        self._body = [body]
-        self._done = asyncio.Event()
-        self._status = 0
-        self._headers: dict[str, str] = {}
-        self._sent = b""
-
-    async def run(self, application: Any, scope: Scope) -> Reply:
-        await application(scope, self._receive, self._send)
-        assert self._done.is_set(), "the reply has no end"
-        return Reply(self._status, self._headers, self._sent)
-
-    async def _receive(self) -> dict[str, Any]:
-        if self._body:
-            return {"type": "http.request", "body": self._body.pop()}
-        await self._done.wait()
-        return {"type": "http.disconnect"}
-
-    async def _send(self, message: Any) -> None:
-        if message["type"] == "http.response.start":
-            assert not self._status, "a second reply"
-            self._status = message["status"]
-            self._headers = {name.decode(): value.decode() for name, value in message["headers"]}
-        else:
-            self._sent += message["body"]
-            if not message.get("more_body"):
-                self._done.set()
+        return await post_json(self.hall.http, path, body, ({CALLER_HEADER: caller} if caller else {}) | headers)

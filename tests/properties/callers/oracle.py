@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from tests.properties.callers.ways import MODERN, OK
+from tests.harness.dialect_clients import OK
+from tests.harness.mcp_messages import MODERN
 
 
 class Row(NamedTuple):

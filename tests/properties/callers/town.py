@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tests.properties.callers.house import Reply, visit
+from tests.harness.asgi_client import post_json
+from tests.harness.http_client import Response
 from toolhall import Config, Toolhall, Toolkit, tool
 from toolhall.model.call_records import AuditRecord
 from toolhall.model.json import Json
@@ -70,10 +71,10 @@ class Town:
             made[(await self.hall.access.grants.add(wanted, "test")).id] = rule
         return made
 
-    async def post(self, path: str, body: bytes, caller: str | None, headers: dict[str, str]) -> Reply:
+    async def post(self, path: str, body: bytes, caller: str | None, headers: dict[str, str]) -> Response:
         """One POST with the caller's key."""
         key = {"authorization": f"Bearer {self._keys[caller]}"} if caller else {}
-        return await visit(self.hall.http, path, body, key | headers)
+        return await post_json(self.hall.http, path, body, key | headers)
 
     def take(self) -> tuple[list[AuditRecord], list[tuple[int, str]]]:
         """The records and effects since the last time."""

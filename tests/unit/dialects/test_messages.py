@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.dialects import judge
+from tests.harness import asgi_client
 from tests.tables import each_row
 from toolhall import Toolhall
 from toolhall.examples.calculator import Calculator
@@ -34,18 +35,9 @@ def hall() -> Iterator[Toolhall]:
 async def sent(hall: Toolhall, method: str, path: str, message: Any) -> tuple[int, Any]:
     """The status and the value of the reply to one HTTP request."""
     body = b"" if message is None else json.dumps(message).encode()
-    headers = [(b"host", b"localhost"), (b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    replies: list[Any] = []
-
-    async def receive() -> Any:
-        return {"type": "http.request", "body": body}
-
-    async def send(reply: Any) -> None:
-        replies.append(reply)
-
-    await hall({"type": "http", "method": method, "path": path, "headers": headers, "client": None}, receive, send)
-    found = replies[1]["body"]
-    return replies[0]["status"], json.loads(found) if found else None
+    headers = {"content-type": "application/json", "content-length": str(len(body))}
+    reply = await asgi_client.send(hall, method, path, body, headers)
+    return reply.status, reply.json if reply.body else None
 
 
 def where(dialect: str, vector: dict[str, Any]) -> tuple[str, str]:

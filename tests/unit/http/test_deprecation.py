@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.harness.asgi_client import send_json as asked
 from tests.unit.http.api.management_client import manage
-from tests.unit.http.asgi_client import asked
 from toolhall import Toolhall, Toolkit, tool
 from toolhall.dialects.catalogs import DIALECTS
 

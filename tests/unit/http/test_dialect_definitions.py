@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.http.asgi_client import asked
+from tests.harness.asgi_client import send_json as asked
 from toolhall import Toolhall
 from toolhall.examples.calculator import Calculator
 from toolhall.http import dialect_definitions

@@ -1,6 +1,7 @@
 """Health follows what the hall can do: degraded without records, not ready once it stops."""
 
-from tests.unit.http.asgi_client import FORWARDED, asked
+from tests.harness.asgi_client import FORWARDED
+from tests.harness.asgi_client import send_json as asked
 from toolhall import Toolhall, tool
 
 

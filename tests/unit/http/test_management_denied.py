@@ -7,7 +7,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from tests.unit.http.asgi_client import FORWARDED, asked, asked_by_socket
+from tests.harness.asgi_client import FORWARDED
+from tests.harness.asgi_client import send_json as asked
+from tests.harness.asgi_client import send_to_hub as asked_by_socket
 from toolhall import Toolhall, tool
 from toolhall.model.caller import ANONYMOUS, LOCAL
 from toolhall.pipeline.admin import NOT_ADMIN

@@ -1,12 +1,11 @@
 """`/metrics`: for whoever may manage the hall, or for everybody where that is configured."""
 
-from typing import Any
-
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.harness import asgi_client
+from tests.harness.asgi_client import FORWARDED
 from tests.unit.builders import call_of
-from tests.unit.http.asgi_client import FORWARDED
 from toolhall import Config, Toolhall, tool
 
 
@@ -17,18 +16,8 @@ async def pick() -> str:
 
 async def got(hall: Toolhall, headers: dict[str, str] | None = None) -> tuple[int, dict[bytes, bytes], bytes]:
     """The status, the headers and the body of the reply."""
-    sent: list[Any] = []
-
-    async def receive() -> Any:
-        return {"type": "http.request", "body": b""}
-
-    async def send(part: Any) -> None:
-        sent.append(part)
-
-    pairs = [(name.encode(), said.encode()) for name, said in ({"host": "localhost"} | (headers or {})).items()]
-    scope = {"type": "http", "method": "GET", "path": "/metrics", "headers": pairs, "client": None}
-    await hall(scope, receive, send)
-    return sent[0]["status"], dict(sent[0]["headers"]), sent[1]["body"]
+    reply = await asgi_client.send(hall, "GET", "/metrics", headers=headers or {})
+    return reply.status, dict(reply.headers.raw), reply.body
 
 
 async def test_metrics_are_valid_prometheus_text() -> None:

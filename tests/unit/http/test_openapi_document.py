@@ -2,7 +2,7 @@
 
 import jsonschema_rs
 
-from tests.unit.http.asgi_client import asked
+from tests.harness.asgi_client import send_json as asked
 from toolhall import Toolhall, tool
 from toolhall.dialects.openapi.builders import with_wire_limits
 from toolhall.dialects.strict_json import MAX_DIGITS

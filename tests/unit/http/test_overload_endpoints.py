@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.docs.test_dialects import posted
+from tests.harness.asgi_client import send_json as asked
 from tests.unit.execution.remote.fake_tool_server import (
     ServerConnection,
     fake_tool_server,
@@ -17,7 +18,6 @@ from tests.unit.execution.remote.fake_tool_server import (
     until,
 )
 from tests.unit.execution.remote.fake_transports import eventually
-from tests.unit.http.asgi_client import asked
 from toolhall import Config, Toolhall
 from toolhall.http.request_slots import ConcurrencyLimiter
 from toolhall.http.websocket import MAX_CONCURRENT_CALLS, MAX_CONCURRENT_LEASE_MESSAGES

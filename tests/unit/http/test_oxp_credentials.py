@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.properties.callers.house import Reply, visit
+from tests.harness.asgi_client import post_json as visit
+from tests.harness.http_client import Response as Reply
 from toolhall import Config, Toolhall, Toolkit, tool
 from toolhall.dialects.oxp.messages import MAX_CREDENTIAL_BYTES, OxpCallRequest, OxpDecodeError, read_call
 from toolhall.model.secret import Secret

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.properties.callers.house import Reply, visit
+from tests.harness.asgi_client import post_json as visit
+from tests.harness.http_client import Response as Reply
 from toolhall import Config, Toolhall, Toolkit, tool
 from toolhall.model.errors import NeedsRequirement
 from toolhall.model.requirements import AccountRequirement, MissingRequirement

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.properties.callers.house import Reply
-from tests.properties.callers.ways import JUNE, MODERN, NOVEMBER, PREFIX, Call
+from tests.harness.dialect_clients import ALL_DIALECT_CLIENTS, Call
+from tests.harness.http_client import Response as Reply
+from tests.harness.mcp_messages import JUNE, MODERN, NOVEMBER, PREFIX
+from tests.harness.server_process import eventually, serving
 from tests.recorded import recorded
 from tests.servers import account_tools
 from tests.servers.authority import Authority, authority
-from tests.servers.dialect_clients import ALL_DIALECT_CLIENTS
 from tests.servers.served_hall import NetworkBrowser, ServedHall, provider_config
-from tests.threats.served import eventually, serving
 
 TOOLS = Path(account_tools.__file__)
 PAGES: dict[str, Any] = {"elicitation": {"url": {}}}

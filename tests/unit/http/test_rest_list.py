@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.http.asgi_client import asked
+from tests.harness.asgi_client import send_json as asked
 from toolhall import Config, Toolhall, Toolkit, tool
 from toolhall.dialects.catalogs import ALIASES, DIALECTS
 from toolhall.http.request import MAX_QUERY_PARAMETERS

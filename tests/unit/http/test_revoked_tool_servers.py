@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
+from tests.harness.asgi_client import send_json as asked
 from tests.unit.execution.remote.fake_tool_server import ServerConnection, fake_tool_server
 from tests.unit.http.api.management_client import manage
-from tests.unit.http.asgi_client import asked
 from tests.unit.http.test_overload_endpoints import JOIN, create_key, open_socket, request
 from tests.unit.http.test_tool_server_join import TOKEN, answer_healthy
 from toolhall import Config, Toolhall

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.properties.callers.house import visit
+from tests.harness.asgi_client import NOBODY, send
+from tests.harness.dialect_clients import DIALECT_CLIENTS as WAYS
+from tests.harness.dialect_clients import Call
+from tests.harness.dialect_clients import McpDialect as Mcp
 from tests.properties.callers.town import Rule, Town
-from tests.properties.callers.ways import WAYS, Call, Mcp
 from toolhall.stores.approvals import Decision
 
 JUNE, NOVEMBER, MODERN = "2025-06-18", "2025-11-25", "2026-07-28"
@@ -121,7 +123,7 @@ async def test_verification_in_oxp_has_check_url(harness: Town) -> None:
 
 
 async def status(harness: Town, path: str) -> tuple[int, str]:
-    reply = await visit(harness.hall.http, path, b"", {}, method="GET")
+    reply = await send(harness.hall.http, "GET", path, client=NOBODY)
     return reply.status, json.loads(reply.body)["status"]
 
 

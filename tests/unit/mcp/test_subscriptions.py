@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.asgi_client import AsgiRequest
 from tests.unit.builders import entry_named
 from toolhall import Toolhall
 from toolhall.config import Config
@@ -164,40 +165,18 @@ def _readable(descriptor: int) -> bytes:
 # --- over HTTP --------------------------------------------------------------------------------------------------------
 
 
-class Reply:
-    """What a hall sends on one HTTP request, while it sends it."""
-
-    def __init__(self) -> None:
-        self.sent = b""
-        self.headers: dict[bytes, bytes] = {}
-        self.gone = asyncio.Event()
-
-    async def send(self, part: Any) -> None:
-        """As a server: take a part."""
-        self.headers |= dict(part.get("headers", ()))
-        self.sent += part.get("body", b"")
-
-
 @asynccontextmanager
-async def sent(hall: Toolhall, method: str, headers: dict[str, str], body: JsonObject | None) -> AsyncGenerator[Reply]:
+async def sent(
+    hall: Toolhall, method: str, headers: dict[str, str], body: JsonObject | None
+) -> AsyncGenerator[AsgiRequest]:
     """Send a request without a socket; to leave the block is to hang up."""
-    reply, waiting = Reply(), [b"" if body is None else json.dumps(body).encode()]
-
-    async def receive() -> Any:
-        if waiting:
-            return {"type": "http.request", "body": waiting.pop()}
-        await reply.gone.wait()
-        return {"type": "http.disconnect"}
-
     usual = {"host": "localhost", "content-type": "application/json", "accept": "application/json, text/event-stream"}
-    pairs = [(name.encode(), said.encode()) for name, said in (usual | headers).items()]
-    scope = {"type": "http", "method": method, "path": "/mcp", "query_string": b"", "headers": pairs, "client": None}
-    served = asyncio.create_task(hall(scope, receive, reply.send))
+    content = b"" if body is None else json.dumps(body).encode()
+    reply = AsgiRequest(hall, method, "/mcp", content, usual | headers, None).start()
     try:
         yield reply
     finally:
-        reply.gone.set()
-        await served
+        await reply.disconnect()
 
 
 async def turns_until(there: Callable[[], bool]) -> None:
@@ -211,14 +190,14 @@ async def turns_until(there: Callable[[], bool]) -> None:
 
 async def test_http_listen_is_notified_without_delay(hall: Toolhall, monkeypatch: pytest.MonkeyPatch) -> None:
     async with sent(hall, "POST", {}, message("initialize", HELLO, id=1)) as hello:
-        await turns_until(lambda: b"mcp-session-id" in hello.headers)
-    session = {"mcp-session-id": hello.headers[b"mcp-session-id"].decode()}
+        await turns_until(lambda: "mcp-session-id" in hello.headers)
+    session = {"mcp-session-id": hello.headers["mcp-session-id"]}
     modern = {"mcp-protocol-version": REVISION_2026_07_28.name, "mcp-method": LISTEN_METHOD}
     async with (
         sent(hall, "GET", session, None) as older,
         sent(hall, "POST", modern, message(LISTEN_METHOD, WANTED, id=2)) as newer,
     ):
-        await turns_until(lambda: b"acknowledged" in newer.sent and b"content-type" in older.headers)
+        await turns_until(lambda: b"acknowledged" in newer.sent and "content-type" in older.headers)
         now = asyncio.get_running_loop().time()
         monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)  # so that no timer ever fires
         pin(hall)

@@ -8,7 +8,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from tests.properties.callers.house import visit
+from tests.harness.asgi_client import post_json as visit
 from toolhall import Toolhall, tool
 from toolhall.app import toolhall as home
 from toolhall.telemetry import CallTracer

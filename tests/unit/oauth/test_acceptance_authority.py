@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.server_process import serving
 from tests.servers import account_tools
 from tests.servers.acceptance_authority import acceptance_authority, register_client
 from tests.servers.account_broker import MAIL, REDIRECT, broker_harness, provider_settings
 from tests.servers.served_hall import NetworkBrowser, ServedHall, provider_config
-from tests.threats.served import serving
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.harness.asgi_client import send_json as asked
 from tests.unit.builders import entry_named
-from tests.unit.http.asgi_client import asked
 from toolhall import Toolhall
 from toolhall.authoring.context import Context
 from toolhall.config import Config

@@ -10,6 +10,8 @@ from urllib.parse import urlencode
 
 import pyotp
 
+from tests.harness import asgi_client
+from tests.harness.http_client import Response
 from toolhall import Toolhall, tool
 from toolhall.config import Config
 from toolhall.model.caller import ALL_TOOLS, LOCAL, Caller
@@ -71,28 +73,16 @@ class Browser:
         return await self.get(reply.header("location")) if reply.status == 303 else reply
 
     async def send(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> Reply:
-        sent: list[Any] = []
-
-        async def receive() -> Any:
-            return {"type": "http.request", "body": body}
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
         cookie = (
             {"cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())} if self.cookies else {}
         )
         said = {"host": "localhost:8000", **cookie, **headers}
-        scope = {
-            "type": "http",
-            "method": method,
-            "path": path.partition("?")[0],
-            "query_string": path.partition("?")[2].encode(),
-            "headers": [(name.encode(), value.encode()) for name, value in said.items()],
-            "client": None if self.address is None else (self.address, 1),
-        }
-        await self.hall(scope, receive, send)
-        reply = Reply(sent[0]["status"], list(sent[0]["headers"]), sent[1]["body"].decode())
+        return self.received(await asgi_client.send(self.hall, method, path, body, said, self.address))
+
+    def received(self, response: Response) -> Reply:
+        """The page in a response, whose cookies are kept."""
+        pairs = [(name.lower().encode(), value.encode()) for name, value in response.headers.multi_items()]
+        reply = Reply(response.status, pairs, response.body.decode())
         for name, value in reply.headers:
             if name == b"set-cookie":
                 key, _, content = value.decode().partition(";")[0].partition("=")

@@ -6,6 +6,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
+from tests.harness.asgi_client import AsgiRequest
 from toolhall import Toolhall
 
 PICK = "Kit.pick@1.0.0"
@@ -34,31 +35,13 @@ async def manage(
     hall: Toolhall, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
 ) -> Reply:
     """Send a request as a server hands it on; bytes are sent as they are, everything else as JSON."""
-    sent: list[Any] = []
     content = body if isinstance(body, bytes) else (b"" if body is None else json.dumps(body).encode())
-
-    async def receive() -> Any:
-        return {"type": "http.request", "body": content}
-
-    async def send(part: Any) -> None:
-        sent.append(part)
-
-    target, _, query = path.partition("?")
     usual = {"host": "localhost", **({"content-type": "application/json"} if content else {})}
-    await hall(
-        {
-            "type": "http",
-            "method": method,
-            "path": unquote(target),
-            "raw_path": target.encode(),
-            "query_string": query.encode(),
-            "headers": [(name.encode(), said.encode()) for name, said in (usual | (headers or {})).items()],
-            "client": None,
-        },
-        receive,
-        send,
-    )
-    return Reply(sent[0]["status"], msgspec.json.decode(sent[1]["body"]), dict(sent[0]["headers"]))
+    request = AsgiRequest(hall, method, path, content, usual | (headers or {}), None)
+    target = path.partition("?")[0]
+    request.scope |= {"path": unquote(target), "raw_path": target.encode()}
+    reply = await request.run()
+    return Reply(reply.status, msgspec.json.decode(reply.body), dict(reply.headers.raw))
 
 
 async def registered(hall: Toolhall, *definitions: dict[str, Any]) -> None:

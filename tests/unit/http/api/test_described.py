@@ -6,8 +6,8 @@ from typing import Any, get_args
 import jsonschema_rs
 import pytest
 
+from tests.harness.asgi_client import FORWARDED
 from tests.unit.http.api.management_client import PICK, Reply, activated, definition, manage, place, registered
-from tests.unit.http.asgi_client import FORWARDED
 from toolhall import Toolhall
 from toolhall.dialects.openapi import paths as management
 from toolhall.examples.calculator import Calculator

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.harness.asgi_client import FORWARDED
 from tests.unit.http.api.management_client import PICK, activated, definition, manage, place, registered
-from tests.unit.http.asgi_client import FORWARDED
 from toolhall import Toolhall, Toolkit, tool
 from toolhall.examples.calculator import Calculator
 from toolhall.model.caller import ANONYMOUS, LOCAL

@@ -1,4 +1,4 @@
-"""A conversation with the server: the same words for every revision and both transports, so that one test serves six.
+"""Asynchronous MCP clients: the same methods for every revision, over HTTP and over standard input and output.
 
 Every message that comes in is checked against the schema of its revision.
 """
@@ -12,69 +12,52 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-import httpx2
-
 from tests.conformance import judge
-from tests.conformance.judge import MODERN
-from tests.conformance.serving import ROOT, stdio_command
-from tests.conformance.wire import (
+from tests.harness.http_client import HttpClient, Json, Message, Response, StreamingResponse, connection_pool
+from tests.harness.mcp_messages import (
     LEVEL_KEY,
-    WAIT,
-    Http,
-    Json,
-    Message,
-    Open,
+    MODERN,
+    McpAnswer,
     initialize,
     modern_meta,
     modern_request,
     notification,
     request,
 )
+from tests.harness.patience import patience
 
 # What the client replies to a question of the server's; a result, or {"error": ...} around an error.
 Respond: TypeAlias = Callable[[Message], Message]
 
 EVERY_FEATURE: Message = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
-_ids = itertools.count(100)  # not one for each conversation: several may follow each other on one line
 LINE_LIMIT = 16 * 1024 * 1024
+_ids = itertools.count(100)  # shared by all clients: several may follow each other on one pair of pipes
 
 
-class Heard(NamedTuple):
-    """The answer to a request, and what came before it."""
+class StatelessMcpClient(HttpClient):
+    """An HTTP client that also sends single requests of the newest revision."""
 
-    answer: Message
-    notices: list[Message]
-    questions: list[Message]
-
-    @property
-    def result(self) -> Message:
-        """The result; there must be one."""
-        assert "result" in self.answer, self.answer
-        found: Message = self.answer["result"]
-        return found
-
-    @property
-    def error(self) -> Message:
-        """The error; there must be one."""
-        assert "error" in self.answer, self.answer
-        found: Message = self.answer["error"]
-        return found
-
-    @property
-    def text(self) -> str:
-        """The text of the result's first block."""
-        found: str = self.result["content"][0]["text"]
-        return found
-
-    def told(self, method: str) -> list[Message]:
-        """The params of every notice by this method."""
-        return [notice["params"] for notice in self.notices if notice["method"] == f"notifications/{method}"]
+    async def modern(self, method: str, params: Message | None = None, **changed: Json) -> Response:
+        """Send a request of the newest revision; `changed` says what is unusual: id, meta, headers (None: left out)."""
+        body, headers = modern_request(method, params, **changed)
+        reply = await self.send(body, headers)
+        for message in reply.messages:
+            judge.check(message, MODERN, method)
+        return reply
 
 
-class Talk(ABC):
-    """One client; `capabilities` are what it declares, `level` is how much it wants to hear of logs."""
+@asynccontextmanager
+async def stateless_mcp_client(origin: str) -> AsyncGenerator[StatelessMcpClient]:
+    """A client of the server at an origin."""
+    async with connection_pool(origin) as pool:
+        yield StatelessMcpClient(pool)
+
+
+class McpClient(ABC):
+    """One client; `capabilities` are what it declares, `seen` the definitions that the server's messages fit."""
 
     def __init__(self, revision: str, capabilities: Message) -> None:
         self.revision = revision
@@ -84,29 +67,29 @@ class Talk(ABC):
 
     @property
     def modern(self) -> bool:
-        """Whether it speaks the newest revision."""
+        """Whether it uses the newest revision."""
         return self.revision == MODERN
 
     async def ask(
         self, method: str, params: Message | None = None, *, respond: Respond | None = None, **more: Json
-    ) -> Heard:
+    ) -> McpAnswer:
         """Send a request and wait for its answer; `more` may give its id and a progress token."""
         message = self.request(method, params, **more)
         return await self.exchange(message, respond)
 
     async def call(
         self, tool: str, arguments: Message | None = None, *, respond: Respond | None = None, **more: Json
-    ) -> Heard:
+    ) -> McpAnswer:
         """Call a tool; its questions are answered by `respond`, in as many rounds as it takes."""
         params: Message = {"name": tool} if arguments is None else {"name": tool, "arguments": arguments}
         heard = await self.ask("tools/call", params, respond=respond, **more)
-        while respond and heard.answer.get("result", {}).get("resultType") == "input_required":
+        while respond and heard.message.get("result", {}).get("resultType") == "input_required":
             asked = heard.result["inputRequests"]
             again = {"inputResponses": {key: respond(each) for key, each in asked.items()}}
             state = {"requestState": heard.result["requestState"]} if "requestState" in heard.result else {}
             following = await self.ask("tools/call", {**params, **again, **state}, **more)
-            notices, questions = heard.notices + following.notices, [*heard.questions, *asked.values()]
-            heard = Heard(following.answer, notices, questions)
+            notices, questions = [*heard.notices, *following.notices], [*heard.questions, *asked.values()]
+            heard = McpAnswer(following.message, notices, questions)
         return heard
 
     async def tools(self) -> list[Message]:
@@ -140,7 +123,7 @@ class Talk(ABC):
         self.seen.add(judge.check(message, self.revision, asked["method"] if asked else None))
 
     @abstractmethod
-    async def exchange(self, message: Message, respond: Respond | None = None) -> Heard:
+    async def exchange(self, message: Message, respond: Respond | None = None) -> McpAnswer:
         """Send this very request and wait for its answer."""
 
     @abstractmethod
@@ -154,10 +137,10 @@ class Talk(ABC):
         return {"jsonrpc": "2.0", "id": question["id"], **body}
 
 
-class HttpTalk(Talk):
-    """By POST; in the older revisions within a session."""
+class HttpMcpClient(McpClient):
+    """Sends each message by POST; in the older revisions within a session."""
 
-    def __init__(self, http: Http, revision: str, capabilities: Message) -> None:
+    def __init__(self, http: StatelessMcpClient, revision: str, capabilities: Message) -> None:
         super().__init__(revision, capabilities)
         self.http = http
         self.session: str | None = None
@@ -165,12 +148,12 @@ class HttpTalk(Talk):
     @property
     def headers(self) -> dict[str, str]:
         """The headers that every message of a session carries."""
-        assert not self.modern, "there are no sessions any more"
+        assert not self.modern, "the newest revision has no sessions"
         version = {"MCP-Protocol-Version": self.revision}
         return version if self.session is None else {**version, "Mcp-Session-Id": self.session}
 
     async def start(self) -> Message:
-        """Shake hands; what the server says of itself."""
+        """Open a session; what the server says of itself."""
         message = initialize(self.revision, self.capabilities, "start")
         reply = await self.http.send(message)
         self.check(reply.answer, message)
@@ -188,8 +171,8 @@ class HttpTalk(Talk):
         await self._deliver(notification(method, params))
 
     @asynccontextmanager
-    async def open(self, message: Message) -> AsyncGenerator[Open]:
-        """Send a request and read its reply bit by bit."""
+    async def open(self, message: Message) -> AsyncGenerator[StreamingResponse]:
+        """Send a request and read its response bit by bit."""
         headers = None if self.modern else self.headers
         if headers is None:
             params = message["params"]
@@ -202,7 +185,7 @@ class HttpTalk(Talk):
         reply = await self.http.send(message, headers)
         assert (reply.status, reply.body) == (202, b""), reply
 
-    async def exchange(self, message: Message, respond: Respond | None = None) -> Heard:
+    async def exchange(self, message: Message, respond: Respond | None = None) -> McpAnswer:
         """Send this very request and wait for its answer."""
         notices: list[Message] = []
         questions: list[Message] = []
@@ -210,13 +193,13 @@ class HttpTalk(Talk):
             if not reply.is_stream:
                 answer = (await reply.whole()).answer
                 self.check(answer, message)
-                return Heard(answer, notices, questions)
+                return McpAnswer(answer, notices, questions, reply.status)
             while True:
                 found = await reply.message()
                 self.check(found, message)
                 if "method" not in found:
                     assert await reply.rest() == [], "the answer ends the stream"
-                    return Heard(found, notices, questions)
+                    return McpAnswer(found, notices, questions, reply.status)
                 if "id" in found:
                     questions.append(found)
                     await self._deliver(self._response(found, respond))
@@ -224,26 +207,27 @@ class HttpTalk(Talk):
                     notices.append(found)
 
 
-class Line(NamedTuple):
-    """The two ends of a server on standard input and output."""
+class Pipes(NamedTuple):
+    """The standard output and input of a server."""
 
     output: asyncio.StreamReader
     input: asyncio.StreamWriter
 
 
-class StdioTalk(Talk):
-    """By lines."""
+class StdioMcpClient(McpClient):
+    """Sends each message as a line."""
 
-    def __init__(self, line: Line, revision: str, capabilities: Message) -> None:
+    def __init__(self, pipes: Pipes, revision: str, capabilities: Message) -> None:
         super().__init__(revision, capabilities)
-        self.line = line
+        self.pipes = pipes
 
     async def start(self) -> Message:
-        """Shake hands; what the server says of itself."""
+        """Initialize; what the server says of itself."""
         message = initialize(self.revision, self.capabilities, "start")
         heard = await self.exchange(message)
         await self.tell("notifications/initialized")
-        return heard.result
+        found: Message = heard.result
+        return found
 
     async def tell(self, method: str, params: Message | None = None) -> None:
         """Send a notification."""
@@ -251,8 +235,8 @@ class StdioTalk(Talk):
 
     async def write(self, message: Message | bytes) -> None:
         """Send one line."""
-        self.line.input.write((message if isinstance(message, bytes) else json.dumps(message).encode()) + b"\n")
-        await self.line.input.drain()
+        self.pipes.input.write((message if isinstance(message, bytes) else json.dumps(message).encode()) + b"\n")
+        await self.pipes.input.drain()
 
     async def read(self, asked: Message | None = None) -> Message:
         """The next message; `asked` is the request it is expected to answer."""
@@ -262,13 +246,13 @@ class StdioTalk(Talk):
 
     async def read_unchecked(self) -> Message:
         """The next message, of whatever revision."""
-        async with asyncio.timeout(WAIT):
-            line = await self.line.output.readline()
+        async with asyncio.timeout(patience()):
+            line = await self.pipes.output.readline()
         assert line.endswith(b"\n"), f"the server stopped after {line!r}"
         message: Message = json.loads(line)
         return message
 
-    async def exchange(self, message: Message, respond: Respond | None = None) -> Heard:
+    async def exchange(self, message: Message, respond: Respond | None = None) -> McpAnswer:
         """Send this very request and wait for its answer."""
         notices: list[Message] = []
         questions: list[Message] = []
@@ -277,7 +261,7 @@ class StdioTalk(Talk):
             found = await self.read(message)
             if "method" not in found:
                 assert found.get("id") == message["id"], f"this answers something else: {found}"
-                return Heard(found, notices, questions)
+                return McpAnswer(found, notices, questions)
             if "id" in found:
                 questions.append(found)
                 await self.write(self._response(found, respond))
@@ -286,34 +270,34 @@ class StdioTalk(Talk):
 
 
 @asynccontextmanager
-async def http_client(origin: str) -> AsyncGenerator[Http]:
-    """Something to send HTTP requests with."""
-    limits = httpx2.Limits(max_connections=200)
-    async with httpx2.AsyncClient(
-        base_url=origin, timeout=WAIT, trust_env=False, verify=False, limits=limits
-    ) as client:
-        yield Http(client)
-
-
-@asynccontextmanager
-async def http_talk(origin: str, revision: str, capabilities: Message = EVERY_FEATURE) -> AsyncGenerator[HttpTalk]:
-    """A conversation over HTTP, after the handshake if there is one."""
-    async with http_client(origin) as http:
-        talk = HttpTalk(http, revision, capabilities)
-        if not talk.modern:
-            await talk.start()
+async def http_mcp_client(
+    origin: str, revision: str, capabilities: Message = EVERY_FEATURE
+) -> AsyncGenerator[HttpMcpClient]:
+    """A client over HTTP, in a session if the revision has sessions."""
+    async with stateless_mcp_client(origin) as http:
+        client = HttpMcpClient(http, revision, capabilities)
+        if not client.modern:
+            await client.start()
         try:
-            yield talk
+            yield client
         finally:
-            await talk.end()
+            await client.end()
+
+
+async def stdio_mcp_client(pipes: Pipes, revision: str, capabilities: Message = EVERY_FEATURE) -> StdioMcpClient:
+    """A client over standard input and output, initialized if the revision asks for it."""
+    client = StdioMcpClient(pipes, revision, capabilities)
+    if not client.modern:
+        await client.start()
+    return client
 
 
 @asynccontextmanager
-async def stdio_process(name: str) -> AsyncGenerator[asyncio.subprocess.Process]:
+async def stdio_process(command: list[str], folder: Path) -> AsyncGenerator[asyncio.subprocess.Process]:
     """A server of its own on standard input and output, ended by closing its input."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        *stdio_command(name), cwd=ROOT, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL, limit=LINE_LIMIT
+        *command, cwd=folder, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL, limit=LINE_LIMIT
     )
     assert process.stdin is not None
     try:
@@ -321,7 +305,7 @@ async def stdio_process(name: str) -> AsyncGenerator[asyncio.subprocess.Process]
     finally:
         process.stdin.close()
         try:
-            async with asyncio.timeout(WAIT):
+            async with asyncio.timeout(patience()):
                 await process.communicate()
         except TimeoutError:
             process.kill()
@@ -329,17 +313,8 @@ async def stdio_process(name: str) -> AsyncGenerator[asyncio.subprocess.Process]
 
 
 @asynccontextmanager
-async def own_line(name: str) -> AsyncGenerator[Line]:
-    """The line to a server that serves nobody else."""
-    async with stdio_process(name) as process:
-        assert process.stdout is not None
-        assert process.stdin is not None
-        yield Line(process.stdout, process.stdin)
-
-
-@asynccontextmanager
-async def shared_line(process: "subprocess.Popen[bytes]") -> AsyncGenerator[Line]:
-    """The line to a server that other tests have used before and will use again."""
+async def shared_pipes(process: "subprocess.Popen[bytes]") -> AsyncGenerator[Pipes]:
+    """The pipes of a server that other tests have used before and will use again."""
     assert process.stdout is not None
     assert process.stdin is not None
     loop = asyncio.get_running_loop()
@@ -350,26 +325,18 @@ async def shared_line(process: "subprocess.Popen[bytes]") -> AsyncGenerator[Line
     writing, protocol = await loop.connect_write_pipe(
         asyncio.streams.FlowControlMixin, os.fdopen(os.dup(process.stdin.fileno()), "wb", 0)
     )
-    line = Line(output, asyncio.StreamWriter(writing, protocol, None, loop))
+    pipes = Pipes(output, asyncio.StreamWriter(writing, protocol, None, loop))
     try:
-        await _settle(StdioTalk(line, MODERN, {}))
-        yield line
+        await _skip_earlier_messages(StdioMcpClient(pipes, MODERN, {}))
+        yield pipes
     finally:
         reading.close()
         writing.close()
 
 
-async def _settle(talk: StdioTalk) -> None:
-    """Read away what an earlier test may have left on the line."""
+async def _skip_earlier_messages(client: StdioMcpClient) -> None:
+    """Read what an earlier test may have left unread."""
     mark = f"settled-{time.monotonic_ns()}"
-    await talk.write(talk.request("server/discover", id=mark))
-    while (await talk.read_unchecked()).get("id") != mark:
+    await client.write(client.request("server/discover", id=mark))
+    while (await client.read_unchecked()).get("id") != mark:
         pass
-
-
-async def stdio_talk(line: Line, revision: str, capabilities: Message = EVERY_FEATURE) -> StdioTalk:
-    """A conversation over standard input and output, after the handshake if there is one."""
-    talk = StdioTalk(line, revision, capabilities)
-    if not talk.modern:
-        await talk.start()
-    return talk

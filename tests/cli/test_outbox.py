@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from tests.harness.http_client import AsyncConnection as Client
+from tests.harness.http_client import AsyncConnection
 from tests.threats.shielded import Shielded, connected, shielded
 from toolhall.server.request_cycle import RequestCycle, WriteBatcher, write_batcher_for
 
@@ -52,7 +52,7 @@ async def test_outbox_reply_that_fails_holds_up_no_other(caplog: pytest.LogCaptu
     assert "a reply could not be sent" in caplog.text
 
 
-async def waiting_clients(served: Shielded, stack: AsyncExitStack, count: int) -> list[Client]:
+async def waiting_clients(served: Shielded, stack: AsyncExitStack, count: int) -> list[AsyncConnection]:
     """So many clients, each of which waits for the gate."""
     clients = [await stack.enter_async_context(connected(served)) for _ in range(count)]
     for client in clients:

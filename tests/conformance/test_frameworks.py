@@ -13,8 +13,7 @@ import pytest
 
 from tests.conformance.serving import HERE, served
 from tests.conformance.shapes import Shapes
-from tests.harness.server_process import ROOT
-from tests.harness.server_process import ServerProcess as Served
+from tests.harness.server_process import ROOT, ServerProcess
 from toolhall.dialects.mcp.catalog import write_tool
 from toolhall.dialects.mcp.protocol import REVISION_2026_07_28
 from toolhall.model.json import encode
@@ -49,13 +48,13 @@ def installed(framework: str) -> pytest.MarkDecorator:
 
 
 @pytest.fixture(scope="module")
-def server() -> Generator[Served]:
+def server() -> Generator[ServerProcess]:
     with served("shapes.py") as running:
         yield running
 
 
 @pytest.mark.parametrize("framework", [pytest.param(name, marks=installed(name)) for name in FRAMEWORKS])
-def test_framework_lists_and_calls_tools_of_every_parameter_shape(framework: str, server: Served) -> None:
+def test_framework_lists_and_calls_tools_of_every_parameter_shape(framework: str, server: ServerProcess) -> None:
     given = json.dumps({name: arguments for name, (arguments, _) in CALLS.items()})
     command = [
         str(ROOT / FRAMEWORKS[framework] / "bin/python"),

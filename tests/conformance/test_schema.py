@@ -7,10 +7,7 @@ import pytest
 from tests.conformance import judge
 from tests.conformance.judge import SchemaMismatch
 from tests.harness.http_client import Message
-from tests.harness.mcp_client import HttpMcpClient as HttpTalk
-from tests.harness.mcp_client import McpClient as Talk
-from tests.harness.mcp_client import StatelessMcpClient as Http
-from tests.harness.mcp_client import StdioMcpClient as StdioTalk
+from tests.harness.mcp_client import HttpMcpClient, McpClient, StatelessMcpClient, StdioMcpClient
 from tests.harness.mcp_messages import LEGACY, MODERN, REVISIONS, SUBSCRIPTION_KEY, VERSION_KEY, modern_meta
 
 # What a server of tools can send; each must come up at least once.
@@ -58,7 +55,7 @@ def replies(question: Message) -> Message:
     return known[question["method"]]
 
 
-async def calls(talk: Talk) -> None:
+async def calls(talk: McpClient) -> None:
     """Every kind of result, notice and refusal of a call."""
     await talk.set_level("debug")
     for tool in TOOLS:
@@ -71,7 +68,7 @@ async def calls(talk: Talk) -> None:
     await talk.call("no_such_tool")
 
 
-async def questions(talk: Talk) -> None:
+async def questions(talk: McpClient) -> None:
     """Every kind of question, and every end of one."""
     for tool in ("probe_ask", "probe_ask_all", *(["probe_visit"] if talk.revision > "2025-06-18" else [])):
         await talk.call(tool, respond=replies)
@@ -84,7 +81,7 @@ async def questions(talk: Talk) -> None:
         talk.capabilities = capabilities
 
 
-async def listings(talk: Talk) -> None:
+async def listings(talk: McpClient) -> None:
     """Pages, and the refusals of lists."""
     await talk.tools()
     await talk.ask("tools/list", {"cursor": "nonsense"})
@@ -96,27 +93,27 @@ async def listings(talk: Talk) -> None:
         await talk.ask("initialize", {"protocolVersion": talk.revision})
 
 
-async def cancelled_elicitation(talk: Talk) -> None:
+async def cancelled_elicitation(talk: McpClient) -> None:
     """An elicitation that the tool no longer awaits."""
     message = talk.request("tools/call", {"name": "probe_impatient"})
     if talk.modern:
         await talk.exchange(message)
-    elif isinstance(talk, HttpTalk):
+    elif isinstance(talk, HttpMcpClient):
         async with talk.open(message) as reply:
             for event in await reply.rest():
                 if event.message:
                     talk.check(event.message, message)
     else:
-        assert isinstance(talk, StdioTalk)
+        assert isinstance(talk, StdioMcpClient)
         await talk.write(message)
         while "method" in await talk.read(message):
             pass
 
 
-async def changes(talk: Talk) -> None:
+async def changes(talk: McpClient) -> None:
     """Being told of a change, by each revision's way."""
     wanted = {"notifications": {"toolsListChanged": True}}
-    if isinstance(talk, HttpTalk):
+    if isinstance(talk, HttpMcpClient):
         asked = talk.request("subscriptions/listen", wanted) if talk.modern else None
         opened = talk.open(asked) if asked else talk.http.open(None, talk.headers, "GET")
         async with opened as stream:
@@ -126,7 +123,7 @@ async def changes(talk: Talk) -> None:
             talk.check(await stream.message(), asked)
             await talk.call("probe_toggle")
         return
-    assert isinstance(talk, StdioTalk)
+    assert isinstance(talk, StdioMcpClient)
     if talk.modern:
         await talk.write(asked := talk.request("subscriptions/listen", wanted, id="changes"))
         await talk.read(asked)
@@ -136,20 +133,20 @@ async def changes(talk: Talk) -> None:
     await talk.tell("notifications/cancelled", {"requestId": "changes"})
 
 
-async def versions(talk: Talk) -> None:
+async def versions(talk: McpClient) -> None:
     """A version that is not served."""
     if not talk.modern:
         return
     message = talk.request("tools/list")
     message["params"]["_meta"][VERSION_KEY] = "2099-01-01"
-    if isinstance(talk, HttpTalk):
+    if isinstance(talk, HttpMcpClient):
         headers = {"MCP-Protocol-Version": "2099-01-01", "Mcp-Method": "tools/list"}
         talk.check((await talk.http.send(message, headers)).answer, message)
     else:
         await talk.exchange(message)
 
 
-EXCHANGES: tuple[Callable[[Talk], Awaitable[None]], ...] = (
+EXCHANGES: tuple[Callable[[McpClient], Awaitable[None]], ...] = (
     calls,
     questions,
     listings,
@@ -162,14 +159,14 @@ EXCHANGES: tuple[Callable[[Talk], Awaitable[None]], ...] = (
 @pytest.mark.requirement(
     "J-1", "L-1", "L-24", "L-25", "L-28", "L-30", "M-5", "M-6", "M-18", "M-20", "M-22", "M-41", "M-47"
 )
-async def test_server_messages_of_every_kind_match_the_official_schema(talk: Talk) -> None:
+async def test_server_messages_of_every_kind_match_the_official_schema(talk: McpClient) -> None:
     for exchange in EXCHANGES:
         await exchange(talk)
     assert talk.seen == (NEWEST if talk.modern else OLDER)
 
 
 @pytest.mark.requirement("M-32")
-async def test_header_mismatch_error_matches_the_official_schema(http: Http) -> None:
+async def test_header_mismatch_error_matches_the_official_schema(http: StatelessMcpClient) -> None:
     reply = await http.modern("tools/list", headers={"Mcp-Method": "other"})
     assert judge.check(reply.answer, MODERN, "tools/list") == "HeaderMismatchError"
 

@@ -8,29 +8,26 @@ from collections.abc import Iterator
 import pytest
 
 from tests.harness.http_client import Json, Message
-from tests.harness.mcp_client import HttpMcpClient as HttpTalk
-from tests.harness.mcp_client import McpClient as Talk
-from tests.harness.mcp_client import StatelessMcpClient as Http
-from tests.harness.mcp_client import StdioMcpClient as StdioTalk
+from tests.harness.mcp_client import HttpMcpClient, McpClient, StatelessMcpClient, StdioMcpClient
 from tests.harness.mcp_messages import MODERN, initialize, modern_headers, modern_meta, modern_request, request
 
 PARSE, INVALID, NO_METHOD, PARAMS = -32700, -32600, -32601, -32602
 
 
-async def send_raw(talk: Talk, body: bytes) -> tuple[int | None, Message]:
+async def send_raw(talk: McpClient, body: bytes) -> tuple[int | None, Message]:
     """Send these bytes; the status, over HTTP, and the one message that comes back."""
-    if isinstance(talk, HttpTalk):
+    if isinstance(talk, HttpMcpClient):
         headers = modern_headers("ping") if talk.modern else talk.headers
         reply = await talk.http.send(body, headers)
         talk.check(reply.answer)
         return reply.status, reply.answer
-    assert isinstance(talk, StdioTalk)
+    assert isinstance(talk, StdioMcpClient)
     await talk.write(body)
     return None, await talk.read()
 
 
 @pytest.mark.requirement("J-1")
-async def test_request_id_is_echoed_unchanged(talk: Talk) -> None:
+async def test_request_id_is_echoed_unchanged(talk: McpClient) -> None:
     for given in (0, -5, 7, 2**53 - 1, "", "text", "ünï ✓", "1"):
         heard = await talk.ask("tools/list", id=given)
         assert heard.message["id"] == given
@@ -38,7 +35,7 @@ async def test_request_id_is_echoed_unchanged(talk: Talk) -> None:
 
 
 @pytest.mark.requirement("J-1", "J-4")
-async def test_request_id_of_a_wrong_type_is_refused(talk: Talk) -> None:
+async def test_request_id_of_a_wrong_type_is_refused(talk: McpClient) -> None:
     params = {"_meta": modern_meta()} if talk.modern else {}
     for given in (None, 1.5, True, [1], {"a": 1}):
         status, answer = await send_raw(talk, json.dumps(request("tools/list", params, given)).encode())
@@ -48,7 +45,7 @@ async def test_request_id_of_a_wrong_type_is_refused(talk: Talk) -> None:
 
 
 @pytest.mark.requirement("J-1")
-async def test_argument_text_in_utf8_is_returned_unchanged(talk: Talk) -> None:
+async def test_argument_text_in_utf8_is_returned_unchanged(talk: McpClient) -> None:
     text = 'naïve café ✓ 漢字 🎉 \u2028 \\ " \t'
     heard = await talk.call("probe_nonce", {"nonce": text})
     assert heard.result["structuredContent"] == {"nonce": text}
@@ -56,7 +53,7 @@ async def test_argument_text_in_utf8_is_returned_unchanged(talk: Talk) -> None:
 
 
 @pytest.mark.requirement("J-2")
-async def test_notification_gets_no_response(talk: Talk) -> None:
+async def test_notification_gets_no_response(talk: McpClient) -> None:
     for method in (
         "notifications/initialized",
         "notifications/roots/list_changed",
@@ -70,7 +67,7 @@ async def test_notification_gets_no_response(talk: Talk) -> None:
 
 @pytest.mark.requirement("J-3")
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
-async def test_request_id_in_use_is_refused_and_the_first_request_still_answered(stdio: StdioTalk) -> None:
+async def test_request_id_in_use_is_refused_and_the_first_request_still_answered(stdio: StdioMcpClient) -> None:
     await stdio.write(first := stdio.request("tools/call", {"name": "probe_hold", "arguments": {"key": "j3"}}, id=1))
     await stdio.write(stdio.request("tools/list", id=1))
     refused = await stdio.read()
@@ -85,7 +82,7 @@ async def test_request_id_in_use_is_refused_and_the_first_request_still_answered
 
 
 @pytest.mark.requirement("J-3")
-async def test_request_id_sent_by_several_clients_names_several_requests(http: Http) -> None:
+async def test_request_id_sent_by_several_clients_names_several_requests(http: StatelessMcpClient) -> None:
     bodies = [modern_request("tools/call", {"name": "probe_nonce", "arguments": {"nonce": str(n)}}) for n in range(20)]
     replies = await asyncio.gather(*(http.send(*body) for body in bodies))
     assert [reply.result["structuredContent"]["nonce"] for reply in replies] == [str(n) for n in range(20)]
@@ -113,7 +110,7 @@ NOT_MESSAGES = [
 
 
 @pytest.mark.requirement("J-1", "J-4")
-async def test_invalid_message_is_refused_with_its_error_code(talk: Talk) -> None:
+async def test_invalid_message_is_refused_with_its_error_code(talk: McpClient) -> None:
     for body, code in NOT_MESSAGES:
         status, answer = await send_raw(talk, body)
         assert answer["error"]["code"] == code, body[:80]
@@ -122,7 +119,7 @@ async def test_invalid_message_is_refused_with_its_error_code(talk: Talk) -> Non
 
 
 @pytest.mark.requirement("J-4", "L-24", "L-32", "M-19", "M-24")
-async def test_request_with_unknown_method_tool_or_cursor_gets_its_error_code(talk: Talk) -> None:
+async def test_request_with_unknown_method_tool_or_cursor_gets_its_error_code(talk: McpClient) -> None:
     assert (await talk.ask("no/such/method")).error["code"] == NO_METHOD
     assert (await talk.ask("tools/call", {"name": "no_such_tool", "arguments": {}})).error["code"] == PARAMS
     assert (await talk.ask("tools/call", {"arguments": {}})).error["code"] == PARAMS
@@ -133,7 +130,7 @@ async def test_request_with_unknown_method_tool_or_cursor_gets_its_error_code(ta
 
 
 @pytest.mark.requirement("J-6")
-async def test_batch_is_refused(talk: Talk) -> None:
+async def test_batch_is_refused(talk: McpClient) -> None:
     members = [request("tools/list", {"_meta": modern_meta()} if talk.modern else {}, number) for number in (1, 2)]
     status, answer = await send_raw(talk, json.dumps(members).encode())
     assert answer["error"]["code"] == INVALID
@@ -158,7 +155,7 @@ def meta_keys(value: Json) -> Iterator[str]:
 
 
 @pytest.mark.requirement("J-5")
-async def test_meta_keys_of_the_server_are_well_formed_and_not_reserved(talk: Talk) -> None:
+async def test_meta_keys_of_the_server_are_well_formed_and_not_reserved(talk: McpClient) -> None:
     calls = [await talk.call(tool) for tool in ("probe_number", "probe_blocks", "probe_fail", "probe_guarded")]
     found = {key for value in [await talk.tools(), *(call.message for call in calls)] for key in meta_keys(value)}
     assert {"com.example/mark", "dev.toolhall/id"} <= found
@@ -171,7 +168,7 @@ async def test_meta_keys_of_the_server_are_well_formed_and_not_reserved(talk: Ta
 
 
 @pytest.mark.requirement("J-5", "M-12")
-async def test_meta_keys_of_the_client_are_accepted(talk: Talk) -> None:
+async def test_meta_keys_of_the_client_are_accepted(talk: McpClient) -> None:
     trace = {
         "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
         "baggage": "a=1",
@@ -183,7 +180,7 @@ async def test_meta_keys_of_the_client_are_accepted(talk: Talk) -> None:
     assert heard.text == "42"
 
 
-async def test_batch_with_initialize_is_refused(http: Http) -> None:
+async def test_batch_with_initialize_is_refused(http: StatelessMcpClient) -> None:
     reply = await http.send([initialize("2025-11-25")])
     assert reply.status == 400
     assert reply.error["code"] == INVALID

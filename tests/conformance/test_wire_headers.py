@@ -5,22 +5,22 @@ import json
 import pytest
 
 from tests.harness.http_client import Json, Message, send_bytes
-from tests.harness.mcp_client import StatelessMcpClient as Http
+from tests.harness.mcp_client import StatelessMcpClient
 from tests.harness.mcp_messages import MODERN, VERSION_KEY, modern_meta, modern_request, wrapped
-from tests.harness.server_process import ServerProcess as Served
+from tests.harness.server_process import ServerProcess
 
 MISMATCH = -32020
 TOOL = "probe_routed"
 
 
-async def assert_header_mismatch(http: Http, method: str, params: Message, **headers: str | None) -> None:
+async def assert_header_mismatch(http: StatelessMcpClient, method: str, params: Message, **headers: str | None) -> None:
     """Assert that the request with these headers is refused as a header mismatch."""
     changed = {name.replace("_", "-"): value for name, value in headers.items()}
     reply = await http.modern(method, params, headers=changed)
     assert (reply.status, reply.error["code"], reply.answer["id"]) == (400, MISMATCH, 1), headers
 
 
-async def call_with_param_headers(http: Http, arguments: Message, **headers: str) -> Json:
+async def call_with_param_headers(http: StatelessMcpClient, arguments: Message, **headers: str) -> Json:
     """Call the tool whose arguments are repeated in `Mcp-Param-*` headers; the arguments it got."""
     changed = {f"Mcp-Param-{name}": value for name, value in headers.items()}
     reply = await http.modern("tools/call", {"name": TOOL, "arguments": arguments}, headers=changed)
@@ -28,7 +28,7 @@ async def call_with_param_headers(http: Http, arguments: Message, **headers: str
     return reply.result["structuredContent"]
 
 
-async def assert_param_headers_refused(http: Http, arguments: Message, **headers: str) -> None:
+async def assert_param_headers_refused(http: StatelessMcpClient, arguments: Message, **headers: str) -> None:
     """Assert that a call of that tool with these headers is refused."""
     changed = {f"Mcp-Param-{name}": value for name, value in headers.items()}
     reply = await http.modern("tools/call", {"name": TOOL, "arguments": arguments}, headers=changed)
@@ -36,7 +36,7 @@ async def assert_param_headers_refused(http: Http, arguments: Message, **headers
 
 
 @pytest.mark.requirement("M-32")
-async def test_standard_header_missing_is_refused(http: Http) -> None:
+async def test_standard_header_missing_is_refused(http: StatelessMcpClient) -> None:
     call = {"name": "probe_number"}
     await assert_header_mismatch(http, "tools/list", {}, MCP_Protocol_Version=None)
     await assert_header_mismatch(http, "tools/list", {}, Mcp_Method=None)
@@ -47,7 +47,7 @@ async def test_standard_header_missing_is_refused(http: Http) -> None:
 
 
 @pytest.mark.requirement("M-32", "M-33")
-async def test_standard_header_that_contradicts_the_body_is_refused(http: Http) -> None:
+async def test_standard_header_that_contradicts_the_body_is_refused(http: StatelessMcpClient) -> None:
     call = {"name": "probe_number"}
     for version in ("2025-11-25", "2099-01-01", "", "2026-07-28x"):
         await assert_header_mismatch(http, "tools/list", {}, MCP_Protocol_Version=version)
@@ -58,7 +58,7 @@ async def test_standard_header_that_contradicts_the_body_is_refused(http: Http) 
 
 
 @pytest.mark.requirement("M-3", "M-32")
-async def test_version_header_mismatch_is_reported_before_an_unsupported_version(http: Http) -> None:
+async def test_version_header_mismatch_is_reported_before_an_unsupported_version(http: StatelessMcpClient) -> None:
     for version in ("2099-01-01", "2025-11-25", "nonsense"):
         body = {**modern_meta(), VERSION_KEY: version}
         for header in (MODERN, "2098-01-01", None):
@@ -69,14 +69,14 @@ async def test_version_header_mismatch_is_reported_before_an_unsupported_version
 
 
 @pytest.mark.requirement("M-33")
-async def test_header_names_in_any_case_are_accepted(http: Http) -> None:
+async def test_header_names_in_any_case_are_accepted(http: StatelessMcpClient) -> None:
     body, headers = modern_request("tools/call", {"name": "probe_number"})
     for style in (str.lower, str.upper, str.title):
         assert (await http.send(body, {style(name): value for name, value in headers.items()})).status == 200
 
 
 @pytest.mark.requirement("M-33")
-async def test_header_value_with_surrounding_whitespace_is_accepted(probe: Served) -> None:
+async def test_header_value_with_surrounding_whitespace_is_accepted(probe: ServerProcess) -> None:
     body, headers = modern_request("tools/call", {"name": "probe_number"})
     content = json.dumps(body).encode()
     usual = f"Host: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n"
@@ -86,7 +86,7 @@ async def test_header_value_with_surrounding_whitespace_is_accepted(probe: Serve
 
 
 @pytest.mark.requirement("M-32")
-async def test_standard_header_sent_twice_is_refused(http: Http) -> None:
+async def test_standard_header_sent_twice_is_refused(http: StatelessMcpClient) -> None:
     body, headers = modern_request("tools/call", {"name": "probe_number"})
     pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
     for name, value in pairs:
@@ -95,7 +95,7 @@ async def test_standard_header_sent_twice_is_refused(http: Http) -> None:
 
 
 @pytest.mark.requirement("M-33")
-async def test_name_header_in_base64_is_decoded_before_it_is_compared(http: Http) -> None:
+async def test_name_header_in_base64_is_decoded_before_it_is_compared(http: StatelessMcpClient) -> None:
     call = {"name": "probe_number"}
     reply = await http.modern("tools/call", call, headers={"Mcp-Name": wrapped("probe_number")})
     assert reply.result["structuredContent"] == 42
@@ -107,7 +107,7 @@ async def test_name_header_in_base64_is_decoded_before_it_is_compared(http: Http
 
 
 @pytest.mark.requirement("M-32", "M-33")
-async def test_name_header_with_non_ascii_bytes_is_refused(http: Http) -> None:
+async def test_name_header_with_non_ascii_bytes_is_refused(http: StatelessMcpClient) -> None:
     body, headers = modern_request("tools/call", {"name": "wérkzeug"}, headers={"Mcp-Name": None})
     pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
     for raw in ("wérkzeug".encode(), "wérkzeug".encode("latin-1")):
@@ -116,7 +116,7 @@ async def test_name_header_with_non_ascii_bytes_is_refused(http: Http) -> None:
 
 
 @pytest.mark.requirement("M-34", "M-35")
-async def test_param_header_equal_to_its_argument_is_accepted(http: Http) -> None:
+async def test_param_header_equal_to_its_argument_is_accepted(http: StatelessMcpClient) -> None:
     assert await call_with_param_headers(http, {"region": "eu"}, Region="eu") == {"region": "eu"}
     assert await call_with_param_headers(http, {"count": 7}, Count="7") == {"count": 7}
     assert await call_with_param_headers(http, {"count": -7}, Count="-7") == {"count": -7}
@@ -131,7 +131,7 @@ async def test_param_header_equal_to_its_argument_is_accepted(http: Http) -> Non
 
 
 @pytest.mark.requirement("M-33", "M-35")
-async def test_param_header_in_base64_carries_any_text(http: Http) -> None:
+async def test_param_header_in_base64_carries_any_text(http: StatelessMcpClient) -> None:
     for text in ("Hello, 世界", " padded ", "line1\nline2", "=?base64?literal?=", "", "tab\there"):
         assert await call_with_param_headers(http, {"region": text}, Region=wrapped(text)) == {"region": text}
     assert await call_with_param_headers(http, {"region": "plain"}, Region=wrapped("plain")) == {"region": "plain"}
@@ -144,7 +144,7 @@ async def test_param_header_in_base64_carries_any_text(http: Http) -> None:
 
 
 @pytest.mark.requirement("M-33")
-async def test_param_header_numbers_are_compared_by_value(http: Http) -> None:
+async def test_param_header_numbers_are_compared_by_value(http: StatelessMcpClient) -> None:
     assert await call_with_param_headers(http, {"count": 42}, Count="42.0") == {"count": 42}
     await assert_param_headers_refused(http, {"count": 42}, Count="43")
     await assert_param_headers_refused(http, {"count": 42}, Count="4_2")
@@ -154,7 +154,7 @@ async def test_param_header_numbers_are_compared_by_value(http: Http) -> None:
 
 
 @pytest.mark.requirement("M-35")
-async def test_param_header_missing_or_different_from_its_argument_is_refused(http: Http) -> None:
+async def test_param_header_missing_or_different_from_its_argument_is_refused(http: StatelessMcpClient) -> None:
     await assert_param_headers_refused(http, {"region": "eu"})
     await assert_param_headers_refused(http, {"region": "eu"}, Region="us")
     await assert_param_headers_refused(http, {"region": "eu"}, Region="EU")
@@ -169,7 +169,7 @@ async def test_param_header_missing_or_different_from_its_argument_is_refused(ht
 
 
 @pytest.mark.requirement("M-35")
-async def test_param_header_of_an_absent_or_null_argument_is_not_needed(http: Http) -> None:
+async def test_param_header_of_an_absent_or_null_argument_is_not_needed(http: StatelessMcpClient) -> None:
     assert await call_with_param_headers(http, {}) == {}
     assert await call_with_param_headers(http, {"place": {}}) == {"place": {}}
     assert await call_with_param_headers(http, {"shard": None}) == {"shard": None}
@@ -179,7 +179,7 @@ async def test_param_header_of_an_absent_or_null_argument_is_not_needed(http: Ht
 
 
 @pytest.mark.requirement("M-35")
-async def test_param_header_with_non_ascii_bytes_is_refused(http: Http) -> None:
+async def test_param_header_with_non_ascii_bytes_is_refused(http: StatelessMcpClient) -> None:
     body, headers = modern_request("tools/call", {"name": TOOL, "arguments": {"region": "Zürich"}})
     pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
     reply = await http.send(body, [*pairs, (b"Mcp-Param-Region", "Zürich".encode())])
@@ -187,7 +187,7 @@ async def test_param_header_with_non_ascii_bytes_is_refused(http: Http) -> None:
 
 
 @pytest.mark.requirement("M-35")
-async def test_param_header_that_no_parameter_declares_is_ignored(http: Http) -> None:
+async def test_param_header_that_no_parameter_declares_is_ignored(http: StatelessMcpClient) -> None:
     reply = await http.modern(
         "tools/call", {"name": "probe_number"}, headers={"Mcp-Param-Region": "eu", "Mcp-Other": "x"}
     )

@@ -5,11 +5,8 @@ import json
 
 import pytest
 
-from tests.harness.http_client import Message, send_bytes
-from tests.harness.http_client import StreamingResponse as Open
-from tests.harness.mcp_client import HttpMcpClient as HttpTalk
-from tests.harness.mcp_client import StatelessMcpClient as Http
-from tests.harness.mcp_client import http_mcp_client as http_talk
+from tests.harness.http_client import Message, StreamingResponse, send_bytes
+from tests.harness.mcp_client import HttpMcpClient, StatelessMcpClient, http_mcp_client
 from tests.harness.mcp_messages import (
     LEGACY,
     MODERN,
@@ -20,7 +17,7 @@ from tests.harness.mcp_messages import (
     notification,
     request,
 )
-from tests.harness.server_process import ServerProcess as Served
+from tests.harness.server_process import ServerProcess
 
 FOREIGN_ORIGINS = (
     "http://evil.example.com",
@@ -43,7 +40,7 @@ def opening(revision: str) -> tuple[Message, dict[str, str]]:
 
 @pytest.mark.requirement("L-8", "M-28")
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_foreign_origin_is_403(http: Http, revision: str) -> None:
+async def test_foreign_origin_is_403(http: StatelessMcpClient, revision: str) -> None:
     body, headers = opening(revision)
     for origin in FOREIGN_ORIGINS:
         reply = await http.send(body, {**headers, "Origin": origin})
@@ -56,7 +53,7 @@ async def test_foreign_origin_is_403(http: Http, revision: str) -> None:
 
 
 @pytest.mark.requirement("L-8", "M-28")
-async def test_foreign_origin_is_403_for_every_http_method(session: HttpTalk) -> None:
+async def test_foreign_origin_is_403_for_every_http_method(session: HttpMcpClient) -> None:
     foreign = {**session.headers, "Origin": "http://evil.example.com"}
     for method, body in (("GET", None), ("DELETE", None), ("OPTIONS", None), ("POST", request("ping"))):
         assert (await session.http.send(body, foreign, method)).status == 403
@@ -65,7 +62,7 @@ async def test_foreign_origin_is_403_for_every_http_method(session: HttpTalk) ->
 
 @pytest.mark.requirement("L-8", "M-28")
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_foreign_host_is_refused(http: Http, revision: str) -> None:
+async def test_foreign_host_is_refused(http: StatelessMcpClient, revision: str) -> None:
     body, headers = opening(revision)
     for host in ("evil.example.com", "localhost.evil.example.com", "127.0.0.1.nip.io:80", "a b", "localhost:99999999"):
         assert 400 <= (await http.send(body, {**headers, "Host": host})).status < 500, host
@@ -78,8 +75,10 @@ async def test_foreign_host_is_refused(http: Http, revision: str) -> None:
 
 @pytest.mark.requirement("L-7", "L-10", "M-28", "M-30")
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_response_is_json_or_an_event_stream_if_progress_was_requested(probe: Served, revision: str) -> None:
-    async with http_talk(probe.origin, revision) as talk:
+async def test_response_is_json_or_an_event_stream_if_progress_was_requested(
+    probe: ServerProcess, revision: str
+) -> None:
+    async with http_mcp_client(probe.origin, revision) as talk:
         async with talk.open(talk.request("tools/list")) as plain:
             assert (plain.status, plain.headers["content-type"]) == (200, "application/json")
         call = {"name": "probe_nonce", "arguments": {"nonce": "n"}}
@@ -94,7 +93,7 @@ async def test_response_is_json_or_an_event_stream_if_progress_was_requested(pro
 
 
 @pytest.mark.requirement("L-10", "M-30", "J-2")
-async def test_notification_or_response_is_202_without_a_body(session: HttpTalk) -> None:
+async def test_notification_or_response_is_202_without_a_body(session: HttpMcpClient) -> None:
     response = {"jsonrpc": "2.0", "id": "nobody-asked", "result": {}}
     for message in (notification("notifications/initialized"), notification("x/y"), response):
         reply = await session.http.send(message, session.headers)
@@ -104,7 +103,7 @@ async def test_notification_or_response_is_202_without_a_body(session: HttpTalk)
 
 
 @pytest.mark.requirement("L-10", "M-30")
-async def test_notification_malformed_or_without_a_session_is_400(http: Http) -> None:
+async def test_notification_malformed_or_without_a_session_is_400(http: StatelessMcpClient) -> None:
     reply = await http.send(notification("notifications/initialized"), {"MCP-Protocol-Version": LEGACY[-1]})
     assert reply.status == 400, "there is no session that it could belong to"
     assert "id" not in reply.answer
@@ -112,7 +111,7 @@ async def test_notification_malformed_or_without_a_session_is_400(http: Http) ->
 
 
 @pytest.mark.requirement("L-10", "M-30")
-async def test_request_body_of_another_media_type_is_415(http: Http) -> None:
+async def test_request_body_of_another_media_type_is_415(http: StatelessMcpClient) -> None:
     body, headers = modern_request("tools/list")
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
         assert (await http.send(body, {**headers, "Content-Type": kind})).status == 415, kind
@@ -122,7 +121,9 @@ async def test_request_body_of_another_media_type_is_415(http: Http) -> None:
 
 
 @pytest.mark.requirement("L-35", "M-26")
-async def test_request_body_above_the_size_limit_is_413_before_it_is_read(probe: Served, http: Http) -> None:
+async def test_request_body_above_the_size_limit_is_413_before_it_is_read(
+    probe: ServerProcess, http: StatelessMcpClient
+) -> None:
     for announced in (b"Content-Length: 1000000000", b"Content-Length: 1048577"):
         head = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + announced + b"\r\n\r\n{"
         assert (await send_bytes(probe.origin, head)).startswith(b"HTTP/1.1 413 ")
@@ -130,7 +131,7 @@ async def test_request_body_above_the_size_limit_is_413_before_it_is_read(probe:
 
 
 @pytest.mark.requirement("L-10", "M-30")
-async def test_request_body_in_chunks_is_read_up_to_the_size_limit(probe: Served) -> None:
+async def test_request_body_in_chunks_is_read_up_to_the_size_limit(probe: ServerProcess) -> None:
     body, headers = modern_request("tools/list")
     lines = {"Host": "localhost", "Content-Type": "application/json", "Transfer-Encoding": "chunked", **headers}
     head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
@@ -146,14 +147,14 @@ async def test_request_body_in_chunks_is_read_up_to_the_size_limit(probe: Served
 
 
 @pytest.mark.requirement("L-7", "L-14")
-async def test_get_with_a_session_opens_an_event_stream(session: HttpTalk) -> None:
+async def test_get_with_a_session_opens_an_event_stream(session: HttpMcpClient) -> None:
     async with session.http.open(None, session.headers, "GET") as listening:
         assert (listening.status, listening.headers["content-type"]) == (200, "text/event-stream")
 
 
 @pytest.mark.requirement("L-7", "L-14", "L-17", "M-29")
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS"])
-async def test_http_methods_other_than_post_without_a_session_are_405(http: Http, method: str) -> None:
+async def test_http_methods_other_than_post_without_a_session_are_405(http: StatelessMcpClient, method: str) -> None:
     for headers in ({}, {"MCP-Protocol-Version": MODERN}, {"Last-Event-ID": "c1-1"}):
         reply = await http.send(None, headers, method)
         assert reply.status == 405
@@ -161,7 +162,7 @@ async def test_http_methods_other_than_post_without_a_session_are_405(http: Http
 
 
 @pytest.mark.requirement("M-29")
-async def test_newest_revision_ignores_session_ids_and_event_ids(session: HttpTalk) -> None:
+async def test_newest_revision_ignores_session_ids_and_event_ids(session: HttpMcpClient) -> None:
     old = {"Mcp-Session-Id": session.headers["Mcp-Session-Id"], "Last-Event-ID": "c1-0"}
     reply = await session.http.modern("tools/list", headers=old)
     assert reply.status == 200
@@ -178,7 +179,7 @@ async def test_newest_revision_ignores_session_ids_and_event_ids(session: HttpTa
 
 
 @pytest.mark.requirement("L-7", "M-28")
-async def test_mcp_request_on_another_path_is_404(http: Http) -> None:
+async def test_mcp_request_on_another_path_is_404(http: StatelessMcpClient) -> None:
     body, headers = modern_request("tools/list")
     for path in ("/", "/mcp/", "/mcp/x", "//mcp", "/MCP", "/sse", "/messages"):
         assert (await http.send(body, headers, path=path)).status == 404, path
@@ -188,8 +189,8 @@ async def test_mcp_request_on_another_path_is_404(http: Http) -> None:
 
 
 @pytest.mark.requirement("M-30", "M-39", "M-46")
-async def test_event_stream_carries_messages_of_its_own_request_only(probe: Served) -> None:
-    async with http_talk(probe.origin, MODERN) as talk:
+async def test_event_stream_carries_messages_of_its_own_request_only(probe: ServerProcess) -> None:
+    async with http_mcp_client(probe.origin, MODERN) as talk:
 
         async def call(number: int) -> list[str]:
             params = {"name": "probe_nonce", "arguments": {"nonce": f"n{number}"}}
@@ -203,7 +204,7 @@ async def test_event_stream_carries_messages_of_its_own_request_only(probe: Serv
 
 
 @pytest.mark.requirement("M-30")
-async def test_client_that_accepts_no_event_stream_gets_json(http: Http) -> None:
+async def test_client_that_accepts_no_event_stream_gets_json(http: StatelessMcpClient) -> None:
     call = {"name": "probe_nonce", "arguments": {"nonce": "n"}}
     body, headers = modern_request("tools/call", call, meta=modern_meta(progressToken=1))
     reply = await http.send(body, {**headers, "Accept": "application/json"})
@@ -211,8 +212,8 @@ async def test_client_that_accepts_no_event_stream_gets_json(http: Http) -> None
 
 
 @pytest.mark.requirement("L-10")
-async def test_event_streams_of_one_session_are_all_answered(session: HttpTalk) -> None:
-    async def read(reply: Open) -> object:
+async def test_event_streams_of_one_session_are_all_answered(session: HttpMcpClient) -> None:
+    async def read(reply: StreamingResponse) -> object:
         return (await reply.message())["params"]["progressToken"], (await reply.message())["result"][
             "structuredContent"
         ]

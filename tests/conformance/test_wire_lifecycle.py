@@ -5,14 +5,16 @@ import psutil
 import pytest
 
 from tests.conformance.probe import hall
-from tests.conformance.serving import own_pipes as own_line
+from tests.conformance.serving import own_pipes
 from tests.harness.http_client import Message
-from tests.harness.mcp_client import EVERY_FEATURE
-from tests.harness.mcp_client import HttpMcpClient as HttpTalk
-from tests.harness.mcp_client import McpClient as Talk
-from tests.harness.mcp_client import StatelessMcpClient as Http
-from tests.harness.mcp_client import StdioMcpClient as StdioTalk
-from tests.harness.mcp_client import http_mcp_client as http_talk
+from tests.harness.mcp_client import (
+    EVERY_FEATURE,
+    HttpMcpClient,
+    McpClient,
+    StatelessMcpClient,
+    StdioMcpClient,
+    http_mcp_client,
+)
 from tests.harness.mcp_messages import (
     CAPABILITIES_KEY,
     CLIENT_KEY,
@@ -29,7 +31,7 @@ from tests.harness.mcp_messages import (
     notification,
     request,
 )
-from tests.harness.server_process import ServerProcess as Served
+from tests.harness.server_process import ServerProcess
 
 NEWEST_LEGACY = LEGACY[-1]
 
@@ -39,8 +41,8 @@ NEWEST_LEGACY = LEGACY[-1]
 
 @pytest.mark.requirement("L-1", "L-2", "L-23")
 @pytest.mark.parametrize("revision", LEGACY)
-async def test_initialize_returns_server_info_and_capabilities(http: Http, revision: str) -> None:
-    talk = HttpTalk(http, revision, {})
+async def test_initialize_returns_server_info_and_capabilities(http: StatelessMcpClient, revision: str) -> None:
+    talk = HttpMcpClient(http, revision, {})
     said = await talk.start()
     assert said["protocolVersion"] == revision
     assert said["capabilities"]["tools"] == {"listChanged": True}
@@ -51,20 +53,22 @@ async def test_initialize_returns_server_info_and_capabilities(http: Http, revis
 
 @pytest.mark.requirement("L-2")
 @pytest.mark.parametrize("asked", ["1999-01-01", "2024-11-05", "2099-12-31", "nonsense", ""])
-async def test_initialize_with_an_unknown_revision_gets_the_newest_stateful_one(http: Http, asked: str) -> None:
+async def test_initialize_with_an_unknown_revision_gets_the_newest_stateful_one(
+    http: StatelessMcpClient, asked: str
+) -> None:
     reply = await http.send(initialize(asked))
     assert reply.result["protocolVersion"] == NEWEST_LEGACY
 
 
 @pytest.mark.requirement("L-2", "M-11")
-async def test_initialize_with_the_newest_revision_gets_the_newest_stateful_one(http: Http) -> None:
+async def test_initialize_with_the_newest_revision_gets_the_newest_stateful_one(http: StatelessMcpClient) -> None:
     reply = await http.send(initialize(MODERN))
     assert reply.result["protocolVersion"] == NEWEST_LEGACY
 
 
 @pytest.mark.requirement("L-1", "J-4")
 @pytest.mark.parametrize("missing", ["protocolVersion", "capabilities"])
-async def test_initialize_without_version_or_capabilities_is_refused(http: Http, missing: str) -> None:
+async def test_initialize_without_version_or_capabilities_is_refused(http: StatelessMcpClient, missing: str) -> None:
     message = initialize(NEWEST_LEGACY)
     del message["params"][missing]
     reply = await http.send(message)
@@ -75,15 +79,15 @@ async def test_initialize_without_version_or_capabilities_is_refused(http: Http,
 @pytest.mark.requirement("L-3")
 @pytest.mark.parametrize("revision", LEGACY)
 async def test_server_sends_no_requests_before_initialized(revision: str) -> None:
-    async with own_line("probe.py") as line:
-        talk = StdioTalk(line, revision, EVERY_FEATURE)
+    async with own_pipes("probe.py") as line:
+        talk = StdioMcpClient(line, revision, EVERY_FEATURE)
         await talk.exchange(initialize(revision, EVERY_FEATURE, 0))
         heard = [await talk.ask("ping"), await talk.ask("tools/list"), await talk.call("probe_number")]
         assert not any(each.questions or each.notices for each in heard)
 
 
 @pytest.mark.requirement("L-4")
-async def test_session_keeps_the_revision_it_negotiated(session: HttpTalk) -> None:
+async def test_session_keeps_the_revision_it_negotiated(session: HttpMcpClient) -> None:
     decorated = next(tool for tool in await session.tools() if tool["name"] == "probe_decorated")
     assert ("icons" in decorated) is (session.revision >= "2025-11-25"), "icons came with 2025-11-25"
     number = (await session.call("probe_number")).result
@@ -94,8 +98,8 @@ async def test_session_keeps_the_revision_it_negotiated(session: HttpTalk) -> No
 
 @pytest.mark.requirement("L-4", "L-36")
 @pytest.mark.parametrize("revision", LEGACY)
-async def test_client_without_capabilities_is_sent_no_requests(probe: Served, revision: str) -> None:
-    async with http_talk(probe.origin, revision, {}) as talk:
+async def test_client_without_capabilities_is_sent_no_requests(probe: ServerProcess, revision: str) -> None:
+    async with http_mcp_client(probe.origin, revision, {}) as talk:
         for tool in ("probe_ask", "probe_ask_all", "probe_visit"):
             heard = await talk.call(tool)
             assert heard.questions == []
@@ -104,7 +108,7 @@ async def test_client_without_capabilities_is_sent_no_requests(probe: Served, re
 
 
 @pytest.mark.requirement("L-5")
-async def test_ping_during_a_running_call_is_answered_with_an_empty_result(session: HttpTalk) -> None:
+async def test_ping_during_a_running_call_is_answered_with_an_empty_result(session: HttpMcpClient) -> None:
     key = f"ping-{session.session}"
     async with session.open(
         session.request("tools/call", {"name": "probe_hold", "arguments": {"key": key}}, token=1)
@@ -119,7 +123,7 @@ async def test_ping_during_a_running_call_is_answered_with_an_empty_result(sessi
 
 
 @pytest.mark.requirement("L-17", "L-19")
-async def test_session_ids_are_visible_ascii_and_unguessable(http: Http) -> None:
+async def test_session_ids_are_visible_ascii_and_unguessable(http: StatelessMcpClient) -> None:
     replies = [await http.send(initialize(NEWEST_LEGACY)) for _ in range(20)]
     ids = [reply.headers["mcp-session-id"] for reply in replies]
     assert len(set(ids)) == len(ids)
@@ -131,7 +135,7 @@ async def test_session_ids_are_visible_ascii_and_unguessable(http: Http) -> None
 
 
 @pytest.mark.requirement("L-17")
-async def test_session_id_missing_is_400_and_unknown_is_404(session: HttpTalk) -> None:
+async def test_session_id_missing_is_400_and_unknown_is_404(session: HttpMcpClient) -> None:
     version = {"MCP-Protocol-Version": session.revision}
     for message in (request("tools/list"), notification("notifications/initialized")):
         assert (await session.http.send(message, version)).status == 400
@@ -141,7 +145,7 @@ async def test_session_id_missing_is_400_and_unknown_is_404(session: HttpTalk) -
 
 
 @pytest.mark.requirement("L-17")
-async def test_session_deleted_ends_its_calls_and_its_stream(session: HttpTalk) -> None:
+async def test_session_deleted_ends_its_calls_and_its_stream(session: HttpMcpClient) -> None:
     key = f"delete-{session.session}"
     call = session.request("tools/call", {"name": "probe_hold", "arguments": {"key": key}}, token=1)
     async with session.http.open(None, session.headers, "GET") as listening, session.open(call) as held:
@@ -156,7 +160,7 @@ async def test_session_deleted_ends_its_calls_and_its_stream(session: HttpTalk) 
 
 
 @pytest.mark.requirement("L-18")
-async def test_session_version_header_unknown_or_modern_is_400(session: HttpTalk) -> None:
+async def test_session_version_header_unknown_or_modern_is_400(session: HttpMcpClient) -> None:
     for wrong in ("1999-01-01", "nonsense", MODERN):
         reply = await session.http.send(request("ping"), {**session.headers, "MCP-Protocol-Version": wrong})
         assert reply.status == 400
@@ -173,7 +177,7 @@ async def test_session_id_used_by_another_caller_is_404() -> None:
         return httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000")
 
     async with hall.lifespan(hall), client("127.0.0.1") as here, client("10.1.2.3") as there:
-        mine, theirs = HttpTalk(Http(here), NEWEST_LEGACY, {}), Http(there)
+        mine, theirs = HttpMcpClient(StatelessMcpClient(here), NEWEST_LEGACY, {}), StatelessMcpClient(there)
         await mine.start()
         assert len(await mine.tools()) > 30
         for method, body in (("POST", request("tools/list")), ("GET", None), ("DELETE", None)):
@@ -185,7 +189,7 @@ async def test_session_id_used_by_another_caller_is_404() -> None:
 
 
 @pytest.mark.requirement("L-9", "M-28")
-def test_local_server_listens_on_loopback_only(probe: Served) -> None:
+def test_local_server_listens_on_loopback_only(probe: ServerProcess) -> None:
     family = [psutil.Process(probe.pid), *psutil.Process(probe.pid).children(recursive=True)]
     listening = [
         each.laddr.ip for process in family for each in process.net_connections("tcp") if each.status == "LISTEN"
@@ -197,7 +201,7 @@ def test_local_server_listens_on_loopback_only(probe: Served) -> None:
 
 
 @pytest.mark.requirement("M-5", "M-6", "M-7", "M-16", "M-47")
-async def test_discover_returns_versions_capabilities_and_server_info(talk: Talk) -> None:
+async def test_discover_returns_versions_capabilities_and_server_info(talk: McpClient) -> None:
     if not talk.modern:
         assert (await talk.ask("server/discover")).error["code"] == -32601
         return
@@ -213,7 +217,9 @@ async def test_discover_returns_versions_capabilities_and_server_info(talk: Talk
 
 @pytest.mark.requirement("M-2")
 @pytest.mark.parametrize("key", [VERSION_KEY, CAPABILITIES_KEY, None])
-async def test_newest_revision_request_without_version_or_capabilities_is_400(http: Http, key: str | None) -> None:
+async def test_newest_revision_request_without_version_or_capabilities_is_400(
+    http: StatelessMcpClient, key: str | None
+) -> None:
     meta = None if key is None else {name: value for name, value in modern_meta().items() if name != key}
     for method in ("tools/list", "tools/call", "server/discover", "subscriptions/listen"):
         reply = await http.modern(method, {"name": "probe_number"} if method == "tools/call" else {}, meta=meta)
@@ -225,14 +231,16 @@ async def test_newest_revision_request_without_version_or_capabilities_is_400(ht
     "wrong",
     [{VERSION_KEY: 20260728}, {CAPABILITIES_KEY: []}, {CAPABILITIES_KEY: None}, {LEVEL_KEY: "loud"}, {LEVEL_KEY: 3}],
 )
-async def test_newest_revision_request_meta_of_a_wrong_type_is_refused(http: Http, wrong: Message) -> None:
+async def test_newest_revision_request_meta_of_a_wrong_type_is_refused(
+    http: StatelessMcpClient, wrong: Message
+) -> None:
     reply = await http.modern("tools/list", meta={**modern_meta(), **wrong})
     assert reply.error["code"] in (-32602, -32020)
 
 
 @pytest.mark.requirement("M-2", "M-7")
 @pytest.mark.parametrize("client", [None, {"name": "other", "version": "0"}, "not even an object"])
-async def test_newest_revision_client_info_does_not_change_the_result(http: Http, client: object) -> None:
+async def test_newest_revision_client_info_does_not_change_the_result(http: StatelessMcpClient, client: object) -> None:
     meta = {name: value for name, value in modern_meta().items() if name != CLIENT_KEY}
     usual = (await http.modern("tools/list")).result
     assert (
@@ -241,11 +249,11 @@ async def test_newest_revision_client_info_does_not_change_the_result(http: Http
 
 
 @pytest.mark.requirement("M-3")
-async def test_newest_revision_unsupported_version_is_refused_with_the_supported_ones(talk: Talk) -> None:
+async def test_newest_revision_unsupported_version_is_refused_with_the_supported_ones(talk: McpClient) -> None:
     if not talk.modern:
         return
     for wrong in ("2099-01-01", "1999-01-01", "2025-11-25"):
-        if isinstance(talk, HttpTalk):
+        if isinstance(talk, HttpMcpClient):
             meta = {**modern_meta(), VERSION_KEY: wrong}
             reply = await talk.http.modern("tools/list", meta=meta, headers={"MCP-Protocol-Version": wrong})
             assert reply.status == 400
@@ -258,12 +266,14 @@ async def test_newest_revision_unsupported_version_is_refused_with_the_supported
 
 
 @pytest.mark.requirement("M-1", "M-16")
-async def test_newest_revision_requests_share_no_state(probe: Served, http: Http) -> None:
+async def test_newest_revision_requests_share_no_state(probe: ServerProcess, http: StatelessMcpClient) -> None:
     names = [tool["name"] for tool in (await http.modern("tools/list")).result["tools"]]
-    async with http_talk(probe.origin, NEWEST_LEGACY) as session:
+    async with http_mcp_client(probe.origin, NEWEST_LEGACY) as session:
         await session.set_level("debug")
         cursor = {"cursor": (await http.modern("tools/list")).result["nextCursor"]}
-        async with http_talk(probe.origin, MODERN) as other:  # another connection goes on where the first one stopped
+        async with http_mcp_client(
+            probe.origin, MODERN
+        ) as other:  # another connection goes on where the first one stopped
             assert (await other.http.modern("tools/list", cursor)).result["tools"]
             assert (await other.call("probe_logs")).notices == [], "a level that a session set is that session's"
             assert [tool["name"] for tool in (await other.ask("tools/list")).result["tools"]] == names
@@ -273,7 +283,7 @@ async def test_newest_revision_requests_share_no_state(probe: Served, http: Http
 
 @pytest.mark.requirement("M-1", "M-11")
 @pytest.mark.parametrize("revision", [NEWEST_LEGACY])
-async def test_stdio_process_answers_stateful_and_modern_requests_side_by_side(stdio: StdioTalk) -> None:
+async def test_stdio_process_answers_stateful_and_modern_requests_side_by_side(stdio: StdioMcpClient) -> None:
     modern = {"name": "probe_number", "_meta": modern_meta()}
     asked: list[Message] = [
         request("tools/call", {"name": "probe_number"}, "old"),
@@ -291,7 +301,7 @@ async def test_stdio_process_answers_stateful_and_modern_requests_side_by_side(s
 
 
 @pytest.mark.requirement("M-11")
-async def test_stdio_request_without_initialize_or_meta_is_refused_with_the_fix(stdio: StdioTalk) -> None:
+async def test_stdio_request_without_initialize_or_meta_is_refused_with_the_fix(stdio: StdioMcpClient) -> None:
     heard = await stdio.exchange(request("tools/list"))
     assert heard.error["code"] == -32600
     assert "initialize" in heard.error["message"]
@@ -299,7 +309,7 @@ async def test_stdio_request_without_initialize_or_meta_is_refused_with_the_fix(
 
 
 @pytest.mark.requirement("M-10")
-async def test_client_extensions_unknown_to_the_server_are_ignored(talk: Talk) -> None:
+async def test_client_extensions_unknown_to_the_server_are_ignored(talk: McpClient) -> None:
     talk.capabilities = {"extensions": {"com.example/teleport": {}, "io.modelcontextprotocol/tasks": {}}}
     heard = await talk.call("probe_number")
     assert heard.text == "42"
@@ -312,12 +322,12 @@ async def test_client_extensions_unknown_to_the_server_are_ignored(talk: Talk) -
 @pytest.mark.parametrize(
     "method", ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "no/such", ""]
 )
-async def test_newest_revision_removed_or_unknown_method_is_404(http: Http, method: str) -> None:
+async def test_newest_revision_removed_or_unknown_method_is_404(http: StatelessMcpClient, method: str) -> None:
     reply = await http.modern(method)
     assert (reply.status, reply.error["code"], reply.answer["id"]) == (404, -32601, 1)
 
 
-async def test_newest_revision_request_with_a_session_id_still_needs_its_headers(session: HttpTalk) -> None:
+async def test_newest_revision_request_with_a_session_id_still_needs_its_headers(session: HttpMcpClient) -> None:
     body, _ = modern_request("tools/list")
     reply = await session.http.send(body, session.headers)
     assert (reply.status, reply.error["code"]) == (400, -32020)

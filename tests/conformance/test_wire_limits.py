@@ -7,9 +7,7 @@ import httpx2
 import pytest
 
 from tests.conformance.serving import served
-from tests.harness.mcp_client import HttpMcpClient as HttpTalk
-from tests.harness.mcp_client import StatelessMcpClient as Http
-from tests.harness.mcp_client import stateless_mcp_client as http_client
+from tests.harness.mcp_client import HttpMcpClient, StatelessMcpClient, stateless_mcp_client
 from tests.harness.mcp_messages import LEGACY, MODERN, modern_request
 from toolhall import Config, Toolhall, tool
 from toolhall.dialects.mcp.protocol import REVISION_2025_11_25
@@ -26,19 +24,19 @@ async def number() -> int:
 
 
 @asynccontextmanager
-async def hall_client(config: Config) -> AsyncGenerator[Http]:
+async def hall_client(config: Config) -> AsyncGenerator[StatelessMcpClient]:
     """A hall with one tool, called without a server in between."""
     with Toolhall(number, config=config) as hall:
         transport = httpx2.ASGITransport(hall, client=("127.0.0.1", 40_000))
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
-            yield Http(client)
+            yield StatelessMcpClient(client)
 
 
 @pytest.mark.requirement("L-35", "M-26", "M-8")
 @pytest.mark.parametrize("revision", [*LEGACY, MODERN])
 async def test_rate_limit_exceeded_is_429_with_retry_after(revision: str) -> None:
     async with hall_client(Config(calls_per_second=0.1, call_burst=3)) as http:
-        talk = HttpTalk(http, revision, {})
+        talk = HttpMcpClient(http, revision, {})
         if not talk.modern:
             await talk.start()
         for _ in range(3):
@@ -64,7 +62,7 @@ async def test_result_above_the_output_limit_is_an_error_result() -> None:
     with Toolhall(flood, config=Config(max_output_bytes=1_000)) as hall:
         transport = httpx2.ASGITransport(hall, client=("127.0.0.1", 40_000))
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
-            result = (await Http(client).modern("tools/call", {"name": "flood"})).result
+            result = (await StatelessMcpClient(client).modern("tools/call", {"name": "flood"})).result
     assert result["isError"] is True
     assert len(result["content"][0]["text"]) < 500
 
@@ -105,6 +103,6 @@ async def test_session_idle_too_long_is_removed() -> None:
 async def test_listen_streams_of_one_caller_above_the_limit_are_429() -> None:
     body, headers = modern_request("subscriptions/listen", {"notifications": {}})
     with served("probe.py") as server:
-        async with http_client(server.origin) as http, AsyncExitStack() as stack:
+        async with stateless_mcp_client(server.origin) as http, AsyncExitStack() as stack:
             opened = [await stack.enter_async_context(http.open(body, headers)) for _ in range(101)]
             assert [stream.status for stream in opened] == [200] * 100 + [429]

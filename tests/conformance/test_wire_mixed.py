@@ -7,17 +7,14 @@ import pytest
 
 from tests.conformance import judge
 from tests.harness.http_client import Message
-from tests.harness.mcp_client import HttpMcpClient as HttpTalk
-from tests.harness.mcp_client import McpClient as Talk
-from tests.harness.mcp_client import StdioMcpClient as StdioTalk
-from tests.harness.mcp_client import http_mcp_client as http_talk
+from tests.harness.mcp_client import HttpMcpClient, McpClient, StdioMcpClient, http_mcp_client
 from tests.harness.mcp_messages import MODERN, REVISIONS, modern_meta, request
-from tests.harness.server_process import ServerProcess as Served
+from tests.harness.server_process import ServerProcess
 
 EXCHANGES = 60
 
 
-async def exchange(talk: Talk, number: int) -> tuple[object, ...]:
+async def exchange(talk: McpClient, number: int) -> tuple[object, ...]:
     """One call with the id 1: what came back, and under which token."""
     nonce = f"{talk.revision}-{number}"
     heard = await talk.call("probe_nonce", {"nonce": nonce}, id=1, token=nonce)
@@ -26,9 +23,9 @@ async def exchange(talk: Talk, number: int) -> tuple[object, ...]:
 
 
 @pytest.mark.requirement("M-1", "M-11", "J-3", "L-4")
-async def test_calls_of_three_revisions_with_the_same_id_each_get_their_own_answer(probe: Served) -> None:
+async def test_calls_of_three_revisions_with_the_same_id_each_get_their_own_answer(probe: ServerProcess) -> None:
     async with AsyncExitStack() as stack:
-        opened = [http_talk(probe.origin, REVISIONS[number % 3]) for number in range(EXCHANGES)]
+        opened = [http_mcp_client(probe.origin, REVISIONS[number % 3]) for number in range(EXCHANGES)]
         talks = [await stack.enter_async_context(talk) for talk in opened]
         heard = await asyncio.gather(*(exchange(talk, number) for number, talk in enumerate(talks)))
     for number, (talk, found) in enumerate(zip(talks, heard, strict=True)):
@@ -37,9 +34,12 @@ async def test_calls_of_three_revisions_with_the_same_id_each_get_their_own_answ
 
 
 @pytest.mark.requirement("M-1", "M-11", "L-4")
-async def test_http_connection_carries_all_three_revisions(probe: Served) -> None:
-    async with http_talk(probe.origin, REVISIONS[0]) as june, http_talk(probe.origin, REVISIONS[1]) as november:
-        modern = HttpTalk(june.http, REVISIONS[2], {})
+async def test_http_connection_carries_all_three_revisions(probe: ServerProcess) -> None:
+    async with (
+        http_mcp_client(probe.origin, REVISIONS[0]) as june,
+        http_mcp_client(probe.origin, REVISIONS[1]) as november,
+    ):
+        modern = HttpMcpClient(june.http, REVISIONS[2], {})
         for number in range(10):
             for talk in (june, modern, november):
                 found = await exchange(talk, number)
@@ -48,7 +48,7 @@ async def test_http_connection_carries_all_three_revisions(probe: Served) -> Non
 
 @pytest.mark.requirement("M-1", "M-11")
 @pytest.mark.parametrize("revision", REVISIONS[:2])
-async def test_stdio_process_carries_a_session_and_modern_requests(stdio: StdioTalk) -> None:
+async def test_stdio_process_carries_a_session_and_modern_requests(stdio: StdioMcpClient) -> None:
     asked: dict[str, Message] = {}
     for number in range(EXCHANGES):
         era = "new" if number % 2 else "old"

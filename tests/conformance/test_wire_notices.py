@@ -8,12 +8,9 @@ import pytest
 
 from tests.conformance.probe import Questions
 from tests.harness.http_client import QUIET, Message
-from tests.harness.mcp_client import HttpMcpClient as HttpTalk
-from tests.harness.mcp_client import McpClient as Talk
-from tests.harness.mcp_client import StdioMcpClient as StdioTalk
-from tests.harness.mcp_client import http_mcp_client as http_talk
+from tests.harness.mcp_client import HttpMcpClient, McpClient, StdioMcpClient, http_mcp_client
 from tests.harness.mcp_messages import LEGACY, MODERN, REVISIONS
-from tests.harness.server_process import ServerProcess as Served
+from tests.harness.server_process import ServerProcess
 from toolhall import Toolhall
 from toolhall.dialects.mcp.protocol import STATEFUL_REVISIONS as LEGACY_REVISIONS
 from toolhall.dialects.mcp.protocol import JsonRpcRequest
@@ -25,12 +22,12 @@ LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "e
 _keys = (f"notice-{number}" for number in count())
 
 
-def call(talk: Talk, tool: str, key: str, token: object = "t") -> Message:
+def call(talk: McpClient, tool: str, key: str, token: object = "t") -> Message:
     """A call of one of the tools that wait for a key."""
     return talk.request("tools/call", {"name": tool, "arguments": {"key": key}}, token=token)
 
 
-async def assert_no_more_messages(stdio: StdioTalk) -> None:
+async def assert_no_more_messages(stdio: StdioMcpClient) -> None:
     """Fail if a line comes that belongs to nothing that still runs."""
     try:
         async with asyncio.timeout(QUIET):
@@ -44,21 +41,21 @@ async def assert_no_more_messages(stdio: StdioTalk) -> None:
 
 
 @pytest.mark.requirement("L-22", "M-46")
-async def test_progress_carries_the_token_of_its_request(talk: Talk) -> None:
+async def test_progress_carries_the_token_of_its_request(talk: McpClient) -> None:
     for token in ("text", 7, "ünï", 0, ""):
         heard = await talk.call("probe_nonce", {"nonce": "x"}, token=token)
         assert heard.told("progress") == [{"progressToken": token, "progress": 1, "total": 1, "message": "x"}]
 
 
 @pytest.mark.requirement("L-22", "M-46")
-async def test_progress_values_that_do_not_rise_are_not_sent(talk: Talk) -> None:
+async def test_progress_values_that_do_not_rise_are_not_sent(talk: McpClient) -> None:
     heard = await talk.call("probe_steps", {"values": [1, 1, 0.5, 2, 2, -3, 2.5, 2.25, 9]}, token="t")
     assert [told["progress"] for told in heard.told("progress")] == [1, 2, 2.5, 9]
     assert all("total" not in told for told in heard.told("progress")), "what is not known is not said"
 
 
 @pytest.mark.requirement("L-22", "M-46")
-async def test_progress_flood_may_be_thinned_and_the_response_still_comes(talk: Talk) -> None:
+async def test_progress_flood_may_be_thinned_and_the_response_still_comes(talk: McpClient) -> None:
     heard = await talk.call("probe_steps", {"values": list(range(2_000))}, token="t")
     values = [told["progress"] for told in heard.told("progress")]
     assert values == sorted(set(values))
@@ -67,19 +64,19 @@ async def test_progress_flood_may_be_thinned_and_the_response_still_comes(talk: 
 
 
 @pytest.mark.requirement("L-22", "M-46")
-async def test_progress_without_a_token_is_not_sent(talk: Talk) -> None:
+async def test_progress_without_a_token_is_not_sent(talk: McpClient) -> None:
     assert (await talk.call("probe_steps", {"values": [1, 2, 3]})).notices == []
 
 
 @pytest.mark.requirement("L-22", "M-46")
-async def test_progress_token_of_a_wrong_type_is_refused(talk: Talk) -> None:
+async def test_progress_token_of_a_wrong_type_is_refused(talk: McpClient) -> None:
     for token in (1.5, True, [1], {"a": 1}):
         assert (await talk.call("probe_number", token=token)).error["code"] == -32602
 
 
 @pytest.mark.requirement("L-22", "M-46")
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_stdio_call_sends_nothing_after_its_response(stdio: StdioTalk) -> None:
+async def test_stdio_call_sends_nothing_after_its_response(stdio: StdioMcpClient) -> None:
     await stdio.set_level("debug")
     heard = await stdio.call("probe_late", token="t")
     assert heard.text == "done"
@@ -87,7 +84,7 @@ async def test_stdio_call_sends_nothing_after_its_response(stdio: StdioTalk) -> 
 
 
 @pytest.mark.requirement("L-22", "L-13")
-async def test_get_stream_gets_nothing_of_a_call_after_its_response(session: HttpTalk) -> None:
+async def test_get_stream_gets_nothing_of_a_call_after_its_response(session: HttpMcpClient) -> None:
     async with session.http.open(None, session.headers, "GET") as listening:
         heard = await session.call("probe_late", token="t")
         assert heard.text == "done"
@@ -98,7 +95,7 @@ async def test_get_stream_gets_nothing_of_a_call_after_its_response(session: Htt
 
 
 @pytest.mark.requirement("M-46", "L-4")
-async def test_log_messages_below_the_requested_level_are_not_sent(talk: Talk) -> None:
+async def test_log_messages_below_the_requested_level_are_not_sent(talk: McpClient) -> None:
     for position, level in enumerate(LEVELS):
         await talk.set_level(level)
         told = (await talk.call("probe_logs")).told("message")
@@ -107,7 +104,7 @@ async def test_log_messages_below_the_requested_level_are_not_sent(talk: Talk) -
 
 
 @pytest.mark.requirement("M-46")
-async def test_log_messages_without_a_level_are_not_sent_in_the_newest_revision(talk: Talk) -> None:
+async def test_log_messages_without_a_level_are_not_sent_in_the_newest_revision(talk: McpClient) -> None:
     heard = await talk.call("probe_logs")
     if talk.modern:
         assert heard.notices == []
@@ -116,7 +113,7 @@ async def test_log_messages_without_a_level_are_not_sent_in_the_newest_revision(
 
 
 @pytest.mark.requirement("M-46", "J-4")
-async def test_log_level_unknown_is_refused(talk: Talk) -> None:
+async def test_log_level_unknown_is_refused(talk: McpClient) -> None:
     for level in ("loud", "INFO", "", 3, None):
         if talk.modern:
             message = talk.request("tools/call", {"name": "probe_logs"})
@@ -128,20 +125,20 @@ async def test_log_level_unknown_is_refused(talk: Talk) -> None:
 
 
 @pytest.mark.requirement("M-46", "L-4")
-async def test_logging_capability_is_declared(talk: Talk) -> None:
+async def test_logging_capability_is_declared(talk: McpClient) -> None:
     if talk.modern:
         capabilities = (await talk.ask("server/discover")).result["capabilities"]
-    elif isinstance(talk, HttpTalk):
-        capabilities = (await HttpTalk(talk.http, talk.revision, {}).start())["capabilities"]
+    elif isinstance(talk, HttpMcpClient):
+        capabilities = (await HttpMcpClient(talk.http, talk.revision, {}).start())["capabilities"]
     else:
-        assert isinstance(talk, StdioTalk)
+        assert isinstance(talk, StdioMcpClient)
         capabilities = (await talk.start())["capabilities"]
     assert capabilities["logging"] == {}
 
 
 @pytest.mark.requirement("L-4")
-async def test_log_level_applies_to_its_own_session_only(probe: Served) -> None:
-    async with http_talk(probe.origin, LEGACY[1]) as loud, http_talk(probe.origin, LEGACY[1]) as quiet:
+async def test_log_level_applies_to_its_own_session_only(probe: ServerProcess) -> None:
+    async with http_mcp_client(probe.origin, LEGACY[1]) as loud, http_mcp_client(probe.origin, LEGACY[1]) as quiet:
         await loud.set_level("debug")
         await quiet.set_level("emergency")
         assert len((await loud.call("probe_logs")).told("message")) == 8
@@ -152,7 +149,7 @@ async def test_log_level_applies_to_its_own_session_only(probe: Served) -> None:
 
 
 @pytest.mark.requirement("L-21")
-async def test_cancelled_call_stops_and_gets_no_response(session: HttpTalk) -> None:
+async def test_cancelled_call_stops_and_gets_no_response(session: HttpMcpClient) -> None:
     key = f"{next(_keys)}-{session.session}"
     message = call(session, "probe_hold", key)
     async with session.open(message) as held:
@@ -163,7 +160,7 @@ async def test_cancelled_call_stops_and_gets_no_response(session: HttpTalk) -> N
 
 
 @pytest.mark.requirement("L-21")
-async def test_cancelled_call_before_any_notification_ends_without_a_message(session: HttpTalk) -> None:
+async def test_cancelled_call_before_any_notification_ends_without_a_message(session: HttpMcpClient) -> None:
     key = f"{next(_keys)}-{session.session}"
     message = session.request("tools/call", {"name": "probe_hold", "arguments": {"key": key}})
     waiting = asyncio.create_task(session.http.send(message, session.headers))
@@ -176,7 +173,7 @@ async def test_cancelled_call_before_any_notification_ends_without_a_message(ses
 
 @pytest.mark.requirement("L-21", "M-37")
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_cancelled_notification_with_request_id_true_does_not_cancel_request_1(stdio: StdioTalk) -> None:
+async def test_cancelled_notification_with_request_id_true_does_not_cancel_request_1(stdio: StdioMcpClient) -> None:
     key = next(_keys)
     held = stdio.request("tools/call", {"name": "probe_hold", "arguments": {"key": key}}, id=1)
     await stdio.write(held)
@@ -189,8 +186,8 @@ async def test_cancelled_notification_with_request_id_true_does_not_cancel_reque
 
 
 @pytest.mark.requirement("M-31")
-async def test_newest_revision_disconnect_cancels_the_call(probe: Served) -> None:
-    async with http_talk(probe.origin, MODERN) as talk:
+async def test_newest_revision_disconnect_cancels_the_call(probe: ServerProcess) -> None:
+    async with http_mcp_client(probe.origin, MODERN) as talk:
         key = next(_keys)
         async with talk.open(call(talk, "probe_hold", key)) as held:
             assert (await held.message())["method"] == "notifications/progress"
@@ -198,8 +195,8 @@ async def test_newest_revision_disconnect_cancels_the_call(probe: Served) -> Non
 
 
 @pytest.mark.requirement("M-31")
-async def test_newest_revision_disconnect_before_any_reply_cancels_the_call(probe: Served) -> None:
-    async with http_talk(probe.origin, MODERN) as talk, http_talk(probe.origin, MODERN) as other:
+async def test_newest_revision_disconnect_before_any_reply_cancels_the_call(probe: ServerProcess) -> None:
+    async with http_mcp_client(probe.origin, MODERN) as talk, http_mcp_client(probe.origin, MODERN) as other:
         key = next(_keys)
         waiting = asyncio.create_task(talk.call("probe_hold", {"key": key}))  # no token: not even headers come
         await other.call("probe_begun", {"key": key})
@@ -209,9 +206,9 @@ async def test_newest_revision_disconnect_before_any_reply_cancels_the_call(prob
 
 
 @pytest.mark.requirement("M-31")
-async def test_newest_revision_cancelled_notification_over_http_is_ignored(probe: Served) -> None:
+async def test_newest_revision_cancelled_notification_over_http_is_ignored(probe: ServerProcess) -> None:
     """Ids are not unique among clients here, so such a notice could only hit a stranger."""
-    async with http_talk(probe.origin, MODERN) as talk:
+    async with http_mcp_client(probe.origin, MODERN) as talk:
         key = next(_keys)
         message = call(talk, "probe_hold", key)
         async with talk.open(message) as held:
@@ -223,7 +220,7 @@ async def test_newest_revision_cancelled_notification_over_http_is_ignored(probe
 
 @pytest.mark.requirement("L-21", "M-37")
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_stdio_cancelled_call_stops_and_sends_nothing_more(stdio: StdioTalk) -> None:
+async def test_stdio_cancelled_call_stops_and_sends_nothing_more(stdio: StdioMcpClient) -> None:
     key = next(_keys)
     await stdio.write(message := call(stdio, "probe_hold", key))
     assert (await stdio.read())["method"] == "notifications/progress"
@@ -236,7 +233,7 @@ async def test_stdio_cancelled_call_stops_and_sends_nothing_more(stdio: StdioTal
 
 @pytest.mark.requirement("L-21", "L-22", "M-37")
 @pytest.mark.parametrize("revision", [LEGACY[1], MODERN])
-async def test_stdio_cancelled_call_in_a_running_thread_sends_nothing_more(stdio: StdioTalk) -> None:
+async def test_stdio_cancelled_call_in_a_running_thread_sends_nothing_more(stdio: StdioMcpClient) -> None:
     key = next(_keys)
     await stdio.write(message := call(stdio, "probe_spin", key))
     assert (await stdio.read())["method"] == "notifications/progress"
@@ -249,7 +246,7 @@ async def test_stdio_cancelled_call_in_a_running_thread_sends_nothing_more(stdio
 
 
 @pytest.mark.requirement("L-21")
-async def test_cancelled_notification_of_an_unknown_request_is_ignored(talk: Talk) -> None:
+async def test_cancelled_notification_of_an_unknown_request_is_ignored(talk: McpClient) -> None:
     odd: list[Message | None] = [
         {"requestId": "nobody"}, {"requestId": 999}, {"requestId": None}, {"requestId": [1]}, {"requestId": {"a": 1}},
         {"requestId": 1.5}, {}, None, {"reason": "no id"},
@@ -262,12 +259,14 @@ async def test_cancelled_notification_of_an_unknown_request_is_ignored(talk: Tal
 
 
 @pytest.mark.requirement("L-21")
-async def test_cancelled_notification_from_another_session_is_ignored(session: HttpTalk, probe: Served) -> None:
+async def test_cancelled_notification_from_another_session_is_ignored(
+    session: HttpMcpClient, probe: ServerProcess
+) -> None:
     key = f"{next(_keys)}-{session.session}"
     message = call(session, "probe_hold", key)
     async with session.open(message) as held:
         assert (await held.message())["method"] == "notifications/progress"
-        async with http_talk(probe.origin, session.revision) as other:
+        async with http_mcp_client(probe.origin, session.revision) as other:
             await other.tell("notifications/cancelled", {"requestId": message["id"]})
         await session.call("probe_release", {"key": key})
         assert (await held.message())["result"]["structuredContent"] == {"fate": "released"}
@@ -275,7 +274,7 @@ async def test_cancelled_notification_from_another_session_is_ignored(session: H
 
 @pytest.mark.requirement("L-21")
 @pytest.mark.parametrize("revision", LEGACY)
-async def test_cancelled_notification_of_initialize_is_ignored(stdio: StdioTalk) -> None:
+async def test_cancelled_notification_of_initialize_is_ignored(stdio: StdioMcpClient) -> None:
     await stdio.tell("notifications/cancelled", {"requestId": "start"})
     assert (await stdio.ask("ping")).result == {}
 
@@ -284,16 +283,16 @@ async def test_cancelled_notification_of_initialize_is_ignored(stdio: StdioTalk)
 
 
 @pytest.mark.requirement("L-20")
-async def test_elicitation_no_longer_awaited_is_cancelled_by_the_server(talk: Talk) -> None:
+async def test_elicitation_no_longer_awaited_is_cancelled_by_the_server(talk: McpClient) -> None:
     if talk.modern:
         assert (await talk.call("probe_impatient")).result["resultType"] == "input_required"
         return
     message = talk.request("tools/call", {"name": "probe_impatient"})
-    if isinstance(talk, HttpTalk):
+    if isinstance(talk, HttpMcpClient):
         async with talk.open(message) as reply:
             messages = [event.message for event in await reply.rest() if event.message]
     else:
-        assert isinstance(talk, StdioTalk)
+        assert isinstance(talk, StdioMcpClient)
         await talk.write(message)
         messages = [await talk.read(message)]
         while "method" in messages[-1]:
@@ -336,7 +335,7 @@ async def test_elicitation_unanswered_times_out_and_fails_the_call(
 
 
 @pytest.mark.requirement("L-20")
-async def test_elicitation_response_after_the_call_ended_is_accepted_and_ignored(session: HttpTalk) -> None:
+async def test_elicitation_response_after_the_call_ended_is_accepted_and_ignored(session: HttpMcpClient) -> None:
     async with session.open(session.request("tools/call", {"name": "probe_impatient"})) as reply:
         question = await reply.message()
         await reply.rest()
@@ -346,7 +345,7 @@ async def test_elicitation_response_after_the_call_ended_is_accepted_and_ignored
 
 
 @pytest.mark.requirement("L-20", "L-21")
-async def test_elicitation_of_a_cancelled_call_is_cancelled_by_the_server(session: HttpTalk) -> None:
+async def test_elicitation_of_a_cancelled_call_is_cancelled_by_the_server(session: HttpMcpClient) -> None:
     message = session.request("tools/call", {"name": "probe_ask"})
     async with session.open(message) as reply:
         question = await reply.message()

@@ -4,15 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.harness.http_client import Json, Message
-from tests.harness.http_client import Response as Reply
-from tests.harness.mcp_client import EVERY_FEATURE
-from tests.harness.mcp_client import HttpMcpClient as HttpTalk
-from tests.harness.mcp_client import McpClient as Talk
-from tests.harness.mcp_client import StatelessMcpClient as Http
-from tests.harness.mcp_client import http_mcp_client as http_talk
+from tests.harness.http_client import Json, Message, Response
+from tests.harness.mcp_client import EVERY_FEATURE, HttpMcpClient, McpClient, StatelessMcpClient, http_mcp_client
 from tests.harness.mcp_messages import LEGACY, MODERN, modern_meta
-from tests.harness.server_process import ServerProcess as Served
+from tests.harness.server_process import ServerProcess
 from toolhall.dialects.mcp.protocol import JsonRpcRequest, McpRefusal
 from toolhall.mcp.request_state import MAX_ROUNDS, STATE_SECONDS, RequestState
 from toolhall.model.caller import LOCAL, Caller
@@ -39,7 +34,7 @@ def by_method(question: Message) -> Message:
 
 
 @pytest.mark.requirement("L-36", "M-41", "M-22")
-async def test_elicitation_accepted_answer_reaches_the_tool(talk: Talk) -> None:
+async def test_elicitation_accepted_answer_reaches_the_tool(talk: McpClient) -> None:
     heard = await talk.call("probe_ask", {"greeting": "Hi"}, respond=always(ACCEPT))
     assert heard.text == "Hi, Ada!"
     (question,) = heard.questions
@@ -49,13 +44,13 @@ async def test_elicitation_accepted_answer_reaches_the_tool(talk: Talk) -> None:
 
 
 @pytest.mark.requirement("L-36", "M-41")
-async def test_elicitation_decline_and_cancel_reach_the_tool(talk: Talk) -> None:
+async def test_elicitation_decline_and_cancel_reach_the_tool(talk: McpClient) -> None:
     for action in ("decline", "cancel"):
         assert (await talk.call("probe_ask", respond=always({"action": action}))).text == action
 
 
 @pytest.mark.requirement("L-36", "M-41", "M-42")
-async def test_elicitation_sampling_and_roots_requested_at_once_are_all_answered(talk: Talk) -> None:
+async def test_elicitation_sampling_and_roots_requested_at_once_are_all_answered(talk: McpClient) -> None:
     heard = await talk.call("probe_ask_all", respond=by_method)
     assert heard.result["structuredContent" if talk.modern else "content"]
     methods = sorted(question["method"] for question in heard.questions)
@@ -65,7 +60,7 @@ async def test_elicitation_sampling_and_roots_requested_at_once_are_all_answered
 
 
 @pytest.mark.requirement("L-36", "M-41", "M-43")
-async def test_elicitation_three_in_a_row_are_each_sent_once_and_all_answers_kept(talk: Talk) -> None:
+async def test_elicitation_three_in_a_row_are_each_sent_once_and_all_answers_kept(talk: McpClient) -> None:
     names = iter(["Ada", "Grace", "Lin"])
     heard = await talk.call(
         "probe_ask_often", {"times": 3}, respond=lambda _: {"action": "accept", "content": {"name": next(names)}}
@@ -75,7 +70,7 @@ async def test_elicitation_three_in_a_row_are_each_sent_once_and_all_answers_kep
 
 
 @pytest.mark.requirement("L-36", "M-42", "M-45")
-async def test_url_elicitation_is_sent_only_in_revisions_that_have_it(talk: Talk) -> None:
+async def test_url_elicitation_is_sent_only_in_revisions_that_have_it(talk: McpClient) -> None:
     if talk.revision == "2025-06-18":
         heard = await talk.call("probe_visit")
         assert heard.result["isError"] is True, "pages came with 2025-11-25"
@@ -90,17 +85,17 @@ async def test_url_elicitation_is_sent_only_in_revisions_that_have_it(talk: Talk
 @pytest.mark.requirement("M-4", "M-42", "L-36")
 @pytest.mark.parametrize("declared", [{"elicitation": {"form": {}}}, {"elicitation": {}}])
 async def test_url_elicitation_is_not_sent_to_a_client_with_form_capability_only(
-    probe: Served, declared: Message
+    probe: ServerProcess, declared: Message
 ) -> None:
     for revision in (LEGACY[1], MODERN):
-        async with http_talk(probe.origin, revision, declared) as talk:
+        async with http_mcp_client(probe.origin, revision, declared) as talk:
             assert (await talk.call("probe_ask", respond=always(ACCEPT))).text == "Hello, Ada!"
             heard = await talk.call("probe_visit")
             assert "error" in heard.message if talk.modern else heard.result["isError"]
 
 
 @pytest.mark.requirement("M-44", "L-36")
-async def test_elicitation_malformed_answer_is_refused(talk: Talk) -> None:
+async def test_elicitation_malformed_answer_is_refused(talk: McpClient) -> None:
     for malformed in (
         {"action": "perhaps"},
         {},
@@ -115,24 +110,26 @@ async def test_elicitation_malformed_answer_is_refused(talk: Talk) -> None:
 
 
 @pytest.mark.requirement("L-36")
-async def test_elicitation_error_response_fails_the_call_without_its_message(session: HttpTalk) -> None:
+async def test_elicitation_error_response_fails_the_call_without_its_message(session: HttpMcpClient) -> None:
     heard = await session.call("probe_ask", respond=always({"error": {"code": -32603, "message": "the screen is off"}}))
     assert heard.result["isError"] is True
     assert "screen" not in heard.text, "what the client said of itself is not the model's business"
 
 
 @pytest.mark.requirement("L-15", "L-36")
-async def test_elicitation_request_is_sent_on_the_stream_of_its_call(session: HttpTalk) -> None:
+async def test_elicitation_request_is_sent_on_the_stream_of_its_call(session: HttpMcpClient) -> None:
     async with session.http.open(None, session.headers, "GET") as listening:
         assert (await session.call("probe_ask", respond=always(ACCEPT))).text == "Hello, Ada!"
         assert await listening.silent()
 
 
 @pytest.mark.requirement("L-19", "L-36")
-async def test_elicitation_response_from_another_session_is_ignored(session: HttpTalk, probe: Served) -> None:
+async def test_elicitation_response_from_another_session_is_ignored(
+    session: HttpMcpClient, probe: ServerProcess
+) -> None:
     async with session.open(session.request("tools/call", {"name": "probe_ask"})) as reply:
         question = await reply.message()
-        async with http_talk(probe.origin, session.revision) as other:
+        async with http_mcp_client(probe.origin, session.revision) as other:
             forged = {
                 "jsonrpc": "2.0",
                 "id": question["id"],
@@ -145,7 +142,7 @@ async def test_elicitation_response_from_another_session_is_ignored(session: Htt
 
 
 @pytest.mark.requirement("J-3", "L-36")
-async def test_elicitation_requests_of_one_session_have_unique_ids(session: HttpTalk) -> None:
+async def test_elicitation_requests_of_one_session_have_unique_ids(session: HttpMcpClient) -> None:
     heard = await session.call("probe_ask_often", {"times": 4}, respond=always(ACCEPT))
     more = await session.call("probe_ask", respond=always(ACCEPT))
     ids = [question["id"] for question in heard.questions + more.questions]
@@ -155,7 +152,7 @@ async def test_elicitation_requests_of_one_session_have_unique_ids(session: Http
 # --- rounds, in the newest revision -----------------------------------------------------------------------------------
 
 
-async def ask(http: Http, tool: str, arguments: Message | None = None, **more: Json) -> Reply:
+async def ask(http: StatelessMcpClient, tool: str, arguments: Message | None = None, **more: Json) -> Response:
     """Call a tool that asks; `more` holds inputResponses and requestState."""
     capabilities = more.pop("capabilities", EVERY_FEATURE)
     params = {"name": tool, "arguments": arguments or {}, **more}
@@ -163,7 +160,7 @@ async def ask(http: Http, tool: str, arguments: Message | None = None, **more: J
 
 
 @pytest.mark.requirement("M-6", "M-7", "M-9", "M-41", "M-44", "M-47")
-async def test_input_required_result_has_requests_and_state_and_no_caching_hint(http: Http) -> None:
+async def test_input_required_result_has_requests_and_state_and_no_caching_hint(http: StatelessMcpClient) -> None:
     reply = await ask(http, "probe_ask")
     assert reply.result["resultType"] == "input_required"
     assert list(reply.result["inputRequests"]) == ["name"]
@@ -176,7 +173,7 @@ async def test_input_required_result_has_requests_and_state_and_no_caching_hint(
 
 
 @pytest.mark.requirement("M-41")
-async def test_list_and_discover_with_input_responses_are_complete(http: Http) -> None:
+async def test_list_and_discover_with_input_responses_are_complete(http: StatelessMcpClient) -> None:
     for method in ("tools/list", "server/discover"):
         extra = {"inputResponses": {"name": ACCEPT}, "requestState": "nonsense"}
         assert (await http.modern(method, extra)).result["resultType"] == "complete"
@@ -192,7 +189,7 @@ async def test_list_and_discover_with_input_responses_are_complete(http: Http) -
     ],
 )
 async def test_input_required_missing_client_capability_is_named_in_the_error(
-    http: Http, tool: str, required: Message
+    http: StatelessMcpClient, tool: str, required: Message
 ) -> None:
     reply = await ask(http, tool, capabilities={})
     assert (reply.status, reply.error["code"]) == (400, -32021)
@@ -200,7 +197,7 @@ async def test_input_required_missing_client_capability_is_named_in_the_error(
 
 
 @pytest.mark.requirement("M-4", "M-42")
-async def test_input_required_uses_the_capabilities_of_the_current_request(http: Http) -> None:
+async def test_input_required_uses_the_capabilities_of_the_current_request(http: StatelessMcpClient) -> None:
     first = await ask(http, "probe_ask")
     more = {"inputResponses": {"name": ACCEPT}, "requestState": first.result["requestState"]}
     assert (await ask(http, "probe_ask", capabilities={}, **more)).error["code"] == -32021
@@ -208,7 +205,7 @@ async def test_input_required_uses_the_capabilities_of_the_current_request(http:
 
 
 @pytest.mark.requirement("M-44")
-async def test_input_responses_missing_one_is_requested_again_and_others_are_kept(http: Http) -> None:
+async def test_input_responses_missing_one_is_requested_again_and_others_are_kept(http: StatelessMcpClient) -> None:
     first = await ask(http, "probe_ask_all")
     assert set(first.result["inputRequests"]) == {"person", "model", "client"}
     second = await ask(http, "probe_ask_all", inputResponses={"model": SAID}, requestState=first.result["requestState"])
@@ -224,7 +221,7 @@ async def test_input_responses_missing_one_is_requested_again_and_others_are_kep
 
 
 @pytest.mark.requirement("M-44")
-async def test_input_responses_with_unrequested_keys_are_ignored(http: Http) -> None:
+async def test_input_responses_with_unrequested_keys_are_ignored(http: StatelessMcpClient) -> None:
     first = await ask(http, "probe_ask")
     answers = {"name": ACCEPT, "nobody": {"x": 1}, "other": 7}
     reply = await ask(http, "probe_ask", inputResponses=answers, requestState=first.result["requestState"])
@@ -235,7 +232,7 @@ async def test_input_responses_with_unrequested_keys_are_ignored(http: Http) -> 
 
 
 @pytest.mark.requirement("M-44")
-async def test_input_responses_malformed_are_refused(http: Http) -> None:
+async def test_input_responses_malformed_are_refused(http: StatelessMcpClient) -> None:
     state = {"requestState": (await ask(http, "probe_ask")).result["requestState"]}
     for malformed in ([ACCEPT], "text", 7, {"name": "Ada"}, {"name": [ACCEPT]}, {"name": {"action": "perhaps"}}):
         reply = await ask(http, "probe_ask", inputResponses=malformed, **state)
@@ -246,14 +243,14 @@ async def test_input_responses_malformed_are_refused(http: Http) -> None:
 
 
 @pytest.mark.requirement("M-44", "M-1")
-async def test_input_responses_of_the_first_round_without_request_state_are_accepted(http: Http) -> None:
+async def test_input_responses_of_the_first_round_without_request_state_are_accepted(http: StatelessMcpClient) -> None:
     """There was no answer yet that such a state could have kept."""
     reply = await ask(http, "probe_ask", inputResponses={"name": ACCEPT, "nobody": 1})
     assert reply.result["content"][0]["text"] == "Hello, Ada!"
 
 
 @pytest.mark.requirement("M-43")
-async def test_request_state_tampered_is_refused(http: Http) -> None:
+async def test_request_state_tampered_is_refused(http: StatelessMcpClient) -> None:
     state: str = (await ask(http, "probe_ask")).result["requestState"]
     other: str = (await ask(http, "probe_ask")).result["requestState"]
     assert state != other
@@ -267,7 +264,7 @@ async def test_request_state_tampered_is_refused(http: Http) -> None:
 
 
 @pytest.mark.requirement("M-43")
-async def test_request_state_does_not_reveal_the_answers_it_carries(http: Http) -> None:
+async def test_request_state_does_not_reveal_the_answers_it_carries(http: StatelessMcpClient) -> None:
     first = await ask(http, "probe_ask_often", {"times": 2})
     secret = {"action": "accept", "content": {"name": "Very Secret Name"}}
     second = await ask(
@@ -283,7 +280,7 @@ async def test_request_state_does_not_reveal_the_answers_it_carries(http: Http) 
 
 
 @pytest.mark.requirement("M-43")
-async def test_request_state_with_another_tool_or_arguments_is_refused(http: Http) -> None:
+async def test_request_state_with_another_tool_or_arguments_is_refused(http: StatelessMcpClient) -> None:
     state = (await ask(http, "probe_ask", {"greeting": "Hi"})).result["requestState"]
     answer = {"inputResponses": {"name": ACCEPT}, "requestState": state}
     for tool, arguments in (
@@ -296,8 +293,8 @@ async def test_request_state_with_another_tool_or_arguments_is_refused(http: Htt
 
 
 @pytest.mark.requirement("M-43", "M-1")
-async def test_request_state_on_another_connection_and_request_id_is_accepted(probe: Served) -> None:
-    async with http_talk(probe.origin, MODERN) as one, http_talk(probe.origin, MODERN) as two:
+async def test_request_state_on_another_connection_and_request_id_is_accepted(probe: ServerProcess) -> None:
+    async with http_mcp_client(probe.origin, MODERN) as one, http_mcp_client(probe.origin, MODERN) as two:
         state = (await ask(one.http, "probe_ask")).result["requestState"]
         again = two.request(
             "tools/call",
@@ -308,7 +305,7 @@ async def test_request_state_on_another_connection_and_request_id_is_accepted(pr
 
 
 @pytest.mark.requirement("M-43")
-async def test_request_state_with_reordered_arguments_is_accepted(http: Http) -> None:
+async def test_request_state_with_reordered_arguments_is_accepted(http: StatelessMcpClient) -> None:
     state = (await ask(http, "probe_ask_often", {"times": 1})).result["requestState"]
     reply = await ask(http, "probe_ask_often", {"times": 1}, inputResponses={"name0": ACCEPT}, requestState=state)
     assert reply.result["content"][0]["text"] == "Ada"
@@ -321,7 +318,7 @@ async def test_request_state_with_reordered_arguments_is_accepted(http: Http) ->
 
 
 @pytest.mark.requirement("M-44", "L-20")
-async def test_input_required_rounds_above_the_maximum_are_refused(http: Http) -> None:
+async def test_input_required_rounds_above_the_maximum_are_refused(http: StatelessMcpClient) -> None:
     reply = await ask(http, "probe_ask_often", {"times": MAX_ROUNDS + 1})
     for number in range(MAX_ROUNDS):
         assert reply.result["resultType"] == "input_required", number

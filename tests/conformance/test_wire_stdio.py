@@ -5,18 +5,15 @@ import json
 
 import pytest
 
-from tests.conformance.serving import own_pipes as own_line
-from tests.conformance.serving import stdio_process
-from tests.harness.mcp_client import Pipes as Line
-from tests.harness.mcp_client import StdioMcpClient as StdioTalk
-from tests.harness.mcp_client import stdio_mcp_client as stdio_talk
+from tests.conformance.serving import own_pipes, stdio_process
+from tests.harness.mcp_client import Pipes, StdioMcpClient, stdio_mcp_client
 from tests.harness.mcp_messages import LEGACY, MODERN, REVISIONS, modern_meta, notification, request
 from tests.harness.patience import patience
 
 
 @pytest.mark.requirement("L-6", "M-37")
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_stdio_output_holds_only_messages_when_a_tool_prints(stdio: StdioTalk) -> None:
+async def test_stdio_output_holds_only_messages_when_a_tool_prints(stdio: StdioMcpClient) -> None:
     for _ in range(3):
         heard = await stdio.call("probe_shout")  # a line that is no message would fail to be read
         assert heard.text == "line one\nline two\r\nline three\u2028line four"
@@ -25,14 +22,14 @@ async def test_stdio_output_holds_only_messages_when_a_tool_prints(stdio: StdioT
 
 @pytest.mark.requirement("L-6", "M-37")
 @pytest.mark.parametrize("revision", [LEGACY[1], MODERN])
-async def test_stdio_message_of_any_length_is_one_line(stdio: StdioTalk) -> None:
+async def test_stdio_message_of_any_length_is_one_line(stdio: StdioMcpClient) -> None:
     text = "line\n" * 100_000
     heard = await stdio.call("probe_echo", {"value": text})
     assert json.loads(heard.text) == text if heard.text.startswith('"') else heard.text == text
 
 
 @pytest.mark.requirement("L-6", "M-37")
-async def test_stdio_input_in_pieces_together_or_with_blank_lines_is_read(stdio: StdioTalk) -> None:
+async def test_stdio_input_in_pieces_together_or_with_blank_lines_is_read(stdio: StdioMcpClient) -> None:
     messages = [
         json.dumps(stdio.request("tools/call", {"name": "probe_number"}, id=number)).encode() for number in (1, 2, 3)
     ]
@@ -45,7 +42,7 @@ async def test_stdio_input_in_pieces_together_or_with_blank_lines_is_read(stdio:
 
 
 @pytest.mark.requirement("M-37", "M-9")
-async def test_stdio_newest_revision_elicitation_is_a_result_and_no_request(stdio: StdioTalk) -> None:
+async def test_stdio_newest_revision_elicitation_is_a_result_and_no_request(stdio: StdioMcpClient) -> None:
     heard = await stdio.call("probe_ask")
     assert heard.questions == []
     assert heard.result["resultType"] == "input_required"
@@ -57,7 +54,7 @@ async def test_stdio_server_exits_when_its_input_ends(revision: str) -> None:
     async with stdio_process("probe.py") as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        talk = StdioTalk(Line(process.stdout, process.stdin), revision, {})
+        talk = StdioMcpClient(Pipes(process.stdout, process.stdin), revision, {})
         if talk.modern:
             assert (await talk.call("probe_number")).text == "42"
         else:
@@ -70,8 +67,8 @@ async def test_stdio_server_exits_when_its_input_ends(revision: str) -> None:
 
 @pytest.mark.requirement("M-37")
 async def test_stdio_requests_before_the_end_of_input_are_answered() -> None:
-    async with own_line("probe.py") as line:
-        talk = await stdio_talk(line, MODERN)
+    async with own_pipes("probe.py") as line:
+        talk = await stdio_mcp_client(line, MODERN)
         asked = [
             talk.request("tools/call", {"name": "probe_nonce", "arguments": {"nonce": "n"}}, id=n) for n in range(20)
         ]
@@ -82,7 +79,7 @@ async def test_stdio_requests_before_the_end_of_input_are_answered() -> None:
 
 
 @pytest.mark.requirement("L-6", "M-37", "L-35")
-async def test_stdio_line_above_the_size_limit_is_refused_and_the_next_one_read(stdio: StdioTalk) -> None:
+async def test_stdio_line_above_the_size_limit_is_refused_and_the_next_one_read(stdio: StdioMcpClient) -> None:
     for size in (1_500_000, 9_000_000):
         await stdio.write(notification("x", {"_meta": modern_meta(), "pad": "x" * size}))
         assert (await stdio.read())["error"]["code"] == -32600
@@ -91,7 +88,7 @@ async def test_stdio_line_above_the_size_limit_is_refused_and_the_next_one_read(
 
 @pytest.mark.requirement("M-37", "M-22")
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_stdio_responses_come_in_the_order_of_completion(stdio: StdioTalk) -> None:
+async def test_stdio_responses_come_in_the_order_of_completion(stdio: StdioMcpClient) -> None:
     hold = stdio.request(
         "tools/call", {"name": "probe_hold", "arguments": {"key": f"order-{stdio.revision}"}}, id="slow"
     )
@@ -105,7 +102,7 @@ async def test_stdio_responses_come_in_the_order_of_completion(stdio: StdioTalk)
     assert answers["slow"]["result"]["structuredContent"] == {"fate": "released"}
 
 
-async def test_stdio_log_level_of_one_modern_request_does_not_apply_to_the_next(stdio: StdioTalk) -> None:
+async def test_stdio_log_level_of_one_modern_request_does_not_apply_to_the_next(stdio: StdioMcpClient) -> None:
     """Terms come with each request: the level of one is not the level of the next."""
     await stdio.set_level("debug")
     loud = await stdio.call("probe_logs")

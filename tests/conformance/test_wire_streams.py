@@ -6,17 +6,16 @@ from itertools import count
 import pytest
 
 from tests.harness.http_client import Event, Message
-from tests.harness.mcp_client import HttpMcpClient as HttpTalk
-from tests.harness.mcp_client import http_mcp_client as http_talk
+from tests.harness.mcp_client import HttpMcpClient, http_mcp_client
 from tests.harness.mcp_messages import LEGACY
-from tests.harness.server_process import ServerProcess as Served
+from tests.harness.server_process import ServerProcess
 from toolhall.http.sse import EventStream
 
 PRIMED = "2025-11-25"
 _keys = (f"stream-{number}" for number in count())
 
 
-def held_call(session: HttpTalk, tool: str = "probe_hold") -> tuple[str, Message]:
+def held_call(session: HttpMcpClient, tool: str = "probe_hold") -> tuple[str, Message]:
     """A key, and a call that reports progress once and then waits for this key."""
     key = f"{next(_keys)}-{session.session}"
     return key, session.request("tools/call", {"name": tool, "arguments": {"key": key}}, token=key)
@@ -33,7 +32,7 @@ def messages_in(events: list[Event]) -> list[Message]:
 
 
 @pytest.mark.requirement("L-12")
-async def test_sse_stream_first_event_has_an_id_and_a_retry_time_in_2025_11_25(session: HttpTalk) -> None:
+async def test_sse_stream_first_event_has_an_id_and_a_retry_time_in_2025_11_25(session: HttpMcpClient) -> None:
     reply = await session.http.send(
         session.request("tools/call", {"name": "probe_nonce", "arguments": {"nonce": "n"}}, token=1), session.headers
     )
@@ -48,7 +47,7 @@ async def test_sse_stream_first_event_has_an_id_and_a_retry_time_in_2025_11_25(s
 
 
 @pytest.mark.requirement("L-11")
-async def test_sse_stream_carries_the_response_last_and_then_ends(session: HttpTalk) -> None:
+async def test_sse_stream_carries_the_response_last_and_then_ends(session: HttpMcpClient) -> None:
     reply = await session.http.send(
         session.request("tools/call", {"name": "probe_steps", "arguments": {"values": [1, 2, 3]}}, token=1),
         session.headers,
@@ -59,8 +58,8 @@ async def test_sse_stream_carries_the_response_last_and_then_ends(session: HttpT
 
 
 @pytest.mark.requirement("L-11", "L-12", "L-16")
-async def test_sse_stream_closed_by_the_server_can_be_resumed_for_the_response(probe: Served) -> None:
-    async with http_talk(probe.origin, PRIMED) as session:
+async def test_sse_stream_closed_by_the_server_can_be_resumed_for_the_response(probe: ServerProcess) -> None:
+    async with http_mcp_client(probe.origin, PRIMED) as session:
         key, call = held_call(session, "probe_detach")
         events = (await session.http.send(call, session.headers)).events
         assert all("method" in message for message in messages_in(events)), "the answer did not come yet"
@@ -74,8 +73,8 @@ async def test_sse_stream_closed_by_the_server_can_be_resumed_for_the_response(p
 
 
 @pytest.mark.requirement("L-11", "L-16")
-async def test_sse_stream_closed_midway_by_the_server_announces_a_retry_time(probe: Served) -> None:
-    async with http_talk(probe.origin, PRIMED) as session:
+async def test_sse_stream_closed_midway_by_the_server_announces_a_retry_time(probe: ServerProcess) -> None:
+    async with http_mcp_client(probe.origin, PRIMED) as session:
         key, call = held_call(session, "probe_detach_later")
         async with session.open(call) as reply:
             primed = await reply.event()
@@ -93,8 +92,8 @@ async def test_sse_stream_closed_midway_by_the_server_announces_a_retry_time(pro
 
 
 @pytest.mark.requirement("L-11")
-async def test_sse_stream_in_2025_06_18_is_not_closed_before_the_response(probe: Served) -> None:
-    async with http_talk(probe.origin, "2025-06-18") as session:
+async def test_sse_stream_in_2025_06_18_is_not_closed_before_the_response(probe: ServerProcess) -> None:
+    async with http_mcp_client(probe.origin, "2025-06-18") as session:
         key, call = held_call(session, "probe_detach")
         async with session.open(call) as held:
             assert (await held.message())["method"] == "notifications/progress"
@@ -103,7 +102,9 @@ async def test_sse_stream_in_2025_06_18_is_not_closed_before_the_response(probe:
 
 
 @pytest.mark.requirement("L-13", "L-16")
-async def test_sse_stream_disconnect_does_not_cancel_and_resuming_replays_what_was_missed(session: HttpTalk) -> None:
+async def test_sse_stream_disconnect_does_not_cancel_and_resuming_replays_what_was_missed(
+    session: HttpMcpClient,
+) -> None:
     key, call = held_call(session)
     async with session.open(call) as held:
         while not (event := await held.event()) or not event.message:
@@ -120,7 +121,7 @@ async def test_sse_stream_disconnect_does_not_cancel_and_resuming_replays_what_w
 
 
 @pytest.mark.requirement("L-16")
-async def test_sse_event_ids_are_unique_in_a_session_and_resume_their_own_stream(session: HttpTalk) -> None:
+async def test_sse_event_ids_are_unique_in_a_session_and_resume_their_own_stream(session: HttpMcpClient) -> None:
     ids: list[list[str]] = []
     for _ in range(5):
         call = session.request("tools/call", {"name": "probe_steps", "arguments": {"values": [1, 2, 3]}}, token=1)
@@ -135,13 +136,13 @@ async def test_sse_event_ids_are_unique_in_a_session_and_resume_their_own_stream
 
 
 @pytest.mark.requirement("L-16", "L-19")
-async def test_sse_event_id_of_another_session_resumes_nothing(session: HttpTalk, probe: Served) -> None:
+async def test_sse_event_id_of_another_session_resumes_nothing(session: HttpMcpClient, probe: ServerProcess) -> None:
     call = session.request("tools/call", {"name": "probe_nonce", "arguments": {"nonce": "mine"}}, token=1)
     reply = await session.http.send(call, session.headers)
 
     async def resume(last: str) -> bool:
         async with (
-            http_talk(probe.origin, session.revision) as other,
+            http_mcp_client(probe.origin, session.revision) as other,
             other.http.open(None, {**other.headers, "Last-Event-ID": last}, "GET") as stream,
         ):
             return 400 <= stream.status < 500 or await stream.silent()
@@ -151,7 +152,7 @@ async def test_sse_event_id_of_another_session_resumes_nothing(session: HttpTalk
 
 
 @pytest.mark.requirement("L-16")
-async def test_sse_event_id_that_was_never_issued_causes_no_server_error(session: HttpTalk) -> None:
+async def test_sse_event_id_that_was_never_issued_causes_no_server_error(session: HttpMcpClient) -> None:
     call = session.request("tools/call", {"name": "probe_nonce", "arguments": {"nonce": "mine"}}, token=1)
     stream, _, _ = str((await session.http.send(call, session.headers)).events[0].id).rpartition("-")
     head = [(name.encode(), value.encode()) for name, value in session.headers.items()]
@@ -163,7 +164,7 @@ async def test_sse_event_id_that_was_never_issued_causes_no_server_error(session
 
 
 @pytest.mark.requirement("L-14", "L-15", "L-34")
-async def test_sse_messages_are_each_sent_on_one_stream_only(session: HttpTalk) -> None:
+async def test_sse_messages_are_each_sent_on_one_stream_only(session: HttpMcpClient) -> None:
     key, call = held_call(session)
     async with session.http.open(None, session.headers, "GET") as listening, session.open(call) as held:
         assert (await held.message())["method"] == "notifications/progress"
@@ -177,7 +178,7 @@ async def test_sse_messages_are_each_sent_on_one_stream_only(session: HttpTalk) 
 
 
 @pytest.mark.requirement("L-14", "L-15")
-async def test_sse_second_get_stream_does_not_repeat_notifications(session: HttpTalk) -> None:
+async def test_sse_second_get_stream_does_not_repeat_notifications(session: HttpMcpClient) -> None:
     async with (
         session.http.open(None, session.headers, "GET") as first,
         session.http.open(None, session.headers, "GET") as second,
@@ -189,7 +190,7 @@ async def test_sse_second_get_stream_does_not_repeat_notifications(session: Http
 
 
 @pytest.mark.requirement("L-14", "L-15")
-async def test_sse_reopened_get_stream_does_not_repeat_what_was_read(session: HttpTalk) -> None:
+async def test_sse_reopened_get_stream_does_not_repeat_what_was_read(session: HttpMcpClient) -> None:
     async with session.http.open(None, session.headers, "GET") as first:
         await session.call("probe_toggle")
         assert (await first.message())["method"] == "notifications/tools/list_changed"
@@ -204,8 +205,8 @@ async def test_sse_reopened_get_stream_does_not_repeat_what_was_read(session: Ht
 
 @pytest.mark.requirement("L-34")
 @pytest.mark.parametrize("revision", LEGACY)
-async def test_sse_list_changes_without_a_reader_are_notified_once(probe: Served, revision: str) -> None:
-    async with http_talk(probe.origin, revision) as session:
+async def test_sse_list_changes_without_a_reader_are_notified_once(probe: ServerProcess, revision: str) -> None:
+    async with http_mcp_client(probe.origin, revision) as session:
         for _ in range(6):
             await session.call("probe_toggle")
         async with session.http.open(None, session.headers, "GET") as listening:

@@ -10,18 +10,18 @@ from itertools import count
 import pytest
 
 from tests.conformance import judge
-from tests.conformance.serving import own_pipes as own_line
-from tests.conformance.serving import served
-from tests.harness.http_client import Json, Message
-from tests.harness.http_client import StreamingResponse as Open
-from tests.harness.mcp_client import StatelessMcpClient as Http
-from tests.harness.mcp_client import StdioMcpClient as StdioTalk
-from tests.harness.mcp_client import http_mcp_client as http_talk
-from tests.harness.mcp_client import stateless_mcp_client as http_client
-from tests.harness.mcp_client import stdio_mcp_client as stdio_talk
+from tests.conformance.serving import own_pipes, served
+from tests.harness.http_client import Json, Message, StreamingResponse
+from tests.harness.mcp_client import (
+    StatelessMcpClient,
+    StdioMcpClient,
+    http_mcp_client,
+    stateless_mcp_client,
+    stdio_mcp_client,
+)
 from tests.harness.mcp_messages import LEGACY, MODERN, SUBSCRIPTION_KEY, modern_meta, modern_request, request
 from tests.harness.patience import patience
-from tests.harness.server_process import ServerProcess as Served
+from tests.harness.server_process import ServerProcess
 
 LISTEN = "subscriptions/listen"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
@@ -30,7 +30,11 @@ _ids = count(1_000)
 
 
 @asynccontextmanager
-async def listening(http: Http, wanted: Message, id: Json = None) -> AsyncGenerator[tuple[Open, Message]]:  # noqa: A002
+async def listening(
+    http: StatelessMcpClient,
+    wanted: Message,
+    id: Json = None,  # noqa: A002 - JSON-RPC's word
+) -> AsyncGenerator[tuple[StreamingResponse, Message]]:
     """A listen stream and its first message."""
     body, headers = modern_request(LISTEN, {"notifications": wanted}, id=next(_ids) if id is None else id)
     async with http.open(body, headers) as stream:
@@ -40,7 +44,7 @@ async def listening(http: Http, wanted: Message, id: Json = None) -> AsyncGenera
         yield stream, first["params"]
 
 
-async def next_message(stream: Open) -> Message:
+async def next_message(stream: StreamingResponse) -> Message:
     """The next message, which must be one that may come on such a stream."""
     message = await stream.message()
     judge.check(message, MODERN, LISTEN)
@@ -48,7 +52,7 @@ async def next_message(stream: Open) -> Message:
     return message
 
 
-async def toggle(http: Http) -> None:
+async def toggle(http: StatelessMcpClient) -> None:
     """Change the list of tools."""
     assert (await http.modern("tools/call", {"name": "probe_toggle"})).status == 200
 
@@ -58,7 +62,9 @@ async def toggle(http: Http) -> None:
 
 @pytest.mark.requirement("M-25", "M-38", "M-39")
 @pytest.mark.parametrize("given", [7, "text", "ünï", 0])
-async def test_listener_is_notified_of_every_change_with_its_subscription_id(http: Http, given: Json) -> None:
+async def test_listener_is_notified_of_every_change_with_its_subscription_id(
+    http: StatelessMcpClient, given: Json
+) -> None:
     async with listening(http, {"toolsListChanged": True}, given) as (stream, acknowledged):
         assert acknowledged["notifications"] == {"toolsListChanged": True}
         assert acknowledged["_meta"][SUBSCRIPTION_KEY] == given
@@ -70,7 +76,7 @@ async def test_listener_is_notified_of_every_change_with_its_subscription_id(htt
 
 
 @pytest.mark.requirement("M-25", "M-16")
-async def test_list_changed_notification_comes_after_the_list_has_changed(http: Http) -> None:
+async def test_list_changed_notification_comes_after_the_list_has_changed(http: StatelessMcpClient) -> None:
     async def names() -> set[str]:
         found, params = set[str](), Message()
         while True:
@@ -99,7 +105,7 @@ async def test_list_changed_notification_comes_after_the_list_has_changed(http: 
         {"promptsListChanged": True, "resourcesListChanged": True, "com.example/other": True},
     ],
 )
-async def test_listener_gets_no_notifications_it_did_not_request(http: Http, wanted: Message) -> None:
+async def test_listener_gets_no_notifications_it_did_not_request(http: StatelessMcpClient, wanted: Message) -> None:
     async with listening(http, wanted) as (stream, acknowledged):
         assert acknowledged["notifications"] == {}, "what is not served is not promised"
         await toggle(http)
@@ -108,14 +114,14 @@ async def test_listener_gets_no_notifications_it_did_not_request(http: Http, wan
 
 
 @pytest.mark.requirement("M-38")
-async def test_listener_acknowledgement_leaves_out_unsupported_notifications(http: Http) -> None:
+async def test_listener_acknowledgement_leaves_out_unsupported_notifications(http: StatelessMcpClient) -> None:
     wanted = {"toolsListChanged": True, "promptsListChanged": True, "resourceSubscriptions": ["file:///a"]}
     async with listening(http, wanted) as (_, acknowledged):
         assert acknowledged["notifications"] == {"toolsListChanged": True}
 
 
 @pytest.mark.requirement("M-38", "J-4")
-async def test_listener_with_a_malformed_filter_is_refused(http: Http) -> None:
+async def test_listener_with_a_malformed_filter_is_refused(http: StatelessMcpClient) -> None:
     filters: list[Json] = [None, [1], "toolsListChanged", {"toolsListChanged": "yes"}, {"toolsListChanged": 1}]
     for wrong in filters:
         assert (await http.modern(LISTEN, {"notifications": wrong})).error["code"] == -32602, wrong
@@ -123,7 +129,7 @@ async def test_listener_with_a_malformed_filter_is_refused(http: Http) -> None:
 
 
 @pytest.mark.requirement("M-39")
-async def test_listeners_of_one_client_each_get_their_own_subscription_id(http: Http) -> None:
+async def test_listeners_of_one_client_each_get_their_own_subscription_id(http: StatelessMcpClient) -> None:
     wanted = {"toolsListChanged": True}
     async with listening(http, wanted, "a") as (one, _), listening(http, wanted, "b") as (two, _):
         await toggle(http)
@@ -134,7 +140,7 @@ async def test_listeners_of_one_client_each_get_their_own_subscription_id(http: 
 
 
 @pytest.mark.requirement("M-39", "M-46")
-async def test_listener_gets_no_progress_or_log_messages_of_calls(http: Http) -> None:
+async def test_listener_gets_no_progress_or_log_messages_of_calls(http: StatelessMcpClient) -> None:
     async with listening(http, {"toolsListChanged": True}) as (stream, _):
         meta = modern_meta(progressToken="t", **{"io.modelcontextprotocol/logLevel": "debug"})
         reply = await http.modern("tools/call", {"name": "probe_logs"}, meta=meta)
@@ -143,9 +149,9 @@ async def test_listener_gets_no_progress_or_log_messages_of_calls(http: Http) ->
 
 
 @pytest.mark.requirement("M-25", "L-34")
-async def test_listener_and_stateful_session_are_both_notified(http: Http, probe: Served) -> None:
+async def test_listener_and_stateful_session_are_both_notified(http: StatelessMcpClient, probe: ServerProcess) -> None:
     async with (
-        http_talk(probe.origin, LEGACY[1]) as session,
+        http_mcp_client(probe.origin, LEGACY[1]) as session,
         listening(http, {"toolsListChanged": True}) as (stream, _),
         session.http.open(None, session.headers, "GET") as standalone,
     ):
@@ -158,7 +164,7 @@ async def test_listener_and_stateful_session_are_both_notified(http: Http, probe
 
 
 @pytest.mark.requirement("M-31", "M-38")
-async def test_listener_that_disconnects_is_removed(http: Http) -> None:
+async def test_listener_that_disconnects_is_removed(http: StatelessMcpClient) -> None:
     for _ in range(30):  # one after the other, so that only leftovers could reach a limit
         async with listening(http, {"toolsListChanged": True}):
             pass
@@ -173,7 +179,7 @@ async def test_server_shutdown_sends_listeners_their_final_response() -> None:
     async with asyncio.timeout(patience()):
         with served("probe.py") as server:
             async with (
-                http_client(server.origin) as http,
+                stateless_mcp_client(server.origin) as http,
                 listening(http, {"toolsListChanged": True}, "last") as (stream, _),
             ):
                 os.kill(server.pid, signal.SIGTERM)
@@ -187,13 +193,13 @@ async def test_server_shutdown_sends_listeners_their_final_response() -> None:
 # --- on standard input and output -------------------------------------------------------------------------------------
 
 
-def listen(stdio: StdioTalk, wanted: Message, id: Json) -> Message:  # noqa: A002
+def listen(stdio: StdioMcpClient, wanted: Message, id: Json) -> Message:  # noqa: A002
     """A listen request."""
     return stdio.request(LISTEN, {"notifications": wanted}, id=id)
 
 
 @pytest.mark.requirement("M-25", "M-38", "M-39")
-async def test_stdio_listeners_of_one_process_are_both_notified(stdio: StdioTalk) -> None:
+async def test_stdio_listeners_of_one_process_are_both_notified(stdio: StdioMcpClient) -> None:
     wanted = {"toolsListChanged": True}
     for name in ("a", "b"):
         await stdio.write(listen(stdio, wanted, name))
@@ -210,7 +216,7 @@ async def test_stdio_listeners_of_one_process_are_both_notified(stdio: StdioTalk
 
 
 @pytest.mark.requirement("M-37", "M-38")
-async def test_stdio_cancelled_listener_gets_no_more_notifications(stdio: StdioTalk) -> None:
+async def test_stdio_cancelled_listener_gets_no_more_notifications(stdio: StdioMcpClient) -> None:
     await stdio.write(listen(stdio, {"toolsListChanged": True}, "gone"))
     assert (await stdio.read())["method"] == ACKNOWLEDGED
     await stdio.tell("notifications/cancelled", {"requestId": "gone"})
@@ -220,15 +226,15 @@ async def test_stdio_cancelled_listener_gets_no_more_notifications(stdio: StdioT
 
 
 @pytest.mark.requirement("M-25")
-async def test_stdio_client_without_a_listener_gets_no_notifications(stdio: StdioTalk) -> None:
+async def test_stdio_client_without_a_listener_gets_no_notifications(stdio: StdioMcpClient) -> None:
     assert (await stdio.call("probe_toggle")).notices == []
     assert (await stdio.call("probe_number")).notices == []
 
 
 @pytest.mark.requirement("M-40", "M-37")
 async def test_stdio_end_of_input_sends_listeners_their_final_response() -> None:
-    async with own_line("probe.py") as line:
-        stdio = await stdio_talk(line, MODERN)
+    async with own_pipes("probe.py") as line:
+        stdio = await stdio_mcp_client(line, MODERN)
         await stdio.write(asked := listen(stdio, {"toolsListChanged": True}, "last"))
         assert (await stdio.read())["method"] == ACKNOWLEDGED
         line.input.close()
@@ -243,7 +249,7 @@ async def test_stdio_end_of_input_sends_listeners_their_final_response() -> None
 
 @pytest.mark.requirement("L-34")
 @pytest.mark.parametrize("revision", LEGACY)
-async def test_stdio_session_is_notified_of_a_list_change(stdio: StdioTalk) -> None:
+async def test_stdio_session_is_notified_of_a_list_change(stdio: StdioMcpClient) -> None:
     heard_now = await stdio.call("probe_toggle")
     notices = heard_now.notices or [await stdio.read()]
     assert [notice["method"] for notice in notices] == [CHANGED]
@@ -251,7 +257,7 @@ async def test_stdio_session_is_notified_of_a_list_change(stdio: StdioTalk) -> N
 
 @pytest.mark.requirement("M-25", "M-11")
 @pytest.mark.parametrize("revision", [LEGACY[1]])
-async def test_stdio_listener_beside_a_session_both_are_notified(stdio: StdioTalk) -> None:
+async def test_stdio_listener_beside_a_session_both_are_notified(stdio: StdioMcpClient) -> None:
     await stdio.write(request(LISTEN, {"notifications": {"toolsListChanged": True}, "_meta": modern_meta()}, "new"))
     assert (await stdio.read_unchecked())["method"] == ACKNOWLEDGED
     told = await stdio.call("probe_toggle")

@@ -11,12 +11,9 @@ import pytest
 from tests.conformance.probe import CANARY, PAGE_SIZE
 from tests.conformance.serving import served
 from tests.harness.http_client import Message
-from tests.harness.mcp_client import McpClient as Talk
-from tests.harness.mcp_client import StatelessMcpClient as Http
-from tests.harness.mcp_client import http_mcp_client as http_talk
-from tests.harness.mcp_messages import LEGACY, MODERN, SERVER_KEY
-from tests.harness.mcp_messages import McpAnswer as Heard
-from tests.harness.server_process import ServerProcess as Served
+from tests.harness.mcp_client import McpClient, StatelessMcpClient, http_mcp_client
+from tests.harness.mcp_messages import LEGACY, MODERN, SERVER_KEY, McpAnswer
+from tests.harness.server_process import ServerProcess
 
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 BLOCKS = ["text", "image", "audio", "resource_link", "resource", "resource"]
@@ -31,7 +28,7 @@ def by_name(tools: list[Message]) -> dict[str, Message]:
 
 
 @pytest.mark.requirement("L-24", "M-17", "M-18", "M-19")
-async def test_tools_list_pages_hold_every_tool_once_in_the_same_order(talk: Talk) -> None:
+async def test_tools_list_pages_hold_every_tool_once_in_the_same_order(talk: McpClient) -> None:
     pages: list[list[str]] = []
     hints: set[tuple[object, object]] = set()
     params: Message = {}
@@ -54,12 +51,12 @@ async def test_tools_list_pages_hold_every_tool_once_in_the_same_order(talk: Tal
 @pytest.mark.requirement("M-17", "M-16")
 async def test_tools_list_order_is_the_same_in_another_process() -> None:
     with served("probe.py") as first, served("probe.py") as second:
-        async with http_talk(first.origin, MODERN) as one, http_talk(second.origin, MODERN) as two:
+        async with http_mcp_client(first.origin, MODERN) as one, http_mcp_client(second.origin, MODERN) as two:
             assert await one.tools() == await two.tools()
 
 
 @pytest.mark.requirement("L-24", "M-19")
-async def test_tools_list_empty_cursor_is_the_first_page_and_unknown_cursor_is_refused(talk: Talk) -> None:
+async def test_tools_list_empty_cursor_is_the_first_page_and_unknown_cursor_is_refused(talk: McpClient) -> None:
     first = (await talk.ask("tools/list")).result
     assert (await talk.ask("tools/list", {"cursor": ""})).result == first
     for wrong in (
@@ -75,7 +72,7 @@ async def test_tools_list_empty_cursor_is_the_first_page_and_unknown_cursor_is_r
 
 
 @pytest.mark.requirement("L-24", "M-19")
-async def test_tools_list_cursor_stays_valid_after_the_list_changed(talk: Talk) -> None:
+async def test_tools_list_cursor_stays_valid_after_the_list_changed(talk: McpClient) -> None:
     before = [tool["name"] for tool in await talk.tools()]
     cursor = (await talk.ask("tools/list")).result["nextCursor"]
     await talk.call("probe_toggle")
@@ -85,7 +82,7 @@ async def test_tools_list_cursor_stays_valid_after_the_list_changed(talk: Talk) 
 
 
 @pytest.mark.requirement("M-18", "M-47")
-async def test_lists_carry_ttl_and_cache_scope_in_the_newest_revision_only(talk: Talk) -> None:
+async def test_lists_carry_ttl_and_cache_scope_in_the_newest_revision_only(talk: McpClient) -> None:
     for method in ("tools/list", "server/discover"):
         if talk.modern:
             result = (await talk.ask(method)).result
@@ -98,7 +95,7 @@ async def test_lists_carry_ttl_and_cache_scope_in_the_newest_revision_only(talk:
 
 
 @pytest.mark.requirement("L-25", "L-26", "M-20")
-async def test_tools_list_every_tool_has_a_valid_name_and_an_object_input_schema(talk: Talk) -> None:
+async def test_tools_list_every_tool_has_a_valid_name_and_an_object_input_schema(talk: McpClient) -> None:
     tools = await talk.tools()
     assert len({tool["name"].casefold() for tool in tools}) == len(tools)
     for tool in tools:
@@ -110,7 +107,7 @@ async def test_tools_list_every_tool_has_a_valid_name_and_an_object_input_schema
 
 
 @pytest.mark.requirement("L-27", "M-13")
-async def test_tools_list_every_schema_is_valid_in_its_dialect(talk: Talk) -> None:
+async def test_tools_list_every_schema_is_valid_in_its_dialect(talk: McpClient) -> None:
     tools = by_name(await talk.tools())
     for tool in tools.values():
         for schema in (tool["inputSchema"], tool.get("outputSchema", True)):
@@ -125,7 +122,7 @@ async def test_tools_list_every_schema_is_valid_in_its_dialect(talk: Talk) -> No
 
 
 @pytest.mark.requirement("L-25", "L-31", "M-20", "M-21")
-async def test_tools_list_title_annotations_icons_and_meta_are_passed_on(talk: Talk) -> None:
+async def test_tools_list_title_annotations_icons_and_meta_are_passed_on(talk: McpClient) -> None:
     tool = by_name(await talk.tools())["probe_decorated"]
     assert tool["title"] == "Decorated"
     assert tool["annotations"] == {
@@ -144,14 +141,14 @@ async def test_tools_list_title_annotations_icons_and_meta_are_passed_on(talk: T
 
 
 @pytest.mark.requirement("L-31")
-async def test_tools_list_annotations_that_were_not_declared_are_left_out(talk: Talk) -> None:
+async def test_tools_list_annotations_that_were_not_declared_are_left_out(talk: McpClient) -> None:
     tools = by_name(await talk.tools())
     assert tools["probe_number"]["annotations"] == {"readOnlyHint": True}
     assert tools["probe_guarded"]["annotations"] == {"readOnlyHint": False, "destructiveHint": True}
 
 
 @pytest.mark.requirement("L-25", "M-20")
-async def test_tools_list_output_schema_has_the_form_of_the_revision(talk: Talk) -> None:
+async def test_tools_list_output_schema_has_the_form_of_the_revision(talk: McpClient) -> None:
     tools = by_name(await talk.tools())
     number, words, point = (tools[f"probe_{name}"]["outputSchema"] for name in ("number", "words", "point"))
     if talk.modern:
@@ -167,14 +164,14 @@ async def test_tools_list_output_schema_has_the_form_of_the_revision(talk: Talk)
 # --- calls ------------------------------------------------------------------------------------------------------------
 
 
-def value(heard: Heard, talk: Talk) -> object:
+def value(heard: McpAnswer, talk: McpClient) -> object:
     """The structured value, out of its wrapper where the revision needs one."""
     found = heard.result["structuredContent"]
     return found if talk.modern else found["result"]
 
 
 @pytest.mark.requirement("L-28", "L-29", "M-22", "M-23")
-async def test_tools_call_value_is_sent_as_structured_content_and_as_text(talk: Talk) -> None:
+async def test_tools_call_value_is_sent_as_structured_content_and_as_text(talk: McpClient) -> None:
     heard = await talk.call("probe_point", {"x": 1})
     assert heard.result["structuredContent"] == {"x": 1, "y": 0}
     assert json.loads(heard.text) == {"x": 1, "y": 0}
@@ -186,7 +183,7 @@ async def test_tools_call_value_is_sent_as_structured_content_and_as_text(talk: 
 
 
 @pytest.mark.requirement("L-29", "M-23")
-async def test_tools_call_structured_content_matches_the_output_schema(talk: Talk) -> None:
+async def test_tools_call_structured_content_matches_the_output_schema(talk: McpClient) -> None:
     tools = by_name(await talk.tools())
     calls: list[tuple[str, Message]] = [
         ("probe_point", {"x": 1, "y": -1}), ("probe_number", {}), ("probe_words", {}), ("probe_maybe", {}),
@@ -199,7 +196,7 @@ async def test_tools_call_structured_content_matches_the_output_schema(talk: Tal
 
 
 @pytest.mark.requirement("L-28", "M-22")
-async def test_tools_call_result_always_has_content(talk: Talk) -> None:
+async def test_tools_call_result_always_has_content(talk: McpClient) -> None:
     heard = await talk.call("probe_nothing")
     assert heard.result["content"] == []
     assert "structuredContent" not in heard.result
@@ -208,7 +205,7 @@ async def test_tools_call_result_always_has_content(talk: Talk) -> None:
 
 
 @pytest.mark.requirement("L-30", "M-22")
-async def test_tools_call_content_block_of_every_type_is_encoded(talk: Talk) -> None:
+async def test_tools_call_content_block_of_every_type_is_encoded(talk: McpClient) -> None:
     heard = await talk.call("probe_blocks")
     blocks = heard.result["content"]
     assert [block["type"] for block in blocks] == BLOCKS
@@ -224,7 +221,7 @@ async def test_tools_call_content_block_of_every_type_is_encoded(talk: Talk) -> 
 
 
 @pytest.mark.requirement("M-6", "M-7")
-async def test_results_carry_result_type_and_server_info_in_the_newest_revision_only(talk: Talk) -> None:
+async def test_results_carry_result_type_and_server_info_in_the_newest_revision_only(talk: McpClient) -> None:
     calls = (
         "probe_number",
         "probe_nothing",
@@ -247,7 +244,7 @@ async def test_results_carry_result_type_and_server_info_in_the_newest_revision_
 
 
 @pytest.mark.requirement("L-32", "L-35", "M-24", "M-26")
-async def test_tools_call_bad_arguments_are_an_error_result_with_every_problem(talk: Talk) -> None:
+async def test_tools_call_bad_arguments_are_an_error_result_with_every_problem(talk: McpClient) -> None:
     wrong: list[Message] = [
         {},
         {"x": "one"},
@@ -268,7 +265,7 @@ async def test_tools_call_bad_arguments_are_an_error_result_with_every_problem(t
 
 
 @pytest.mark.requirement("L-27", "M-13", "L-35")
-async def test_tools_call_arguments_are_validated_by_the_dialect_of_the_schema(talk: Talk) -> None:
+async def test_tools_call_arguments_are_validated_by_the_dialect_of_the_schema(talk: McpClient) -> None:
     assert value(await talk.call("probe_draft07", {"pair": [2, "a"]}), talk) if talk.modern else True
     assert "isError" not in (await talk.call("probe_draft07", {"pair": [2, "a"]})).result
     for wrong in ([3, "a"], [2, 2]):
@@ -276,7 +273,7 @@ async def test_tools_call_arguments_are_validated_by_the_dialect_of_the_schema(t
 
 
 @pytest.mark.requirement("L-32", "M-24")
-async def test_tools_call_name_that_does_not_match_exactly_is_refused(talk: Talk) -> None:
+async def test_tools_call_name_that_does_not_match_exactly_is_refused(talk: McpClient) -> None:
     for wrong in (
         "PROBE_NUMBER",
         "probe_number ",
@@ -293,14 +290,14 @@ async def test_tools_call_name_that_does_not_match_exactly_is_refused(talk: Talk
 
 
 @pytest.mark.requirement("L-33", "M-24")
-async def test_tools_call_tool_failure_is_an_error_result_with_its_message(talk: Talk) -> None:
+async def test_tools_call_tool_failure_is_an_error_result_with_its_message(talk: McpClient) -> None:
     heard = await talk.call("probe_fail")
     assert heard.result["isError"] is True
     assert heard.text == "the city is not known; try another"
 
 
 @pytest.mark.requirement("L-33", "L-35", "M-24", "M-26")
-async def test_tools_call_exception_text_is_not_sent(talk: Talk) -> None:
+async def test_tools_call_exception_text_is_not_sent(talk: McpClient) -> None:
     for tool in ("probe_crash", "probe_liar"):
         heard = await talk.call(tool)
         assert heard.result["isError"] is True
@@ -311,7 +308,7 @@ async def test_tools_call_exception_text_is_not_sent(talk: Talk) -> None:
 
 
 @pytest.mark.requirement("L-35", "M-26")
-async def test_tools_call_that_needs_approval_is_refused_without_it(talk: Talk) -> None:
+async def test_tools_call_that_needs_approval_is_refused_without_it(talk: McpClient) -> None:
     """Clients that can open a page for the person are sent there, the others read the link; on stdio there is none."""
     answer = (await talk.call("probe_guarded")).message
     assert "done" not in json.dumps(answer)
@@ -322,7 +319,7 @@ async def test_tools_call_that_needs_approval_is_refused_without_it(talk: Talk) 
 
 
 @pytest.mark.requirement("L-35", "M-26")
-async def test_tools_call_terminal_control_characters_are_removed(talk: Talk) -> None:
+async def test_tools_call_terminal_control_characters_are_removed(talk: McpClient) -> None:
     heard = await talk.call("probe_escape")
     assert heard.text == "red text and  more"
     echoed = await talk.call("probe_echo", {"value": {"k\u001b[2J": "v\u0007\u009b31m"}})
@@ -330,16 +327,16 @@ async def test_tools_call_terminal_control_characters_are_removed(talk: Talk) ->
 
 
 @pytest.mark.requirement("L-10", "M-22")
-async def test_tools_call_forty_at_once_each_get_their_own_result(probe: Served) -> None:
+async def test_tools_call_forty_at_once_each_get_their_own_result(probe: ServerProcess) -> None:
     for revision in (*LEGACY, MODERN):
-        async with http_talk(probe.origin, revision) as talk:
+        async with http_mcp_client(probe.origin, revision) as talk:
             calls = [talk.call("probe_point", {"x": number, "y": number}) for number in range(40)]
             heard = await asyncio.gather(*calls)
         assert [each.result["structuredContent"]["x"] for each in heard] == list(range(40))
 
 
 @pytest.mark.requirement("M-8")
-async def test_error_codes_are_those_of_the_newest_revision(http: Http) -> None:
+async def test_error_codes_are_those_of_the_newest_revision(http: StatelessMcpClient) -> None:
     replies = [
         await http.modern("no/such"),
         await http.modern("tools/call", {"name": "no_such"}),

@@ -11,8 +11,7 @@ import pytest
 from tests.faults.managing_clients import Client, read_states
 from tests.harness.http_client import healthy
 from tests.harness.seeds import seeds
-from tests.harness.server_process import ServerProcess as Served
-from tests.harness.server_process import environment, toolhall
+from tests.harness.server_process import ServerProcess, environment, toolhall
 from tests.threats.served import serving
 
 ROUNDS = 8
@@ -24,7 +23,7 @@ SOON = 20.0
 TOOLS = "from toolhall import tool\n\n\n@tool\ndef idle() -> None:\n    '''Does nothing.'''\n"
 
 
-def changed_until_killed(server: Served, clients: list[Client], chance: random.Random) -> None:
+def changed_until_killed(server: ServerProcess, clients: list[Client], chance: random.Random) -> None:
     """All clients at once, until some changes were acknowledged and a moment has passed."""
     acknowledged = threading.Semaphore(0)
     threads = [threading.Thread(target=client.work, args=(server.port, acknowledged)) for client in clients]

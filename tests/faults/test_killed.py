@@ -11,13 +11,9 @@ import psutil
 import pytest
 
 from tests.harness.http_client import Connection, healthy
-from tests.harness.mcp_messages import MODERN, REVISIONS, encoded
-from tests.harness.mcp_messages import tool_call as calling
-from tests.harness.server_process import ServerProcess as Served
-from tests.harness.server_process import environment, eventually, toolhall
-from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
-from tests.harness.sync_mcp_client import call_tool as call
-from tests.harness.sync_mcp_client import tool_value as value
+from tests.harness.mcp_messages import MODERN, REVISIONS, encoded, tool_call
+from tests.harness.server_process import ServerProcess, environment, eventually, toolhall
+from tests.harness.sync_mcp_client import SyncHttpMcpClient, call_tool, tool_value
 from tests.recorded import recorded
 from tests.threats.served import TOOLS, serving
 from tests.unit.stores.audit.audit_logs import verified_with_store, write_records
@@ -36,13 +32,13 @@ def records(folder: Path) -> list[Any]:
 def killed_at_work(folder: Path) -> tuple[list[Any], int]:
     """A server is killed while calls run in every revision; its records, and its port."""
     with serving(folder) as server:
-        lines = [HttpLine(server.port, revision) for revision in REVISIONS]
+        lines = [SyncHttpMcpClient(server.port, revision) for revision in REVISIONS]
         busy = [Connection(server.port) for _ in range(12)]
         for count, connection in enumerate(busy):
             line = lines[count % 3]
-            connection.send(line.request(encoded(calling(line.revision, "sleeps", {"seconds": 5.0}))))
+            connection.send(line.request(encoded(tool_call(line.revision, "sleeps", {"seconds": 5.0}))))
         for count in range(60):
-            assert value(call(lines[count % 3], "number", value=count)) == count
+            assert tool_value(call_tool(lines[count % 3], "number", value=count)) == count
         assert eventually(lambda: len(recorded(folder / "data")) > 30)
         assert server.stop(signal.SIGKILL) == -signal.SIGKILL
         for connection in busy:
@@ -58,12 +54,12 @@ def test_server_killed_serves_again_on_the_same_port_and_data(tmp_path: Path) ->
         assert server.port == port
         assert healthy(port)
         for revision in REVISIONS:
-            assert value(call(HttpLine(port, revision), "number", value=7)) == 7
+            assert tool_value(call_tool(SyncHttpMcpClient(port, revision), "number", value=7)) == 7
         assert eventually(lambda: len(recorded(tmp_path / "data")) >= len(before) + 3)
         assert server.stop() == 0
     after = records(tmp_path)
     assert after[: len(before)] == before
-    assert len({record["call"] for record in after}) == len(after), "an id was given twice"
+    assert len({record["call_tool"] for record in after}) == len(after), "an id was given twice"
 
 
 def test_audit_record_cut_off_by_a_crash_is_set_aside_and_new_ones_follow(tmp_path: Path) -> None:
@@ -73,7 +69,7 @@ def test_audit_record_cut_off_by_a_crash_is_set_aside_and_new_ones_follow(tmp_pa
     with segment.open("ab") as file:
         file.write(b'{"sha256":"00')
     with serving(tmp_path) as server:
-        assert value(call(HttpLine(server.port, MODERN), "number", value=7)) == 7
+        assert tool_value(call_tool(SyncHttpMcpClient(server.port, MODERN), "number", value=7)) == 7
         assert server.stop() == 0
     assert [record["outcome"] for record in records(tmp_path)] == ["ok"] * 4
     (torn,) = segment.parent.glob("*.torn")
@@ -83,11 +79,11 @@ def test_audit_record_cut_off_by_a_crash_is_set_aside_and_new_ones_follow(tmp_pa
 def test_elicitation_is_answered_after_a_kill_and_restart_of_the_server(tmp_path: Path) -> None:
     """MCP 2026-07-28: a person may answer after the server was killed and started again."""
     with serving(tmp_path) as server:
-        asked = call(HttpLine(server.port, MODERN), "paint", wall="north").result
+        asked = call_tool(SyncHttpMcpClient(server.port, MODERN), "paint", wall="north").result
         server.stop(signal.SIGKILL)
     with serving(tmp_path) as server:
-        replied = calling(MODERN, "paint", {"wall": "north"}, requestState=asked["requestState"], inputResponses=RED)
-        assert HttpLine(server.port, MODERN).ask(encoded(replied)).text == "north is red"
+        replied = tool_call(MODERN, "paint", {"wall": "north"}, requestState=asked["requestState"], inputResponses=RED)
+        assert SyncHttpMcpClient(server.port, MODERN).ask(encoded(replied)).text == "north is red"
 
 
 @pytest.mark.parametrize("left", [b"", b"x" * 33], ids=["nothing", "too_much"])
@@ -116,15 +112,15 @@ def test_state_key_file_of_a_wrong_size_is_replaced_or_refused(tmp_path: Path, l
         assert said.count(b"\n") == 1
 
 
-def worker_of(server: Served) -> int:
+def worker_of(server: ServerProcess) -> int:
     """The process that checks costly arguments, started by a call that needs it."""
-    line = HttpLine(server.port, MODERN)
+    line = SyncHttpMcpClient(server.port, MODERN)
     # On a loaded machine a check may be late, and is then refused together with its worker.
-    assert eventually(lambda: not call(line, COSTLY[0], **COSTLY[1]).is_error and workers(server) != [])
+    assert eventually(lambda: not call_tool(line, COSTLY[0], **COSTLY[1]).is_error and workers(server) != [])
     return workers(server)[0]
 
 
-def workers(server: Served) -> list[int]:
+def workers(server: ServerProcess) -> list[int]:
     """The processes that the server started for its own work."""
     return [pid for pid in server.children if "resource_tracker" not in " ".join(psutil.Process(pid).cmdline())]
 
@@ -142,12 +138,12 @@ def test_server_stopped_or_killed_leaves_no_child_processes(tmp_path: Path, how:
 def test_validation_worker_killed_is_replaced(tmp_path: Path) -> None:
     """The process that checks costly arguments may die at any time; the next call that needs one gets one."""
     with serving(tmp_path) as server:
-        line = HttpLine(server.port, MODERN)
+        line = SyncHttpMcpClient(server.port, MODERN)
         for _ in range(2):
             worker = worker_of(server)
             os.kill(worker, signal.SIGKILL)
             assert eventually(lambda gone=worker: not psutil.pid_exists(gone))
-            call(line, COSTLY[0], **COSTLY[1])  # may be the one that finds it dead
+            call_tool(line, COSTLY[0], **COSTLY[1])  # may be the one that finds it dead
         assert healthy(server.port)
 
 

@@ -11,13 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.harness.dialect_clients import DIALECT_CLIENTS as WAYS
-from tests.harness.dialect_clients import Call
-from tests.harness.dialect_clients import DialectClient as Way
-from tests.harness.dialect_clients import MachineDialect as Machine
-from tests.harness.dialect_clients import Outcome as Said
-from tests.harness.dialect_clients import RestDialect as Rest
-from tests.harness.http_client import Response as Reply
+from tests.harness.dialect_clients import DIALECT_CLIENTS, Call, DialectClient, MachineDialect, Outcome, RestDialect
+from tests.harness.http_client import Response
 from tests.harness.seeds import examples
 from tests.properties.callers.calls import any_version, some_version
 from tests.properties.callers.desk import RAISED, SHAPES, VERSION, Desk
@@ -30,13 +25,13 @@ from toolhall.stores.audit.journal import MemoryJournal
 
 # Some texts name the call or a time, which differ from call to call.
 VARYING = re.compile(r"[0-9a-f]{12}-\d+|\d+\.\d seconds")
-WITH_VERSIONS = [way for way in WAYS if way is not Machine]  # it has no place for a version
+WITH_VERSIONS = [way for way in DIALECT_CLIENTS if way is not MachineDialect]  # it has no place for a version
 
 
 class CallOutcome(NamedTuple):
     """Everything that one call came to."""
 
-    said: Said
+    said: Outcome
     entered: list[tuple[str, JsonObject]]
     approvals: list[tuple[str, str, JsonObject]]
     records: list[AuditRecord]
@@ -49,7 +44,7 @@ class CallOutcome(NamedTuple):
         return self.records[0].outcome if self.records else NO_CALL
 
 
-async def run_calls(way: Way, calls: Sequence[Call]) -> list[CallOutcome]:
+async def run_calls(way: DialectClient, calls: Sequence[Call]) -> list[CallOutcome]:
     """One call after the other, in a house of its own."""
     desk = Desk()
     house = House(desk)
@@ -65,7 +60,9 @@ async def run_calls(way: Way, calls: Sequence[Call]) -> list[CallOutcome]:
     return endings
 
 
-def assert_same_in_every_dialect(calls: Sequence[Call], ways: Sequence[Callable[[], Way]] = WAYS) -> list[str]:
+def assert_same_in_every_dialect(
+    calls: Sequence[Call], ways: Sequence[Callable[[], DialectClient]] = DIALECT_CLIENTS
+) -> list[str]:
     """Make the calls in every dialect and compare what each came to; how they ended."""
     told = {way.dialect: asyncio.run(run_calls(way, calls)) for way in (make() for make in ways)}
     kinds: list[str] = []
@@ -226,7 +223,9 @@ def test_tool_raising_an_internal_hall_error_has_the_same_outcome_in_every_diale
 
 def test_call_with_null_arguments_has_the_same_outcome_in_every_dialect() -> None:
     """Read alike wherever there is a place for it; the body of a REST call is the arguments themselves."""
-    assert_same_in_every_dialect([Call(ADA, "Desk", "read", None)], [way for way in WAYS if way is not Rest])
+    assert_same_in_every_dialect(
+        [Call(ADA, "Desk", "read", None)], [way for way in DIALECT_CLIENTS if way is not RestDialect]
+    )
 
 
 class DeskWithoutHiddenTool(Toolkit, name="Desk", version=VERSION):
@@ -245,10 +244,10 @@ class DeskWithHiddenTool(DeskWithoutHiddenTool, name="Desk", version=VERSION):
         return text
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way().dialect)
+@pytest.mark.parametrize("way", DIALECT_CLIENTS, ids=lambda way: way().dialect)
 @pytest.mark.parametrize("caller", [EVE, None])
 async def test_hidden_tool_reply_is_identical_to_that_of_an_unknown_tool(
-    way: Callable[[], Way], caller: str | None
+    way: Callable[[], DialectClient], caller: str | None
 ) -> None:
     """Not a byte tells a hidden tool from none: no version, no other code."""
     call = Call(caller, "Desk", "peek", TEXT)
@@ -256,10 +255,10 @@ async def test_hidden_tool_reply_is_identical_to_that_of_an_unknown_tool(
     assert replies[0] == replies[1]
 
 
-async def reply_of(way: Way, call: Call, desk: Toolkit) -> tuple[int, JsonObject]:
+async def reply_of(way: DialectClient, call: Call, desk: Toolkit) -> tuple[int, JsonObject]:
     house = House(desk)
     with house.hall:
-        reply: Reply = await way.send(house, call)
+        reply: Response = await way.send(house, call)
     message = json.loads(reply.body)
     message.get("header", {}).clear()  # Machine Context: ids and times, new for each reply
     return reply.status, message

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.harness.dialect_clients import DIALECT_CLIENTS as WAYS
-from tests.harness.dialect_clients import Call
+from tests.harness.dialect_clients import DIALECT_CLIENTS, Call
 from tests.harness.seeds import examples
 from tests.properties.callers.oracle import words
 from tests.properties.callers.town import KEYS, Rule, Town, arguments_of
@@ -54,7 +53,7 @@ async def decided(rules: list[Rule], call: Call, level: int) -> str:
     with town.hall:
         made = await town.open(rules)
         endings: dict[str, tuple[str, list[AuditRecord]]] = {}
-        for make in WAYS:
+        for make in DIALECT_CLIENTS:
             way = make()
             said = way.read(await way.send(town, call), "object")
             records, entered = town.take()

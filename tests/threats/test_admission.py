@@ -8,12 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.harness.http_client import HOST, Header
-from tests.harness.http_client import AsyncConnection as Client
-from tests.harness.http_client import http_request as http
-from tests.harness.mcp_messages import MODERN, encoded
-from tests.harness.mcp_messages import headers_for as modern_headers
-from tests.harness.mcp_messages import tool_call as calling
+from tests.harness.http_client import HOST, AsyncConnection, Header, http_request
+from tests.harness.mcp_messages import MODERN, encoded, headers_for, tool_call
 from tests.harness.sync_mcp_client import post
 from tests.threats.shielded import Shielded, connected, shielded
 from tests.threats.test_sockets import LAST, TEXT, frame, upgrade
@@ -40,19 +36,19 @@ def half_sent_request(served: Shielded, path: str) -> bytes:
     kind = "application/json" if path == "/machine" else "application/x-www-form-urlencoded"
     host = f"{HOST}:{served.port}"
     headers = [("Host", host), ("Origin", f"http://{host}"), ("Content-Type", kind), ("Content-Length", "10")]
-    return http("POST", path, headers, b'{"a":')
+    return http_request("POST", path, headers, b'{"a":')
 
 
 def call_request(served: Shielded, name: str, key: Header, **arguments: Any) -> bytes:
     """A whole call of the newest revision of MCP."""
-    body = encoded(calling(MODERN, name, arguments))
-    return post(served.port, body, *modern_headers(body), key)
+    body = encoded(tool_call(MODERN, name, arguments))
+    return post(served.port, body, *headers_for(body), key)
 
 
 def machine_request(body: bytes) -> bytes:
     """A message of Machine Context, without a credential in its headers."""
     headers = [("Host", HOST), ("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
-    return http("POST", "/machine", headers, body)
+    return http_request("POST", "/machine", headers, body)
 
 
 async def status_of(served: Shielded, request: bytes) -> int:
@@ -63,7 +59,7 @@ async def status_of(served: Shielded, request: bytes) -> int:
 
 
 @asynccontextmanager
-async def half_sent_clients(served: Shielded, path: str, addresses: int) -> AsyncGenerator[list[Client]]:
+async def half_sent_clients(served: Shielded, path: str, addresses: int) -> AsyncGenerator[list[AsyncConnection]]:
     """A crowd of strangers, each with half a body."""
     async with AsyncExitStack() as stack:
         crowd = []
@@ -166,7 +162,7 @@ async def test_K2_health_and_management_answer_while_half_sent_bodies_fill_the_a
             for vital in ("/health", "/health/live", "/oxp/health"):
                 assert await status_of(served, served.get(vital)) == 200
             for vital in ("/api/tools", "/metrics"):
-                assert await status_of(served, http("GET", vital, [("Host", HOST), key])) == 200
+                assert await status_of(served, http_request("GET", vital, [("Host", HOST), key])) == 200
         assert admission.reserve.in_use == 0
 
 
@@ -218,7 +214,7 @@ async def test_K3_configured_concurrency_per_caller_and_per_tool_is_enforced() -
         assert await status_of(served, call_request(served, "large", keys[1], size=1)) == 200
         async with connected(served) as client:
             headers = [("Host", HOST), ("Content-Length", "0"), keys[1]]
-            client.send(http("POST", "/tools/shielded/holds", headers))
+            client.send(http_request("POST", "/tools/shielded/holds", headers))
             status, said, body = await client.reply()
         assert (status, said["retry-after"], "this tool runs" in str(body)) == (429, "1", True)
         served.gate.set()

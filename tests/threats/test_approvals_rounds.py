@@ -10,9 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.harness.mcp_messages import MODERN
-from tests.harness.mcp_messages import McpAnswer as Answer
-from tests.harness.mcp_messages import tool_call as calling
+from tests.harness.mcp_messages import MODERN, McpAnswer, tool_call
 from tests.threats.callers import InProcessHall, McpCaller
 from tests.unit.builders import Clock
 from tests.unit.web.browser_client import Browser
@@ -49,9 +47,9 @@ class GivenHall(InProcessHall):
         self.app = hall.http
 
 
-async def ask(hall: Toolhall, name: str, **more: Any) -> Answer:
+async def ask(hall: Toolhall, name: str, **more: Any) -> McpAnswer:
     """Call a tool by MCP 2026-07-28."""
-    return await McpCaller(GivenHall(hall), None, MODERN).ask(calling(MODERN, name, {}, **more))
+    return await McpCaller(GivenHall(hall), None, MODERN).ask(tool_call(MODERN, name, {}, **more))
 
 
 async def call(hall: Toolhall) -> Any:

@@ -10,34 +10,25 @@ from typing import Any
 
 import pytest
 
-from tests.harness.http_client import HOST, Connection, Header, fetch
-from tests.harness.http_client import Response as Reply
-from tests.harness.http_client import http_request as request_of
-from tests.harness.mcp_messages import LEGACY, MODERN, PREFIX, REVISIONS, encoded
-from tests.harness.mcp_messages import McpAnswer as Answer
-from tests.harness.mcp_messages import request_in as message
-from tests.harness.mcp_messages import tool_call as calling
-from tests.harness.server_process import ServerProcess as Served
-from tests.harness.server_process import environment, toolhall
-from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
-from tests.harness.sync_mcp_client import answer_of
-from tests.harness.sync_mcp_client import call_tool as call
-from tests.harness.sync_mcp_client import tool_value as value
+from tests.harness.http_client import HOST, Connection, Header, Response, fetch, http_request
+from tests.harness.mcp_messages import LEGACY, MODERN, PREFIX, REVISIONS, McpAnswer, encoded, request_in, tool_call
+from tests.harness.server_process import ServerProcess, environment, toolhall
+from tests.harness.sync_mcp_client import SyncHttpMcpClient, answer_of, call_tool, tool_value
 
-TOUCH = encoded(calling(MODERN, "touch"))
+TOUCH = encoded(tool_call(MODERN, "touch"))
 MODERN_HEADERS = [("MCP-Protocol-Version", MODERN), ("Mcp-Method", "tools/call"), ("Mcp-Name", "touch")]
 MISMATCH = -32020
 
 
-def sent(server: Served, headers: Sequence[Header], body: bytes = TOUCH, path: str = "/mcp") -> Reply:
+def sent(server: ServerProcess, headers: Sequence[Header], body: bytes = TOUCH, path: str = "/mcp") -> Response:
     """A POST with exactly these headers and those that any body needs."""
     needed = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
-    return fetch(server.port, request_of("POST", path, [*headers, *needed], body))
+    return fetch(server.port, http_request("POST", path, [*headers, *needed], body))
 
 
-def touched(server: Served) -> int:
+def touched(server: ServerProcess) -> int:
     """How often the tool ran."""
-    return int(value(call(HttpLine(server.port, MODERN), "touches")))
+    return int(tool_value(call_tool(SyncHttpMcpClient(server.port, MODERN), "touches")))
 
 
 HOSTS: dict[str, tuple[list[str], int]] = {
@@ -81,7 +72,7 @@ HOSTS: dict[str, tuple[list[str], int]] = {
 @pytest.mark.threat("B2")
 @pytest.mark.threat("B14")
 @pytest.mark.parametrize("case", HOSTS)
-def test_B2_B14_missing_duplicate_or_foreign_host_header_is_refused(server: Served, case: str) -> None:
+def test_B2_B14_missing_duplicate_or_foreign_host_header_is_refused(server: ServerProcess, case: str) -> None:
     """Exactly one Host, and one of ours; the path is never taken from it."""
     hosts, status = HOSTS[case]
     before = touched(server)
@@ -95,7 +86,7 @@ def test_B2_B14_missing_duplicate_or_foreign_host_header_is_refused(server: Serv
 
 @pytest.mark.threat("B14")
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:80", "127.0.0.1", "127.0.0.1:65535", "[::1]", "[::1]:8000"])
-def test_B14_loopback_host_header_with_any_port_is_served(server: Served, host: str) -> None:
+def test_B14_loopback_host_header_with_any_port_is_served(server: ServerProcess, host: str) -> None:
     """The names of this machine, with any port, are served."""
     assert sent(server, [("Host", host), *MODERN_HEADERS]).status == 200
 
@@ -123,10 +114,12 @@ ORIGINS: dict[str, list[str]] = {
 
 @pytest.mark.threat("B14")
 @pytest.mark.parametrize("case", ORIGINS)
-def test_B14_call_with_a_foreign_origin_header_is_refused(http: HttpLine, server: Served, case: str) -> None:
+def test_B14_call_with_a_foreign_origin_header_is_refused(
+    http: SyncHttpMcpClient, server: ServerProcess, case: str
+) -> None:
     """A web page of another site may not call, whatever revision it speaks; a right Host does not help it."""
     before = touched(server)
-    body = encoded(calling(http.revision, "touch"))
+    body = encoded(tool_call(http.revision, "touch"))
     origins = [("Origin", origin) for origin in ORIGINS[case]]
     reply = sent(server, [("Host", HOST), *http.headers(body), *origins], body)
     assert reply.status == (400 if len(origins) > 1 else 403)
@@ -137,7 +130,7 @@ def test_B14_call_with_a_foreign_origin_header_is_refused(http: HttpLine, server
 @pytest.mark.threat("B14")
 @pytest.mark.parametrize("host", ["localhost:3000", "127.0.0.1", "[::1]:8000"])
 def test_B14_origin_header_is_accepted_only_when_it_equals_the_requested_host_and_port(
-    server: Served, host: str
+    server: ServerProcess, host: str
 ) -> None:
     """A page of the very address that is asked may call; one of another port may not, and no page with a wrong Host."""
     origin = ("Origin", f"http://{host}")
@@ -148,7 +141,7 @@ def test_B14_origin_header_is_accepted_only_when_it_equals_the_requested_host_an
 
 @pytest.mark.threat("B14")
 @pytest.mark.parametrize("origin", ["http://evil.example", "http://localhost", None])
-def test_B14_websocket_upgrade_on_http_only_paths_is_refused(server: Served, origin: str | None) -> None:
+def test_B14_websocket_upgrade_on_http_only_paths_is_refused(server: ServerProcess, origin: str | None) -> None:
     """There is no WebSocket here, for anybody."""
     upgrade = [
         ("Host", HOST),
@@ -159,23 +152,23 @@ def test_B14_websocket_upgrade_on_http_only_paths_is_refused(server: Served, ori
         *([("Origin", origin)] if origin else []),
     ]
     for path in ("/mcp", "/health", "/"):
-        reply = fetch(server.port, request_of("GET", path, upgrade))
+        reply = fetch(server.port, http_request("GET", path, upgrade))
         assert reply.status != 101
         assert reply.status >= 400 or path == "/health"
 
 
 @pytest.mark.threat("B14")
-def test_B14_cors_preflight_of_a_foreign_origin_is_refused(server: Served) -> None:
+def test_B14_cors_preflight_of_a_foreign_origin_is_refused(server: ServerProcess) -> None:
     """A browser that asks whether it may call cross-site hears no."""
     asks = [("Host", HOST), ("Origin", "http://evil.example"), ("Access-Control-Request-Method", "POST")]
-    reply = fetch(server.port, request_of("OPTIONS", "/mcp", asks))
+    reply = fetch(server.port, http_request("OPTIONS", "/mcp", asks))
     assert reply.status == 403
     assert reply.headers.get("access-control-allow-origin") is None
 
 
 @pytest.mark.threat("B2")
 @pytest.mark.parametrize("path", ["//mcp", "/mcp/", "/./mcp", "/x/../mcp", "/mcp;x", "/mcp%00", "/MCP", "/mcp%2f", "*"])
-def test_B2_alternative_spelling_of_the_endpoint_path_is_not_found(server: Served, path: str) -> None:
+def test_B2_alternative_spelling_of_the_endpoint_path_is_not_found(server: ServerProcess, path: str) -> None:
     """No other way to write the path leads to the endpoint."""
     before = touched(server)
     assert sent(server, [("Host", HOST), *MODERN_HEADERS], path=path).status in (400, 404)
@@ -183,7 +176,7 @@ def test_B2_alternative_spelling_of_the_endpoint_path_is_not_found(server: Serve
 
 
 @pytest.mark.threat("B2")
-def test_B2_absolute_request_target_does_not_replace_the_host_header(server: Served) -> None:
+def test_B2_absolute_request_target_does_not_replace_the_host_header(server: ServerProcess) -> None:
     """A target with a host of its own is no way around the Host header."""
     reply = sent(server, [("Host", "evil.example"), *MODERN_HEADERS], path=f"http://{HOST}/mcp")
     assert reply.status >= 400
@@ -244,7 +237,7 @@ MISMATCHES: dict[str, list[Header]] = {
 
 @pytest.mark.threat("B17")
 @pytest.mark.parametrize("case", MISMATCHES)
-def test_B17_mcp_headers_that_differ_from_the_body_are_refused(server: Served, case: str) -> None:
+def test_B17_mcp_headers_that_differ_from_the_body_are_refused(server: ServerProcess, case: str) -> None:
     """What a proxy decides by the headers is what the server does by the body, or nothing."""
     before = touched(server)
     changed = dict(MISMATCHES[case])
@@ -259,7 +252,7 @@ def test_B17_mcp_headers_that_differ_from_the_body_are_refused(server: Served, c
 @pytest.mark.threat("B17")
 @pytest.mark.parametrize("name", ["Mcp-Name", "Mcp-Method", "MCP-Protocol-Version", "mcp-name", "MCP-METHOD"])
 @pytest.mark.parametrize("alike", [True, False], ids=["alike", "different"])
-def test_B17_duplicate_mcp_header_is_refused(server: Served, name: str, alike: bool) -> None:
+def test_B17_duplicate_mcp_header_is_refused(server: ServerProcess, name: str, alike: bool) -> None:
     """Of two headers nobody may read the first and somebody else the last, even if they are alike."""
     before = touched(server)
     usual = {key.lower(): said for key, said in MODERN_HEADERS}[name.lower()]
@@ -273,16 +266,18 @@ def test_B17_duplicate_mcp_header_is_refused(server: Served, name: str, alike: b
 
 @pytest.mark.threat("B17")
 @pytest.mark.parametrize("name", ["Authorization", "Content-Type", "Mcp-Session-Id", "Content-Encoding", "Origin"])
-def test_B17_other_duplicate_deciding_header_is_refused(http: HttpLine, server: Served, name: str) -> None:
+def test_B17_other_duplicate_deciding_header_is_refused(
+    http: SyncHttpMcpClient, server: ServerProcess, name: str
+) -> None:
     """The same for every header that decides something."""
-    body = encoded(calling(http.revision, "touch"))
+    body = encoded(tool_call(http.revision, "touch"))
     said = {"Content-Type": "application/json", "Content-Encoding": "identity", "Origin": "http://localhost"}
     doubled = [(name, said.get(name, "x"))] * 2
     assert sent(server, [("Host", HOST), *http.headers(body), *doubled], body).status == 400
 
 
 @pytest.mark.threat("B17")
-def test_B17_mcp_headers_in_any_case_padded_or_in_base64_are_accepted(server: Served) -> None:
+def test_B17_mcp_headers_in_any_case_padded_or_in_base64_are_accepted(server: ServerProcess) -> None:
     """Names in any case, values with space around them, base64 where it is right."""
     for name in ("touch", " touch ", wrapped("touch")):
         headers = [("host", HOST), ("MCP-PROTOCOL-VERSION", MODERN), ("mcp-method", "tools/call"), ("MCP-name", name)]
@@ -303,12 +298,12 @@ PLACES: dict[str, tuple[dict[str, Any], list[str], int]] = {
 
 @pytest.mark.threat("B17")
 @pytest.mark.parametrize("case", PLACES)
-def test_B17_mcp_param_header_that_differs_from_its_argument_is_refused(server: Served, case: str) -> None:
+def test_B17_mcp_param_header_that_differs_from_its_argument_is_refused(server: ServerProcess, case: str) -> None:
     """An argument that a proxy may route by is compared with the body too."""
     arguments, said, status = PLACES[case]
     headers = [("MCP-Protocol-Version", MODERN), ("Mcp-Method", "tools/call"), ("Mcp-Name", "region")]
     given = [("Mcp-Param-Place", each) for each in said]
-    reply = sent(server, [("Host", HOST), *headers, *given], encoded(calling(MODERN, "region", arguments)))
+    reply = sent(server, [("Host", HOST), *headers, *given], encoded(tool_call(MODERN, "region", arguments)))
     assert reply.status == status
     if status == 400 and case != "doubled":
         assert answer_of(reply).code == MISMATCH
@@ -320,24 +315,26 @@ UNEQUAL = ("1_2", "0012", "+12", "0xc", "\uff11\uff12", "nan", "inf", "1e999", "
 
 @pytest.mark.threat("B17")
 @pytest.mark.parametrize("said", [*EQUAL, *UNEQUAL])
-def test_B17_mcp_param_header_number_is_compared_by_value_and_only_in_json_notation(server: Served, said: str) -> None:
+def test_B17_mcp_param_header_number_is_compared_by_value_and_only_in_json_notation(
+    server: ServerProcess, said: str
+) -> None:
     """A number is compared as a number, as long as it is written as JSON would."""
     headers = [("MCP-Protocol-Version", MODERN), ("Mcp-Method", "tools/call"), ("Mcp-Name", "sized")]
     sized = wrapped(said) if not said.isascii() else said
-    body = encoded(calling(MODERN, "sized", {"size": 12}))
+    body = encoded(tool_call(MODERN, "sized", {"size": 12}))
     reply = sent(server, [("Host", HOST), *headers, ("Mcp-Param-Size", sized)], body)
     assert reply.status == (200 if said in EQUAL else 400)
 
 
 @pytest.mark.threat("B17")
 @pytest.mark.parametrize("revision", LEGACY)
-def test_B17_mcp_name_header_is_ignored_in_older_revisions(server: Served, revision: str) -> None:
+def test_B17_mcp_name_header_is_ignored_in_older_revisions(server: ServerProcess, revision: str) -> None:
     """A name in a header decides nothing there: the body's tool runs, and only that."""
-    line = HttpLine(server.port, revision)
-    body = encoded(calling(revision, "number", {"value": 7}))
+    line = SyncHttpMcpClient(server.port, revision)
+    body = encoded(tool_call(revision, "number", {"value": 7}))
     before = touched(server)
     reply = sent(server, [("Host", HOST), *line.headers(body), ("Mcp-Name", "touch"), ("Mcp-Method", "x")], body)
-    assert value(answer_of(reply)) == 7
+    assert tool_value(answer_of(reply)) == 7
     assert touched(server) == before
 
 
@@ -350,18 +347,20 @@ def mixed(header: str, body: str) -> list[Header]:
 @pytest.mark.threat("B18")
 @pytest.mark.parametrize("body", REVISIONS)
 @pytest.mark.parametrize("header", [*REVISIONS, "2024-11-05", "2099-01-01", "", "2026-07-28, 2025-06-18"])
-def test_B18_request_that_mixes_two_protocol_revisions_is_refused(server: Served, header: str, body: str) -> None:
+def test_B18_request_that_mixes_two_protocol_revisions_is_refused(
+    server: ServerProcess, header: str, body: str
+) -> None:
     """A request that is in two revisions at once runs in none; without a session the older ones run nothing."""
     before = touched(server)
-    reply = sent(server, [("Host", HOST), *mixed(header, body)], encoded(calling(body, "touch")))
+    reply = sent(server, [("Host", HOST), *mixed(header, body)], encoded(tool_call(body, "touch")))
     ran = header == body == MODERN
     assert reply.status == (200 if ran else 400)
     assert touched(server) == before + ran
 
 
-def refusals(server: Served, tool: str, arguments: dict[str, Any]) -> list[Answer]:
+def refusals(server: ServerProcess, tool: str, arguments: dict[str, Any]) -> list[McpAnswer]:
     """The same call in every revision."""
-    return [call(HttpLine(server.port, revision), tool, **arguments) for revision in REVISIONS]
+    return [call_tool(SyncHttpMcpClient(server.port, revision), tool, **arguments) for revision in REVISIONS]
 
 
 REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
@@ -376,7 +375,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.mark.threat("B18")
 @pytest.mark.parametrize("case", REFUSED)
-def test_B18_refused_call_is_refused_with_the_same_message_in_every_revision(server: Served, case: str) -> None:
+def test_B18_refused_call_is_refused_with_the_same_message_in_every_revision(server: ServerProcess, case: str) -> None:
     """What one revision refuses is refused by the others, in the same words; the tool never ran."""
     before = touched(server)
     answers = refusals(server, *REFUSED[case])
@@ -386,10 +385,10 @@ def test_B18_refused_call_is_refused_with_the_same_message_in_every_revision(ser
 
 
 @pytest.mark.threat("B18")
-def test_B18_unknown_protocol_version_in_the_body_is_refused(server: Served) -> None:
+def test_B18_unknown_protocol_version_in_the_body_is_refused(server: ServerProcess) -> None:
     """A version that is not ours, or is no version, is refused with those that are."""
     for odd in ("2099-01-01", "2025-11-25", "", "x" * 1_000, 20260728, None, ["2026-07-28"]):
-        body = message(MODERN, "tools/call", {"name": "touch"})
+        body = request_in(MODERN, "tools/call", {"name": "touch"})
         body["params"]["_meta"][f"{PREFIX}protocolVersion"] = odd
         header = odd if isinstance(odd, str) else MODERN
         headers = [("MCP-Protocol-Version", header), *MODERN_HEADERS[1:]]
@@ -401,9 +400,11 @@ def test_B18_unknown_protocol_version_in_the_body_is_refused(server: Served) -> 
 
 @pytest.mark.threat("I9")
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd", "x-gzip", "identity, gzip", "GZIP", "unknown"])
-def test_I9_request_body_with_a_content_encoding_is_refused_unread(http: HttpLine, server: Served, coding: str) -> None:
+def test_I9_request_body_with_a_content_encoding_is_refused_unread(
+    http: SyncHttpMcpClient, server: ServerProcess, coding: str
+) -> None:
     """A body that would have to be unpacked is refused unread: no bomb can go off."""
-    plain = encoded(calling(http.revision, "touch"))
+    plain = encoded(tool_call(http.revision, "touch"))
     packed = gzip.compress(plain + b" " * 50_000_000, 1) if coding == "gzip" else plain
     peak = server.peak
     headers = [("Host", HOST), *http.headers(plain), ("Content-Encoding", coding)]
@@ -414,8 +415,8 @@ def test_I9_request_body_with_a_content_encoding_is_refused_unread(http: HttpLin
 
 
 @pytest.mark.threat("I9")
-def test_I9_response_is_not_compressed_when_accept_encoding_asks_for_it(server: Served) -> None:
+def test_I9_response_is_not_compressed_when_accept_encoding_asks_for_it(server: ServerProcess) -> None:
     """Nor does the server pack what it sends."""
     with Connection(server.port) as connection:
-        connection.send(request_of("GET", "/health", [("Host", HOST), ("Accept-Encoding", "gzip, br")]))
+        connection.send(http_request("GET", "/health", [("Host", HOST), ("Accept-Encoding", "gzip, br")]))
         assert connection.reply().headers.get("content-encoding") is None

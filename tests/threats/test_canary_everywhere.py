@@ -11,8 +11,8 @@ import pytest
 
 from tests.harness.dialect_clients import ALL_DIALECT_CLIENTS, Call
 from tests.harness.mcp_messages import REVISIONS
-from tests.harness.server_process import ServerProcess as Served
-from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
+from tests.harness.server_process import ServerProcess
+from tests.harness.sync_mcp_client import SyncHttpMcpClient
 from tests.servers import http_server as answering
 from tests.servers.authority import Authority, authority
 from tests.servers.served_hall import SECRET as CLIENT_SECRET
@@ -51,7 +51,7 @@ class Collector:
 
 
 @contextmanager
-def running(folder: Path, acme: Authority, collector: str) -> Generator[Served]:
+def running(folder: Path, acme: Authority, collector: str) -> Generator[ServerProcess]:
     """A hall that writes as much as it can: debug log, recordings, spans."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(TOOLS.parents[2]))
@@ -76,7 +76,7 @@ async def call_everything(hall: ServedHall, acme: Authority) -> None:
 def call_with_notices(hall: ServedHall) -> None:
     """In MCP, a client may listen while a tool runs."""
     for revision in REVISIONS:
-        line = HttpLine(hall.port, revision)
+        line = SyncHttpMcpClient(hall.port, revision)
         for tool in ("Canary_keyed", "Canary_linked", "Canary_apart"):
             messages = call_messages(line, tool, {"how": "returns"})
             assert [each.get("method") for each in messages].count("notifications/progress") >= 1
@@ -124,7 +124,7 @@ async def connect(hall: ServedHall, acme: Authority) -> None:
     assert (await person.get(back)).status == 400, "an answer counts once"
 
 
-def processes(served: Served) -> bytes:
+def processes(served: ServerProcess) -> bytes:
     """What everybody on the machine may see of the process and its children."""
     found = b""
     for pid in (served.process.pid, *served.children):

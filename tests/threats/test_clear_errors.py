@@ -6,15 +6,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.harness.http_client import HOST, Header, fetch
-from tests.harness.http_client import http_request as http
-from tests.harness.mcp_messages import LEGACY, MODERN, PREFIX, REVISIONS, encoded, handshake
-from tests.harness.mcp_messages import request_in as message
-from tests.harness.mcp_messages import tool_call as calling
-from tests.harness.server_process import ServerProcess as Served
-from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
-from tests.harness.sync_mcp_client import SyncMcpClient as Line
-from tests.harness.sync_mcp_client import answer_of, post
+from tests.harness.http_client import HOST, Header, fetch, http_request
+from tests.harness.mcp_messages import LEGACY, MODERN, PREFIX, REVISIONS, encoded, handshake, request_in, tool_call
+from tests.harness.server_process import ServerProcess
+from tests.harness.sync_mcp_client import SyncHttpMcpClient, SyncMcpClient, answer_of, post
 
 VALUE = "V4LUE-of-the-caller"
 LONG = "n" * 2_000
@@ -94,16 +89,16 @@ def repaired(revision: str, corrupted: dict[str, Any]) -> dict[str, Any]:
     """Put back what the newest revision wants, where a case replaced the whole of params or of `_meta`."""
     params = corrupted.get("params")
     if revision == MODERN and isinstance(params, dict):
-        usual = message(MODERN, "x")["params"]["_meta"]
+        usual = request_in(MODERN, "x")["params"]["_meta"]
         params["_meta"] = {**usual, **params.get("_meta", {})}
     return corrupted
 
 
 @pytest.mark.parametrize("case", EVERYWHERE)
-def test_invalid_message_is_refused_with_words_on_what_to_change_and_no_values(line: Line, case: str) -> None:
+def test_invalid_message_is_refused_with_words_on_what_to_change_and_no_values(line: SyncMcpClient, case: str) -> None:
     """In the same words over every transport and in every revision."""
     refusal = EVERYWHERE[case]
-    body = calling(line.revision, "touch")
+    body = tool_call(line.revision, "touch")
     refusal.corrupt(body)
     answer = line.ask(encoded(repaired(line.revision, body)))
     assert answer.code == refusal.code, answer
@@ -128,10 +123,10 @@ BROKEN: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_unparsable_message_gets_an_error_without_id_that_says_what_is_wrong(line: Line, case: str) -> None:
+def test_unparsable_message_gets_an_error_without_id_that_says_what_is_wrong(line: SyncMcpClient, case: str) -> None:
     """What is no message gets an error without an id, and words about what is wrong."""
     body, words = BROKEN[case]
-    if case == "empty" and not isinstance(line, HttpLine):
+    if case == "empty" and not isinstance(line, SyncHttpMcpClient):
         return  # over stdio an empty line is nothing at all
     answer = line.ask(body)
     assert answer.code in (-32700, -32600)
@@ -159,10 +154,10 @@ TERMS = {
 
 
 @pytest.mark.parametrize("case", TERMS)
-def test_invalid_meta_field_of_the_newest_revision_is_named_in_the_error(server: Served, case: str) -> None:
+def test_invalid_meta_field_of_the_newest_revision_is_named_in_the_error(server: ServerProcess, case: str) -> None:
     """MCP 2026-07-28: the terms come with every request, and a wrong one is named."""
     corrupt, code, words = TERMS[case]
-    body = calling(MODERN, "touch")
+    body = tool_call(MODERN, "touch")
     corrupt(body)
     version = {"other_version": "2099-01-01", "odd_version": "1"}.get(case, MODERN)
     headers = [("MCP-Protocol-Version", version), ("Mcp-Method", "tools/call"), ("Mcp-Name", "touch")]
@@ -178,10 +173,10 @@ def test_invalid_meta_field_of_the_newest_revision_is_named_in_the_error(server:
 @pytest.mark.parametrize("header", ["MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"])
 @pytest.mark.parametrize("said", [None, VALUE])
 def test_missing_or_different_mcp_header_is_named_without_its_value(
-    server: Served, header: str, said: str | None
+    server: ServerProcess, header: str, said: str | None
 ) -> None:
     """MCP 2026-07-28: a header that is missing or differs is named; its value is not repeated."""
-    body = encoded(calling(MODERN, "touch"))
+    body = encoded(tool_call(MODERN, "touch"))
     usual = {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/call", "Mcp-Name": "touch"}
     headers = [(name, right if name != header else said) for name, right in usual.items()]
     kept = [(name, value) for name, value in headers if value is not None]
@@ -201,10 +196,10 @@ SESSIONS: dict[str, tuple[list[Header], int, tuple[str, ...]]] = {
 
 @pytest.mark.parametrize("revision", LEGACY)
 @pytest.mark.parametrize("case", SESSIONS)
-def test_request_without_a_known_session_is_told_to_initialize(server: Served, case: str, revision: str) -> None:
+def test_request_without_a_known_session_is_told_to_initialize(server: ServerProcess, case: str, revision: str) -> None:
     """The older revisions need their handshake first, and say so."""
     headers, status, words = SESSIONS[case]
-    answer = answer_of(fetch(server.port, post(server.port, encoded(calling(revision, "touch")), *headers)))
+    answer = answer_of(fetch(server.port, post(server.port, encoded(tool_call(revision, "touch")), *headers)))
     assert (answer.status, answer.code) == (status, -32600)
     assert all(word in answer.text for word in words), answer.text
     assert VALUE.encode() not in answer.raw
@@ -212,7 +207,9 @@ def test_request_without_a_known_session_is_told_to_initialize(server: Served, c
 
 @pytest.mark.parametrize("revision", LEGACY)
 @pytest.mark.parametrize("missing", ["protocolVersion", "capabilities"])
-def test_initialize_without_a_required_param_names_it_in_the_error(server: Served, revision: str, missing: str) -> None:
+def test_initialize_without_a_required_param_names_it_in_the_error(
+    server: ServerProcess, revision: str, missing: str
+) -> None:
     """What the handshake lacks is named."""
     body = handshake(revision)
     del body["params"][missing]
@@ -222,10 +219,10 @@ def test_initialize_without_a_required_param_names_it_in_the_error(server: Serve
 
 
 @pytest.mark.parametrize("revision", LEGACY)
-def test_log_level_that_is_unknown_is_refused_with_the_known_levels(server: Served, revision: str) -> None:
+def test_log_level_that_is_unknown_is_refused_with_the_known_levels(server: ServerProcess, revision: str) -> None:
     """The levels that there are."""
-    line = HttpLine(server.port, revision)
-    answer = line.ask(encoded(message(revision, "logging/setLevel", {"level": VALUE})))
+    line = SyncHttpMcpClient(server.port, revision)
+    answer = line.ask(encoded(request_in(revision, "logging/setLevel", {"level": VALUE})))
     assert answer.code == -32602
     assert "debug" in answer.text
     assert VALUE.encode() not in answer.raw
@@ -247,11 +244,13 @@ REFUSED_EARLY: dict[str, tuple[str, list[Header], int, tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED_EARLY)
-def test_http_request_refused_before_any_dialect_gets_json_that_says_what_to_change(server: Served, case: str) -> None:
+def test_http_request_refused_before_any_dialect_gets_json_that_says_what_to_change(
+    server: ServerProcess, case: str
+) -> None:
     """What is refused before any dialect speaks is refused in JSON, with what to change."""
     line, headers, status, words = REFUSED_EARLY[case]
     method, _, path = line.partition(" ")
-    reply = fetch(server.port, http(method, path, headers))
+    reply = fetch(server.port, http_request(method, path, headers))
     said = reply.body.decode()
     assert reply.status == status
     assert reply.headers.get("content-type") == "application/json"

@@ -11,7 +11,7 @@ import msgspec
 import pydantic
 import pytest
 
-from tests.harness.asgi_client import post_json as visit
+from tests.harness.asgi_client import post_json
 from toolhall import Config, Toolhall, Toolkit, tool
 from toolhall.registration.access import NewCondition, NewGrant, NewKey
 
@@ -102,7 +102,7 @@ class Shop(Toolkit, name="Shop", version="1.0.0"):
 async def asked(hall: Toolhall, name: str, body: str) -> int:
     """The status of one call by a new key."""
     _, key = await hall.access.keys.create(NewKey(name="ci"), "test")
-    return (await visit(hall.http, f"/tools/Shop/{name}", body.encode(), {"authorization": f"Bearer {key}"})).status
+    return (await post_json(hall.http, f"/tools/Shop/{name}", body.encode(), {"authorization": f"Bearer {key}"})).status
 
 
 @pytest.fixture(params=["grants", "cedar"])

@@ -9,10 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.harness.asgi_client import post_json as visit
+from tests.harness.asgi_client import post_json
 from tests.harness.cli import CliRunner
-from tests.harness.dialect_clients import DIALECT_CLIENTS as WAYS
-from tests.harness.dialect_clients import Call
+from tests.harness.dialect_clients import DIALECT_CLIENTS, Call
 from tests.properties.callers.town import Rule, Town
 from toolhall import Config, Toolhall, Toolkit, tool
 from toolhall.registration.access import NewCondition, NewGrant, NewKey
@@ -57,7 +56,7 @@ class Bank(Toolkit, name="Bank", version="1.0.0"):
 async def asked(hall: Toolhall, name: str, body: str) -> int:
     """The status of one call by a new key."""
     _, key = await hall.access.keys.create(NewKey(name="ci"), "test")
-    return (await visit(hall.http, f"/tools/Bank/{name}", body.encode(), {"authorization": f"Bearer {key}"})).status
+    return (await post_json(hall.http, f"/tools/Bank/{name}", body.encode(), {"authorization": f"Bearer {key}"})).status
 
 
 @pytest.fixture(params=["grants", "cedar"])
@@ -91,7 +90,7 @@ async def test_B10_condition_on_a_number_matches_any_json_spelling_of_it(bank: T
 
 
 @pytest.mark.threat("B11")
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way().dialect)
+@pytest.mark.parametrize("way", DIALECT_CLIENTS, ids=lambda way: way().dialect)
 async def test_B11_audit_record_of_a_hidden_tool_names_what_the_caller_cannot_tell_from_unknown(way: Any) -> None:
     """A call that a grant forbids, or none permits, is recorded with the tool, its level and what hides it."""
     town = Town()
@@ -113,7 +112,7 @@ async def test_B11_audit_record_of_a_hidden_tool_names_what_the_caller_cannot_te
 
 async def change(hall: Toolhall, key: str, what: str, body: dict[str, Any]) -> int:
     headers = {"authorization": f"Bearer {key}"}
-    return (await visit(hall.http, f"/api/{what}", json.dumps(body).encode(), headers)).status
+    return (await post_json(hall.http, f"/api/{what}", json.dumps(body).encode(), headers)).status
 
 
 @pytest.mark.threat("J3")

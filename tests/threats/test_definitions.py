@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.harness.cli import CliRunner
-from tests.harness.server_process import ServerProcess as Served
+from tests.harness.server_process import ServerProcess
 from tests.threats.registered import OUTSIDER, Registry, Told, calls, mcp_calls
 from tests.threats.served import serving
 from toolhall.model.caller import EXTERNAL_DEFAULT_LEVEL, effective_level
@@ -29,7 +29,7 @@ PLAIN = "Looks up one thing in a list."
 
 
 @pytest.fixture(scope="module")
-def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A hall with one harmless tool of its own, to which anything may be brought."""
     folder = tmp_path_factory.mktemp("definitions")
     target = folder / "kit.py"
@@ -39,7 +39,7 @@ def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture
-def registry(hall: Served) -> Registry:
+def registry(hall: ServerProcess) -> Registry:
     """Its management."""
     return Registry(hall)
 

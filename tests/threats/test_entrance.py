@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.harness.mcp_messages import LEGACY, NOVEMBER, handshake
-from tests.harness.mcp_messages import tool_call as calling
+from tests.harness.mcp_messages import LEGACY, NOVEMBER, handshake, tool_call
 from tests.threats.guarded import Inside, inside
 from tests.threats.listening import Listener
 from tests.threats.test_identity import WAYS, call, ran
@@ -117,7 +116,7 @@ class Resumable(NamedTuple):
         alice = hall.bearer("alice")
         opened = await hall.send("POST", "/mcp", handshake(revision), alice)
         session = {"mcp-session-id": opened.headers["mcp-session-id"], "mcp-protocol-version": revision}
-        call = calling(revision, "Rooms_revealed")
+        call = tool_call(revision, "Rooms_revealed")
         call["params"]["_meta"] = {"progressToken": "t"}
         answer = await hall.send("POST", "/mcp", call, alice | session)
         assert answer.text.count("confidential") >= 2

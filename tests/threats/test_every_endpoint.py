@@ -5,14 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.harness.http_client import HOST, Header, fetch, healthy
-from tests.harness.http_client import Response as Reply
-from tests.harness.http_client import http_request as http
+from tests.harness.http_client import HOST, Header, Response, fetch, healthy, http_request
 from tests.harness.mcp_messages import MODERN, encoded
-from tests.harness.server_process import ServerProcess as Served
-from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
-from tests.harness.sync_mcp_client import call_tool as call
-from tests.harness.sync_mcp_client import tool_value as value
+from tests.harness.server_process import ServerProcess
+from tests.harness.sync_mcp_client import SyncHttpMcpClient, call_tool, tool_value
 from tests.threats.hostile_tools import CANARY, RAISES, RETURNS
 from toolhall import Toolhall, tool
 
@@ -21,15 +17,15 @@ PATHS = ["/mcp", "/oxp/tools/call", "/hub", "/machine", "/machine/tools", REST]
 JSON = ("Content-Type", "application/json")
 
 
-def send(server: Served, path: str, body: bytes, *extra: Header, host: str = HOST) -> Reply:
+def send(server: ServerProcess, path: str, body: bytes, *extra: Header, host: str = HOST) -> Response:
     """A POST to this path."""
     headers = [("Host", host), JSON, ("Content-Length", str(len(body))), *extra]
-    return fetch(server.port, http("POST", path, headers, body))
+    return fetch(server.port, http_request("POST", path, headers, body))
 
 
-def touched(server: Served) -> int:
+def touched(server: ServerProcess) -> int:
     """How often the tool ran."""
-    return int(value(call(HttpLine(server.port, MODERN), "touches")))
+    return int(tool_value(call_tool(SyncHttpMcpClient(server.port, MODERN), "touches")))
 
 
 BROKEN = {
@@ -54,7 +50,7 @@ BROKEN = {
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("broken", BROKEN)
 def test_F1_F5_malformed_json_at_every_endpoint_is_refused_and_no_tool_runs(
-    server: Served, path: str, broken: str
+    server: ServerProcess, path: str, broken: str
 ) -> None:
     """Refused as a fault of the caller, in JSON, and nothing ran."""
     before = touched(server)
@@ -70,7 +66,7 @@ def test_F1_F5_malformed_json_at_every_endpoint_is_refused_and_no_tool_runs(
 @pytest.mark.threat("I9")
 @pytest.mark.parametrize("path", PATHS)
 def test_B2_B14_I9_foreign_host_origin_encoding_type_and_size_are_refused_at_every_endpoint(
-    server: Served, path: str
+    server: ServerProcess, path: str
 ) -> None:
     """Foreign hosts and origins, packed bodies, other types and too many bytes are turned away everywhere."""
     before = touched(server)
@@ -80,9 +76,9 @@ def test_B2_B14_I9_foreign_host_origin_encoding_type_and_size_are_refused_at_eve
     assert send(server, path, b"{}", ("Content-Encoding", "gzip")).status == 415
     assert send(server, path, b"{}", ("Host", HOST)).status == 400
     form = [("Host", HOST), ("Content-Type", "text/plain"), ("Content-Length", "2")]
-    assert fetch(server.port, http("POST", path, form, b"{}")).status == 415
+    assert fetch(server.port, http_request("POST", path, form, b"{}")).status == 415
     large = [("Host", HOST), JSON, ("Content-Length", "2000000")]
-    assert fetch(server.port, http("POST", path, large)).status == 413
+    assert fetch(server.port, http_request("POST", path, large)).status == 413
     assert touched(server) == before
 
 
@@ -108,7 +104,9 @@ HOW = [("returns", how) for how in RETURNS] + [("raises_in_thread", how) for how
 
 @pytest.mark.threat("G8")
 @pytest.mark.parametrize("way", WAYS)
-def test_G8_secret_raised_or_returned_by_a_tool_is_in_no_answer_of_rest_oxp_and_hub(server: Served, way: str) -> None:
+def test_G8_secret_raised_or_returned_by_a_tool_is_in_no_answer_of_rest_oxp_and_hub(
+    server: ServerProcess, way: str
+) -> None:
     """However a tool raises or returns its secret, the caller gets an answer without it."""
     path, body = WAYS[way]("number", {"value": 7})
     assert b"7" in send(server, path, encoded(body)).body

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.http_client import HOST, fetch
-from tests.harness.http_client import http_request as http
+from tests.harness.http_client import HOST, fetch, http_request
 from tests.harness.mcp_messages import MODERN
-from tests.harness.server_process import ServerProcess as Served
-from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
-from tests.harness.sync_mcp_client import call_tool as call
+from tests.harness.server_process import ServerProcess
+from tests.harness.sync_mcp_client import SyncHttpMcpClient, call_tool
 from tests.unit.builders import entry_named
 from toolhall.model.content import Reply, Result, Text
 from toolhall.pipeline.sanitize import LINKS, SOURCE, Sanitize
@@ -36,10 +34,10 @@ PROPER = (
 
 @pytest.mark.threat("G1")
 @pytest.mark.parametrize("code", INVISIBLE, ids=hex)
-def test_G1_invisible_characters_in_a_result_are_removed_and_counted(server: Served, code: int) -> None:
+def test_G1_invisible_characters_in_a_result_are_removed_and_counted(server: ServerProcess, code: int) -> None:
     """A message that no person sees does not reach the model either; how much was removed is said."""
     assert len(set(INVISIBLE)) == 31
-    answer = call(HttpLine(server.port, MODERN), "nonce", nonce=f"a{chr(code)}b{chr(code)}c")
+    answer = call_tool(SyncHttpMcpClient(server.port, MODERN), "nonce", nonce=f"a{chr(code)}b{chr(code)}c")
     assert answer.text == "abc"
     assert chr(code) not in json.dumps(answer.message, ensure_ascii=False)
     assert answer.result["_meta"]["dev.toolhall/removed"] == 2
@@ -47,27 +45,27 @@ def test_G1_invisible_characters_in_a_result_are_removed_and_counted(server: Ser
 
 @pytest.mark.threat("G1")
 @pytest.mark.parametrize("text", PROPER, ids=ascii)
-def test_G1_text_of_scripts_and_emoji_that_need_joiners_is_unchanged(server: Served, text: str) -> None:
+def test_G1_text_of_scripts_and_emoji_that_need_joiners_is_unchanged(server: ServerProcess, text: str) -> None:
     """Scripts and emoji that are written with invisible characters keep them."""
-    answer = call(HttpLine(server.port, MODERN), "nonce", nonce=text)
+    answer = call_tool(SyncHttpMcpClient(server.port, MODERN), "nonce", nonce=text)
     assert answer.text == text
     assert "dev.toolhall/removed" not in answer.result.get("_meta", {})
 
 
 @pytest.mark.threat("G3")
-def test_G3_combining_marks_are_capped_at_eight_to_a_letter(server: Served) -> None:
+def test_G3_combining_marks_are_capped_at_eight_to_a_letter(server: ServerProcess) -> None:
     """A letter carries eight marks at most, so that no text covers what stands above it."""
-    answer = call(HttpLine(server.port, MODERN), "nonce", nonce="Z" + "\u0489\u0334\u20dd" * 100 + "algo")
+    answer = call_tool(SyncHttpMcpClient(server.port, MODERN), "nonce", nonce="Z" + "\u0489\u0334\u20dd" * 100 + "algo")
     assert answer.text.endswith("algo")
     assert len(answer.text) == len("Zalgo") + 8
 
 
 @pytest.mark.threat("G3")
-def test_G3_result_of_one_megabyte_in_one_line_is_whole_and_a_larger_one_is_refused(server: Served) -> None:
+def test_G3_result_of_one_megabyte_in_one_line_is_whole_and_a_larger_one_is_refused(server: ServerProcess) -> None:
     """One line of a megabyte is no reason to fail, and more than the limit is refused."""
-    line = HttpLine(server.port, MODERN)
-    assert len(call(line, "large", how="text", size=1_000_000).text) == 1_000_000
-    assert call(line, "large", how="text", size=1_100_000).is_error
+    line = SyncHttpMcpClient(server.port, MODERN)
+    assert len(call_tool(line, "large", how="text", size=1_000_000).text) == 1_000_000
+    assert call_tool(line, "large", how="text", size=1_100_000).is_error
 
 
 def sanitized(entry: Entry, said: object) -> Result:
@@ -105,7 +103,7 @@ def test_G13_image_links_in_results_of_external_tools_are_counted_in_the_metadat
 
 
 @pytest.mark.threat("G10")
-def test_G10_server_process_has_a_core_file_limit_of_zero(server: Served) -> None:
+def test_G10_server_process_has_a_core_file_limit_of_zero(server: ServerProcess) -> None:
     """What a server holds in memory is never written to a core file when it dies."""
     limits = Path(f"/proc/{server.process.pid}/limits").read_text()
     (core,) = [row for row in limits.splitlines() if row.startswith("Max core file size")]
@@ -113,14 +111,14 @@ def test_G10_server_process_has_a_core_file_limit_of_zero(server: Served) -> Non
 
 
 @pytest.mark.threat("G11")
-def test_G11_error_detail_for_operators_is_in_no_mcp_or_oxp_answer(server: Served) -> None:
+def test_G11_error_detail_for_operators_is_in_no_mcp_or_oxp_answer(server: ServerProcess) -> None:
     """What an error says to the operator reaches no model: not in MCP, and in OXP as no developer's message."""
-    answer = call(HttpLine(server.port, MODERN), "raises", how="detail")
+    answer = call_tool(SyncHttpMcpClient(server.port, MODERN), "raises", how="detail")
     assert answer.is_error
     assert "CANARY" not in json.dumps(answer.message)
     assert "developer" not in json.dumps(answer.message)
     body = json.dumps({"request": {"tool_id": "hostile_tools.raises", "input": {"how": "detail"}}}).encode()
     headers = [("Host", HOST), ("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
-    reply = fetch(server.port, http("POST", "/oxp/tools/call", headers, body))
+    reply = fetch(server.port, http_request("POST", "/oxp/tools/call", headers, body))
     assert b"politely" in reply.body
     assert b"CANARY" not in reply.body

@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 from joserfc.jwk import OctKey
 
-from tests.harness.mcp_messages import MODERN, NOVEMBER, encoded, handshake
-from tests.harness.mcp_messages import headers_for as modern_headers
-from tests.harness.mcp_messages import tool_call as calling
+from tests.harness.mcp_messages import MODERN, NOVEMBER, encoded, handshake, headers_for, tool_call
 from tests.threats.guarded import PUBLIC_URL, SECRET, Inside, inside
 from tests.threats.issuer import issuing, sign
 from tests.threats.test_tokens import FORGED
@@ -37,7 +35,7 @@ async def hall() -> AsyncIterator[Inside]:
 
 def by_mcp(token: str | None = None) -> tuple[str, Any]:
     """A call of `nonce` in MCP."""
-    return "/mcp", calling(MODERN, "nonce", {"nonce": "here"})
+    return "/mcp", tool_call(MODERN, "nonce", {"nonce": "here"})
 
 
 def by_oxp(token: str | None = None) -> tuple[str, Any]:
@@ -77,7 +75,7 @@ each_way = pytest.mark.parametrize("way", WAYS)
 async def call(hall: Inside, way: str, headers: dict[str, str] | None = None, token: str | None = None) -> Any:
     """Call `nonce` in a dialect."""
     path, message = WAYS[way](token)
-    extra = dict(modern_headers(encoded(message))) if way == "mcp" else {}
+    extra = dict(headers_for(encoded(message))) if way == "mcp" else {}
     return await hall.send("POST", path, message, extra | (headers or {}))
 
 
@@ -372,7 +370,7 @@ async def test_mcp_session_survives_key_rotation_and_each_request_has_its_own_ke
     _, lesser = await hall.hall.access.keys.create(NewKey("alice", scopes=("tools:Shop",)), "test")
     opened = await hall.send("POST", "/mcp", handshake(NOVEMBER), hall.bearer("alice"))
     session = {"Mcp-Session-Id": opened.headers["mcp-session-id"], "MCP-Protocol-Version": NOVEMBER}
-    called = calling(NOVEMBER, "nonce", {"nonce": "here"})
+    called = tool_call(NOVEMBER, "nonce", {"nonce": "here"})
     assert ran(await hall.send("POST", "/mcp", called, session | hall.bearer("alice")))
     reply = await hall.send("POST", "/mcp", called, session | {"Authorization": f"Bearer {lesser}"})
     assert reply.status_code == 200  # the session is there

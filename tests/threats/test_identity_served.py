@@ -11,15 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.harness.http_client import HOST, Connection
-from tests.harness.http_client import http_request as http
-from tests.harness.mcp_messages import LEGACY, MODERN, REVISIONS, encoded
-from tests.harness.mcp_messages import request_in as message
-from tests.harness.mcp_messages import session_headers as mcp_headers
-from tests.harness.mcp_messages import tool_call as calling
+from tests.harness.http_client import HOST, Connection, http_request
+from tests.harness.mcp_messages import LEGACY, MODERN, REVISIONS, encoded, request_in, session_headers, tool_call
 from tests.harness.server_process import toolhall
-from tests.harness.sync_mcp_client import answer_of
-from tests.harness.sync_mcp_client import call_tool as call
+from tests.harness.sync_mcp_client import answer_of, call_tool
 from tests.threats.guarded import Guarded, guarding
 from tests.threats.served import stdio
 from tests.threats.test_identity import by_machine, by_oxp
@@ -73,7 +68,7 @@ def test_B1_websocket_upgrade_without_a_credential_is_refused_with_401(guarded: 
     ]
     for headers, expected in (([], b"401"), ([guarded.bearer("alice")], b"101")):
         with Connection(guarded.server.port) as connection:
-            connection.send(http("GET", "/hub", [*upgrade, *headers]))
+            connection.send(http_request("GET", "/hub", [*upgrade, *headers]))
             head = connection.head()
         assert head.split()[1] == expected
         assert (b"www-authenticate: Bearer resource_metadata=" in head) is (expected == b"401")
@@ -84,14 +79,14 @@ def test_B1_websocket_upgrade_without_a_credential_is_refused_with_401(guarded: 
 def test_B6_session_id_of_another_caller_is_answered_like_an_unknown_one(guarded: Guarded, revision: str) -> None:
     """Bob with Alice's session id hears what he hears of one that never was; Alice's session goes on."""
     session = guarded.session("alice", revision)
-    assert answer_of(guarded.mcp("alice", revision, message(revision, "ping"), session)).result == {}
-    never = guarded.mcp("bob", revision, message(revision, "ping"), secrets.token_urlsafe(24))
-    stolen = guarded.mcp("bob", revision, message(revision, "ping"), session)
+    assert answer_of(guarded.mcp("alice", revision, request_in(revision, "ping"), session)).result == {}
+    never = guarded.mcp("bob", revision, request_in(revision, "ping"), secrets.token_urlsafe(24))
+    stolen = guarded.mcp("bob", revision, request_in(revision, "ping"), session)
     assert (stolen.status, stolen.body) == (never.status, never.body) == (404, never.body)
     for method in ("GET", "DELETE"):
         headers = [guarded.bearer("bob"), ("Mcp-Session-Id", session), ("Accept", "text/event-stream")]
         assert guarded.send(method, "/mcp", b"", headers).status == 404
-    assert answer_of(guarded.mcp("alice", revision, message(revision, "ping"), session)).result == {}
+    assert answer_of(guarded.mcp("alice", revision, request_in(revision, "ping"), session)).result == {}
 
 
 @pytest.mark.threat("B7")
@@ -107,7 +102,7 @@ def test_B7_concurrent_requests_of_two_callers_with_one_id_each_get_their_own_an
         (name, revision), session = list(sessions.items())[number % len(sessions)]
         nonce = f"{name}-{secrets.token_hex(8)}"
         # Within one session an id can be in use once at a time.
-        called = calling(revision, "nonce", {"nonce": nonce}) | ({"id": number} if session else {})
+        called = tool_call(revision, "nonce", {"nonce": nonce}) | ({"id": number} if session else {})
         reply = guarded.mcp(name, revision, called, session)
         return answer_of(reply).text == nonce
 
@@ -118,8 +113,8 @@ def test_B7_concurrent_requests_of_two_callers_with_one_id_each_get_their_own_an
 @pytest.mark.threat("B17")
 def test_B17_duplicate_authorization_header_is_refused(guarded: Guarded) -> None:
     """Authorization twice is refused, whoever's they are; so is a name in a header other than the body's."""
-    body = encoded(calling(MODERN, "number", {"value": 7}))
-    usual = mcp_headers(MODERN, body, "")
+    body = encoded(tool_call(MODERN, "number", {"value": 7}))
+    usual = session_headers(MODERN, body, "")
     alice, bob = guarded.bearer("alice"), guarded.bearer("bob")
     assert guarded.send("POST", "/mcp", body, [alice, *usual]).status == 200
     assert guarded.send("POST", "/mcp", body, [alice, bob, *usual]).status == 400
@@ -135,7 +130,7 @@ def test_B18_ungranted_tool_is_refused_with_the_same_message_in_every_revision(g
     said = set()
     for revision in REVISIONS:
         session = guarded.session("carl", revision) if revision in LEGACY else ""
-        found = answer_of(guarded.mcp("carl", revision, calling(revision, "number", {"value": 7}), session))
+        found = answer_of(guarded.mcp("carl", revision, tool_call(revision, "number", {"value": 7}), session))
         assert "result" not in found.message or found.is_error
         said.add(found.text)
     assert len(said) == 1
@@ -195,7 +190,7 @@ def test_B16_server_with_keys_listens_on_all_addresses_and_checks_the_host_heade
     with guarding(tmp_path, host="0.0.0.0", allowed_hosts="hall.internal") as guarded:
         assert guarded.send("GET", "/tools", b"", [guarded.bearer("alice")]).status == 200
         for host, status in (("hall.internal", 200), ("hall.example", 200), ("evil.example", 421)):
-            request = http("GET", "/tools", [("Host", host), guarded.bearer("alice")])
+            request = http_request("GET", "/tools", [("Host", host), guarded.bearer("alice")])
             with Connection(guarded.server.port) as connection:
                 connection.send(request)
                 assert connection.reply().status == status
@@ -203,4 +198,4 @@ def test_B16_server_with_keys_listens_on_all_addresses_and_checks_the_host_heade
 
 def test_stdio_caller_is_the_local_user_in_the_server_profile(tmp_path: Path) -> None:
     with stdio(tmp_path, profile="server") as line:
-        assert call(line, "nonce", nonce="here").text == "here"
+        assert call_tool(line, "nonce", nonce="here").text == "here"

@@ -8,18 +8,16 @@ from typing import Any
 import pytest
 
 from tests.harness.http_client import Connection, fetch
-from tests.harness.mcp_messages import MODERN, encoded
-from tests.harness.mcp_messages import McpAnswer as Answer
-from tests.harness.mcp_messages import request_in as message
-from tests.harness.mcp_messages import tool_call as calling
-from tests.harness.server_process import ServerProcess as Served
-from tests.harness.server_process import eventually
-from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
-from tests.harness.sync_mcp_client import SyncMcpClient as Line
-from tests.harness.sync_mcp_client import SyncStdioMcpClient as StdioLine
-from tests.harness.sync_mcp_client import call_tool as call
-from tests.harness.sync_mcp_client import post
-from tests.harness.sync_mcp_client import tool_value as value
+from tests.harness.mcp_messages import MODERN, McpAnswer, encoded, request_in, tool_call
+from tests.harness.server_process import ServerProcess, eventually
+from tests.harness.sync_mcp_client import (
+    SyncHttpMcpClient,
+    SyncMcpClient,
+    SyncStdioMcpClient,
+    call_tool,
+    post,
+    tool_value,
+)
 
 PARSE, INVALID = -32700, -32600
 LIMIT = 1024 * 1024
@@ -28,16 +26,16 @@ MIB = 1024 * 1024
 
 def touch_call(revision: str) -> str:
     """A right call of `touch`, as text to spoil."""
-    return encoded(calling(revision, "touch", {"note": "x"})).decode()
+    return encoded(tool_call(revision, "touch", {"note": "x"})).decode()
 
 
-def refused(line: Line, body: bytes, *codes: int) -> Answer:
+def refused(line: SyncMcpClient, body: bytes, *codes: int) -> McpAnswer:
     """Send a bad message: refused with one of these codes, the tool did not run, the server goes on."""
-    before = value(call(line, "touches"))
+    before = tool_value(call_tool(line, "touches"))
     answer = line.ask(body)
     assert answer.code in codes, answer
     assert answer.status in (400, None)
-    assert value(call(line, "touches")) == before
+    assert tool_value(call_tool(line, "touches")) == before
     return answer
 
 
@@ -59,7 +57,7 @@ DUPLICATES = {
 
 @pytest.mark.threat("F1")
 @pytest.mark.parametrize("duplicate", DUPLICATES)
-def test_F1_duplicate_json_keys_are_refused(line: Line, duplicate: str) -> None:
+def test_F1_duplicate_json_keys_are_refused(line: SyncMcpClient, duplicate: str) -> None:
     """No reader of the same bytes can have seen another value under the same key."""
     corrupted = touch_call(line.revision).replace(*DUPLICATES[duplicate], 1)
     assert "twice" in refused(line, corrupted.encode(), PARSE).text
@@ -80,7 +78,7 @@ UNKNOWN_MEMBERS = {
 
 @pytest.mark.threat("F1")
 @pytest.mark.parametrize("member", UNKNOWN_MEMBERS)
-def test_F1_unknown_or_differently_cased_json_rpc_members_are_refused(line: Line, member: str) -> None:
+def test_F1_unknown_or_differently_cased_json_rpc_members_are_refused(line: SyncMcpClient, member: str) -> None:
     """Names of members are compared exactly, and there are no others."""
     corrupted = touch_call(line.revision).replace(*UNKNOWN_MEMBERS[member], 1)
     refused(line, corrupted.encode(), INVALID, PARSE)
@@ -103,20 +101,22 @@ NUMBERS = {
 
 @pytest.mark.threat("F2")
 @pytest.mark.parametrize("number", NUMBERS)
-def test_F2_number_that_is_not_a_finite_json_number_is_refused(line: Line, number: str) -> None:
+def test_F2_number_that_is_not_a_finite_json_number_is_refused(line: SyncMcpClient, number: str) -> None:
     """What is no finite JSON number never reaches a tool."""
     refused(line, touch_call(line.revision).replace('"x"', NUMBERS[number], 1).encode(), PARSE)
 
 
 @pytest.mark.threat("F2")
 @pytest.mark.parametrize("number", [2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63), 2**64 - 1])
-def test_F2_large_integers_keep_their_exact_value(line: Line, number: int) -> None:
+def test_F2_large_integers_keep_their_exact_value(line: SyncMcpClient, number: int) -> None:
     """No float on the way there or back."""
-    assert call(line, "number", value=number).text == str(number)
+    assert call_tool(line, "number", value=number).text == str(number)
 
 
 @pytest.mark.threat("F2")
-def test_F2_message_full_of_long_integers_is_refused_with_little_cpu_time(http: HttpLine, server: Served) -> None:
+def test_F2_message_full_of_long_integers_is_refused_with_little_cpu_time(
+    http: SyncHttpMcpClient, server: ServerProcess
+) -> None:
     """Reading a long integer takes quadratic time, so a message full of them is refused unread."""
     numbers = ",".join(["9" * 4_000] * 250)
     body = touch_call(http.revision).replace('"x"', f"[{numbers}]", 1).encode()
@@ -137,18 +137,18 @@ DEEP = {
 
 
 @pytest.mark.threat("F3")
-@pytest.mark.parametrize("whole", [True, False], ids=["message", "argument"])
+@pytest.mark.parametrize("whole", [True, False], ids=["request_in", "argument"])
 @pytest.mark.parametrize("shape", DEEP)
-def test_F3_deeply_nested_json_is_refused(line: Line, shape: str, whole: bool) -> None:
+def test_F3_deeply_nested_json_is_refused(line: SyncMcpClient, shape: str, whole: bool) -> None:
     """Depth is no way to the end of the stack."""
     body = DEEP[shape] if whole else touch_call(line.revision).replace('"x"', DEEP[shape], 1)
     refused(line, body.encode(), PARSE)
 
 
 @pytest.mark.threat("F3")
-def test_F3_deeply_nested_json_is_refused_with_little_cpu_time_and_memory(server: Served) -> None:
+def test_F3_deeply_nested_json_is_refused_with_little_cpu_time_and_memory(server: ServerProcess) -> None:
     """Fifty such messages take little time and no memory."""
-    line = HttpLine(server.port, MODERN)
+    line = SyncHttpMcpClient(server.port, MODERN)
     refused(line, b"[" * 100_000, PARSE)
     cpu, rss = server.cpu, server.rss
     for _ in range(50):
@@ -158,7 +158,9 @@ def test_F3_deeply_nested_json_is_refused_with_little_cpu_time_and_memory(server
 
 
 @pytest.mark.threat("F4")
-def test_F4_body_with_an_oversized_content_length_is_refused_unread(http: HttpLine, server: Served) -> None:
+def test_F4_body_with_an_oversized_content_length_is_refused_unread(
+    http: SyncHttpMcpClient, server: ServerProcess
+) -> None:
     """The answer comes before a single byte of the body was sent."""
     head = post(server.port, b"", *http.headers(b"")).replace(b"Content-Length: 0", b"Content-Length: %d" % (LIMIT + 1))
     with Connection(server.port) as connection:
@@ -170,7 +172,9 @@ def test_F4_body_with_an_oversized_content_length_is_refused_unread(http: HttpLi
 
 
 @pytest.mark.threat("F4")
-def test_F4_chunked_body_over_the_limit_is_refused_before_its_end(http: HttpLine, server: Served) -> None:
+def test_F4_chunked_body_over_the_limit_is_refused_before_its_end(
+    http: SyncHttpMcpClient, server: ServerProcess
+) -> None:
     """A chunked body says no length, so it is counted; what comes after is no second request."""
     head = post(server.port, b"", *http.headers(b"")).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
     chunk = b"10000\r\n" + b" " * 65_536 + b"\r\n"
@@ -186,7 +190,7 @@ def test_F4_chunked_body_over_the_limit_is_refused_before_its_end(http: HttpLine
 
 
 @pytest.mark.threat("F4")
-def test_F4_body_of_exactly_the_size_limit_is_accepted(http: HttpLine) -> None:
+def test_F4_body_of_exactly_the_size_limit_is_accepted(http: SyncHttpMcpClient) -> None:
     """A body of exactly the limit is read; only its content decides."""
     body = touch_call(http.revision).encode()
     assert not http.ask(body + b" " * (LIMIT - len(body))).is_error
@@ -194,7 +198,7 @@ def test_F4_body_of_exactly_the_size_limit_is_accepted(http: HttpLine) -> None:
 
 @pytest.mark.threat("F4")
 @pytest.mark.parametrize("size", [LIMIT + 1, 5 * LIMIT, 9 * LIMIT])
-def test_F4_oversized_stdio_line_is_one_error_and_the_next_line_is_read(pipe: StdioLine, size: int) -> None:
+def test_F4_oversized_stdio_line_is_one_error_and_the_next_line_is_read(pipe: SyncStdioMcpClient, size: int) -> None:
     """Over stdio a message that is too long is one error, and the next line is a message again."""
     line = pipe.speak(MODERN)
     refused(line, b" " * (size - 2) + b"{}", INVALID)
@@ -210,7 +214,7 @@ LARGE_OBJECTS: dict[str, Any] = {
 
 @pytest.mark.threat("F4")
 @pytest.mark.parametrize("case", LARGE_OBJECTS)
-def test_F4_json_with_too_many_or_too_long_keys_is_refused(line: Line, case: str) -> None:
+def test_F4_json_with_too_many_or_too_long_keys_is_refused(line: SyncMcpClient, case: str) -> None:
     """Members are counted and their names measured."""
     body = touch_call(line.revision).replace('"x"', json.dumps(LARGE_OBJECTS[case]), 1)
     refused(line, body.encode(), PARSE)
@@ -218,11 +222,13 @@ def test_F4_json_with_too_many_or_too_long_keys_is_refused(line: Line, case: str
 
 @pytest.mark.threat("F4")
 @pytest.mark.parametrize("filler", ["[]", "{}", '""', "1", "null", '{"a":1}', '"\\u0061"'])
-def test_F4_largest_message_full_of_the_smallest_values_costs_little_cpu_time(server: Served, filler: str) -> None:
+def test_F4_largest_message_full_of_the_smallest_values_costs_little_cpu_time(
+    server: ServerProcess, filler: str
+) -> None:
     """A message as large as allowed, full of the smallest parts, costs a fraction of a second."""
-    line = HttpLine(server.port, MODERN)
+    line = SyncHttpMcpClient(server.port, MODERN)
     crowd = ",".join([filler] * (1_000_000 // (len(filler) + 1)))
-    body = encoded(calling(MODERN, "anything", {"value": "?"})).replace(b'"?"', f"[{crowd}]".encode())
+    body = encoded(tool_call(MODERN, "anything", {"value": "?"})).replace(b'"?"', f"[{crowd}]".encode())
     cpu = server.cpu
     line.ask(body)
     assert server.cpu - cpu < 0.8
@@ -246,7 +252,7 @@ TEXTS = {
 
 @pytest.mark.threat("F5")
 @pytest.mark.parametrize("text", TEXTS)
-def test_F5_invalid_utf8_surrogate_or_control_character_is_refused(line: Line, text: str) -> None:
+def test_F5_invalid_utf8_surrogate_or_control_character_is_refused(line: SyncMcpClient, text: str) -> None:
     """What is no text is refused before anybody reads it, wherever it stands."""
     right = touch_call(line.revision).encode()
     for place in (b'"x"', b'"note"', b'"tools/call"'):
@@ -255,20 +261,20 @@ def test_F5_invalid_utf8_surrogate_or_control_character_is_refused(line: Line, t
 
 @pytest.mark.threat("F5")
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32-be"])
-def test_F5_message_in_another_encoding_than_utf8_is_refused(line: Line, encoding: str) -> None:
+def test_F5_message_in_another_encoding_than_utf8_is_refused(line: SyncMcpClient, encoding: str) -> None:
     """Only UTF-8 is read, and without a byte-order mark."""
     refused(line, touch_call(line.revision).encode(encoding), PARSE)
 
 
 @pytest.mark.threat("F5")
-def test_F5_escaped_backslash_before_a_unicode_escape_is_plain_text(line: Line) -> None:
+def test_F5_escaped_backslash_before_a_unicode_escape_is_plain_text(line: SyncMcpClient) -> None:
     """The six characters of an escape are text when the backslash is itself escaped."""
-    assert call(line, "nonce", nonce="\\u0000 \\ud800").text == "\\u0000 \\ud800"
+    assert call_tool(line, "nonce", nonce="\\u0000 \\ud800").text == "\\u0000 \\ud800"
 
 
 @pytest.mark.threat("F6")
 @pytest.mark.parametrize("batch", ["[]", "[{}]", "[{},{}]", "[CALL]", "[CALL,CALL]", "[[CALL]]", "null", "7", '"CALL"'])
-def test_F6_json_rpc_batch_is_refused(line: Line, batch: str) -> None:
+def test_F6_json_rpc_batch_is_refused(line: SyncMcpClient, batch: str) -> None:
     """One message at a time."""
     body = batch.replace('"CALL"', '"x"').replace("CALL", touch_call(line.revision))
     refused(line, body.encode(), INVALID)
@@ -291,10 +297,10 @@ REPLIES: dict[str, Any] = {
 
 @pytest.mark.threat("F6")
 @pytest.mark.parametrize("reply", REPLIES)
-def test_F6_unexpected_reply_or_notification_is_ignored(line: Line, reply: str) -> None:
+def test_F6_unexpected_reply_or_notification_is_ignored(line: SyncMcpClient, reply: str) -> None:
     """A reply to nothing and a notice about nothing change nothing."""
     line.tell(encoded(REPLIES[reply]))
-    assert value(call(line, "number", value=7)) == 7
+    assert tool_value(call_tool(line, "number", value=7)) == 7
 
 
 BROKEN_REPLIES = [
@@ -306,60 +312,64 @@ BROKEN_REPLIES = [
 
 @pytest.mark.threat("F6")
 @pytest.mark.parametrize("reply", BROKEN_REPLIES)
-def test_F6_malformed_json_rpc_reply_is_refused(line: Line, reply: str) -> None:
+def test_F6_malformed_json_rpc_reply_is_refused(line: SyncMcpClient, reply: str) -> None:
     """A reply without an id, or with both outcomes, or with none, is no message."""
     refused(line, reply.encode(), INVALID)
 
 
 @pytest.mark.threat("F6")
-def test_F6_thousand_notifications_over_http_leave_no_task_or_memory(http: HttpLine, server: Served) -> None:
+def test_F6_thousand_notifications_over_http_leave_no_task_or_memory(
+    http: SyncHttpMcpClient, server: ServerProcess
+) -> None:
     """A thousand notices on one connection are taken one by one and leave nothing behind."""
     notice = encoded({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
-    tasks, rss = value(call(http, "tasks")), server.rss
+    tasks, rss = tool_value(call_tool(http, "tasks")), server.rss
     with Connection(server.port) as connection:
         for _ in range(10):
             connection.send(http.request(notice) * 100)
             assert {connection.reply().status for _ in range(100)} == {202}
-    assert eventually(lambda: value(call(http, "tasks")) <= tasks)
+    assert eventually(lambda: tool_value(call_tool(http, "tasks")) <= tasks)
     assert server.rss - rss < 20 * MIB
 
 
 @pytest.mark.threat("F6")
-def test_F6_five_thousand_notifications_over_stdio_leave_the_next_request_answered(pipe: StdioLine) -> None:
+def test_F6_five_thousand_notifications_over_stdio_leave_the_next_request_answered(pipe: SyncStdioMcpClient) -> None:
     """The same over stdio: the next request is answered, and nothing else was said."""
     line = pipe.speak(MODERN)
     line.tell(b"\n".join([encoded(REPLIES["cancel_unknown"])] * 5_000))
-    assert value(call(line, "number", value=7)) == 7
+    assert tool_value(call_tool(line, "number", value=7)) == 7
 
 
 @pytest.mark.threat("F6")
 def test_F6_cancellation_with_the_id_of_another_sessions_request_cancels_nothing(
-    http: HttpLine, server: Served
+    http: SyncHttpMcpClient, server: ServerProcess
 ) -> None:
     """A notice on one session or stateless connection does not end another's call with the same id."""
     if http.revision == MODERN:
-        other = HttpLine(server.port, MODERN)
+        other = SyncHttpMcpClient(server.port, MODERN)
     else:
-        other = HttpLine(server.port, http.revision)
+        other = SyncHttpMcpClient(server.port, http.revision)
         assert other.session != http.session
     with Connection(server.port) as connection:
-        connection.send(http.request(encoded(calling(http.revision, "sleeps", {"seconds": 0.3}))))
+        connection.send(http.request(encoded(tool_call(http.revision, "sleeps", {"seconds": 0.3}))))
         other.tell(encoded({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}))
         assert re.search(rb"slept", connection.reply().body)
 
 
 @pytest.mark.threat("F6")
-def test_F6_request_id_that_is_no_string_or_integer_is_refused_and_not_echoed(line: Line) -> None:
+def test_F6_request_id_that_is_no_string_or_integer_is_refused_and_not_echoed(line: SyncMcpClient) -> None:
     """Nothing else can be an id, and none is echoed that was not read as one."""
     for odd in ("null", "1.5", "true", "[1]", '{"a":1}', '"' + "x" * 300 + '"'):
-        answer = line.ask(encoded(message(line.revision, "tools/list")).replace(b'"id":1', b'"id":' + odd.encode(), 1))
+        answer = line.ask(
+            encoded(request_in(line.revision, "tools/list")).replace(b'"id":1', b'"id":' + odd.encode(), 1)
+        )
         assert answer.code == INVALID
         assert "id" not in answer.message
         assert len(answer.raw) < 300
 
 
 @pytest.mark.threat("F6")
-def test_F6_content_type_other_than_json_is_refused_with_415(http: HttpLine, server: Served) -> None:
+def test_F6_content_type_other_than_json_is_refused_with_415(http: SyncHttpMcpClient, server: ServerProcess) -> None:
     """A form or plain text, which a web page may send anywhere, is not read."""
     body = touch_call(http.revision).encode()
     for kind in (

@@ -9,12 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.harness.http_client import HOST
-from tests.harness.http_client import AsyncConnection as Client
-from tests.harness.http_client import http_request as http
-from tests.harness.mcp_messages import MODERN, NOVEMBER, encoded, handshake
-from tests.harness.mcp_messages import headers_for as modern_headers
-from tests.harness.mcp_messages import request_in as message
+from tests.harness.http_client import HOST, AsyncConnection, http_request
+from tests.harness.mcp_messages import MODERN, NOVEMBER, encoded, handshake, headers_for, request_in
 from tests.harness.sync_mcp_client import post
 from tests.threats.shielded import Shielded, connected, shielded
 from toolhall.http.request_slots import ConcurrencyLimiter
@@ -24,7 +20,7 @@ PATHS = ["/mcp", "/oxp/tools/call", "/hub", "/machine", "/tools/a/b"]
 
 
 @asynccontextmanager
-async def slot_taken(served: Shielded) -> AsyncGenerator[Client]:
+async def slot_taken(served: Shielded) -> AsyncGenerator[AsyncConnection]:
     """A call that has the only place."""
     async with connected(served) as client:
         before = served.held
@@ -36,7 +32,7 @@ async def slot_taken(served: Shielded) -> AsyncGenerator[Client]:
 def post_request(path: str) -> bytes:
     """A request with a body that no dialect can use."""
     headers = [("Host", HOST), ("Content-Type", "application/json"), ("Content-Length", "2")]
-    return http("POST", path, headers, b"{}")
+    return http_request("POST", path, headers, b"{}")
 
 
 @pytest.mark.threat("I6")
@@ -110,7 +106,7 @@ async def test_I6_call_of_an_older_revision_keeps_its_slot_after_its_client_disc
             _, headers, _ = await client.reply()
             session = headers["mcp-session-id"]
             await served.until(lambda: admission.running == 0)
-            body = encoded(message(NOVEMBER, "tools/call", {"name": "holds", "arguments": {}}))
+            body = encoded(request_in(NOVEMBER, "tools/call", {"name": "holds", "arguments": {}}))
             client.send(post(served.port, body, ("Mcp-Session-Id", session)))
             await served.until(lambda: served.held)
         await served.until(lambda: not served.connections)
@@ -122,10 +118,10 @@ async def test_I6_call_of_an_older_revision_keeps_its_slot_after_its_client_disc
 @pytest.mark.threat("I6")
 async def test_I6_subscription_stream_takes_no_call_slot() -> None:
     """Streams are counted apart: one that stays open keeps no call out."""
-    body = encoded(message(MODERN, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
+    body = encoded(request_in(MODERN, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
     admission = ConcurrencyLimiter(1, NO_TIME)
     async with shielded(admission) as served, connected(served) as listening:
-        listening.send(post(served.port, body, *modern_headers(body)))
+        listening.send(post(served.port, body, *headers_for(body)))
         assert b" 200 " in await listening.head()
         assert admission.running == 0
 

@@ -12,11 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.harness.cli import CliRunner
-from tests.harness.mcp_messages import MODERN, encoded
-from tests.harness.mcp_messages import tool_call as calling
-from tests.harness.server_process import ServerProcess as Served
-from tests.harness.server_process import environment, eventually, toolhall
-from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
+from tests.harness.mcp_messages import MODERN, encoded, tool_call
+from tests.harness.server_process import ServerProcess, environment, eventually, toolhall
+from tests.harness.sync_mcp_client import SyncHttpMcpClient
 from tests.threats.noisy_tools import NAME, WAYS
 from tests.threats.served import serving
 from tests.threats.test_secrets import set_secret
@@ -26,7 +24,7 @@ SECRET = "sk+Canary/ctT2NLLzPkkGoa"
 
 
 @pytest.fixture(scope="module")
-def noisy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def noisy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(TOOLS.parents[2]))
         with serving(tmp_path_factory.mktemp("noisy"), TOOLS) as served:
@@ -36,9 +34,11 @@ def noisy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.mark.threat("K8")
 @pytest.mark.parametrize("way", WAYS)
-def test_K8_secret_written_by_a_tool_to_the_server_output_by_any_way_is_redacted(noisy: Served, way: str) -> None:
+def test_K8_secret_written_by_a_tool_to_the_server_output_by_any_way_is_redacted(
+    noisy: ServerProcess, way: str
+) -> None:
     """Prints, warnings, threads, tasks, finalizers, children and bare descriptors: all redacted, nothing lost."""
-    said = HttpLine(noisy.port, MODERN).ask(encoded(calling(MODERN, "writes", {"way": way})))
+    said = SyncHttpMcpClient(noisy.port, MODERN).ask(encoded(tool_call(MODERN, "writes", {"way": way})))
     assert said.message["result"]["content"][0]["text"] == way
     for words in WAYS[way][1]:
         assert eventually(lambda words=words: f"{words} [redacted]" in noisy.log, 30), noisy.log
@@ -55,7 +55,7 @@ def test_K8_output_printed_just_before_the_process_exits_is_redacted_and_not_los
     with serving(tmp_path, TOOLS) as served:
         set_secret(served.port, NAME, SECRET)
         with contextlib.suppress(OSError, HTTPException):
-            HttpLine(served.port, MODERN).ask(encoded(calling(MODERN, "dies", {})))
+            SyncHttpMcpClient(served.port, MODERN).ask(encoded(tool_call(MODERN, "dies", {})))
         assert served.process.wait(30) == 3
         assert "last words [redacted]\n" in served.log
         assert served.process.stdout is not None
@@ -67,7 +67,7 @@ def test_K8_stdio_output_holds_only_protocol_messages_and_tool_prints_go_redacte
     """Whatever a tool writes goes to the error output, redacted; also what is written just before the end."""
     around = environment(tmp_path, {}) | {"PYTHONPATH": str(TOOLS.parents[2])}
     assert CliRunner(tmp_path).run("secret", "set", NAME, text=SECRET).code == 0
-    calls = [calling(MODERN, "writes", {"way": way}) | {"id": way} for way in WAYS if way != "in task"]
+    calls = [tool_call(MODERN, "writes", {"way": way}) | {"id": way} for way in WAYS if way != "in task"]
     done = subprocess.run(
         toolhall("serve", str(TOOLS), "--stdio"),
         input=b"".join(encoded(each) + b"\n" for each in calls),

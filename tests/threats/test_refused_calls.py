@@ -8,9 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.harness.mcp_messages import MODERN, NOVEMBER, encoded, handshake
-from tests.harness.mcp_messages import headers_for as modern_headers
-from tests.harness.mcp_messages import tool_call as calling
+from tests.harness.mcp_messages import MODERN, NOVEMBER, encoded, handshake, headers_for, tool_call
 from tests.recorded import recorded
 from tests.threats.guarded import PUBLIC_URL, Inside, inside
 from tests.threats.served import stdio
@@ -43,9 +41,9 @@ class Attempt:
 
 def modern(tool: str = "nonce", **params: Any) -> Attempt:
     """A call in the newest revision, with other parameters."""
-    message = calling(MODERN, "nonce", {"nonce": "here"})
+    message = tool_call(MODERN, "nonce", {"nonce": "here"})
     message["params"].update(params)
-    return Attempt("/mcp", encoded(message), f"mcp@{MODERN}", tool, **dict(modern_headers(encoded(message))))
+    return Attempt("/mcp", encoded(message), f"mcp@{MODERN}", tool, **dict(headers_for(encoded(message))))
 
 
 def with_other_headers(**headers: str) -> Attempt:
@@ -56,14 +54,14 @@ def with_other_headers(**headers: str) -> Attempt:
 
 def jsonrpc(tool: str, **members: Any) -> Attempt:
     """A call that is not even JSON-RPC."""
-    message = calling(MODERN, "nonce", {"nonce": "here"})
-    headers = dict(modern_headers(encoded(message)))
+    message = tool_call(MODERN, "nonce", {"nonce": "here"})
+    headers = dict(headers_for(encoded(message)))
     return Attempt("/mcp", encoded(message | members), "mcp", tool, **headers)
 
 
 def legacy(tool: str = "nonce", **headers: str) -> Attempt:
     """A call in an older revision, without a session."""
-    return Attempt("/mcp", encoded(calling(NOVEMBER, "nonce", {"nonce": "here"})), "mcp", tool, **headers)
+    return Attempt("/mcp", encoded(tool_call(NOVEMBER, "nonce", {"nonce": "here"})), "mcp", tool, **headers)
 
 
 def oxp(tool: str = "", **request: Any) -> Attempt:
@@ -159,7 +157,7 @@ async def test_C3_malformed_call_in_a_session_is_recorded_with_its_revision_and_
     async with inside(calls_per_second=0.001, call_burst=2) as hall:
         opened = await hall.send("POST", "/mcp", handshake(NOVEMBER), hall.bearer("alice"))
         session = {"Mcp-Session-Id": opened.headers["mcp-session-id"]} | hall.bearer("alice")
-        message = calling(NOVEMBER, "nonce", {}) | {"params": {"name": "nonce", "arguments": []}}
+        message = tool_call(NOVEMBER, "nonce", {}) | {"params": {"name": "nonce", "arguments": []}}
         replies = [await hall.send("POST", "/mcp", message, session) for _ in range(3)]
         found = [(each.dialect, each.tool, each.outcome) for each in records(hall)]
     assert b"must be an object" in replies[0].content
@@ -171,9 +169,9 @@ async def test_C3_malformed_call_in_a_session_is_recorded_with_its_revision_and_
 @pytest.mark.threat("C3")
 def test_C3_malformed_calls_over_stdio_are_recorded(tmp_path: Path) -> None:
     """Before the handshake, with other terms, in no shape: each is refused and recorded."""
-    good = calling(MODERN, "nonce", {"nonce": "here"})
+    good = tool_call(MODERN, "nonce", {"nonce": "here"})
     refused = [
-        calling(NOVEMBER, "nonce", {"nonce": "here"}),
+        tool_call(NOVEMBER, "nonce", {"nonce": "here"}),
         good | {"params": good["params"] | {"_meta": {"io.modelcontextprotocol/protocolVersion": "1999-01-01"}}},
         good | {"params": good["params"] | {"requestState": "forged"}},
         good | {"params": []},

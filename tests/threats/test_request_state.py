@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.harness.mcp_messages import MODERN, encoded
-from tests.harness.mcp_messages import McpAnswer as Answer
-from tests.harness.mcp_messages import tool_call as calling
-from tests.harness.server_process import ServerProcess as Served
-from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
+from tests.harness.mcp_messages import MODERN, McpAnswer, encoded, tool_call
+from tests.harness.server_process import ServerProcess
+from tests.harness.sync_mcp_client import SyncHttpMcpClient
 from tests.threats.callers import InProcessHall, McpCaller
 from toolhall.mcp.request_state import MAX_ROUNDS, STATE_SECONDS
 
@@ -37,9 +35,9 @@ class PaintCaller:
     def __init__(self, hall_app: InProcessHall) -> None:
         self.hall_app = hall_app
 
-    async def paint(self, arguments: Any = NORTH, tool: str = "paint", caller: str = "alice", **more: Any) -> Answer:
+    async def paint(self, arguments: Any = NORTH, tool: str = "paint", caller: str = "alice", **more: Any) -> McpAnswer:
         """Call a tool that asks for a colour."""
-        return await McpCaller(self.hall_app, caller, MODERN).ask(calling(MODERN, tool, arguments, **more))
+        return await McpCaller(self.hall_app, caller, MODERN).ask(tool_call(MODERN, tool, arguments, **more))
 
     async def state(self, arguments: Any = NORTH) -> str:
         """The state that comes with the first question."""
@@ -49,7 +47,7 @@ class PaintCaller:
 
     async def touches(self) -> str:
         """How often anything was painted."""
-        return (await McpCaller(self.hall_app, "alice", MODERN).ask(calling(MODERN, "touches"))).text
+        return (await McpCaller(self.hall_app, "alice", MODERN).ask(tool_call(MODERN, "touches"))).text
 
 
 @pytest.fixture
@@ -228,10 +226,10 @@ async def test_I12_rounds_without_an_answer_count_toward_the_maximum(paint_calle
 
 
 @pytest.mark.threat("C3")
-def test_C3_large_forged_request_states_leave_nothing_in_memory(server: Served) -> None:
+def test_C3_large_forged_request_states_leave_nothing_in_memory(server: ServerProcess) -> None:
     """Many large forgeries, of which nothing stays in memory."""
-    line = HttpLine(server.port, MODERN)
-    forged = encoded(calling(MODERN, "paint", NORTH, requestState="A" * 900_000))
+    line = SyncHttpMcpClient(server.port, MODERN)
+    forged = encoded(tool_call(MODERN, "paint", NORTH, requestState="A" * 900_000))
     assert line.ask(forged).code == STALE
     before = server.rss
     for _ in range(40):

@@ -11,22 +11,15 @@ from typing import Any
 import pytest
 
 from tests.harness.http_client import HOST, Connection
-from tests.harness.mcp_messages import MODERN, encoded
-from tests.harness.mcp_messages import McpAnswer as Answer
-from tests.harness.mcp_messages import request_in as message
-from tests.harness.mcp_messages import tool_call as calling
-from tests.harness.server_process import ServerProcess as Served
-from tests.harness.server_process import environment, toolhall
-from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
-from tests.harness.sync_mcp_client import SyncMcpClient as Line
-from tests.harness.sync_mcp_client import answer_of
-from tests.harness.sync_mcp_client import call_tool as call
+from tests.harness.mcp_messages import MODERN, McpAnswer, encoded, request_in, tool_call
+from tests.harness.server_process import ServerProcess, environment, toolhall
+from tests.harness.sync_mcp_client import SyncHttpMcpClient, SyncMcpClient, answer_of, call_tool
 from tests.threats.hostile_tools import listing
 from toolhall import Toolhall, tool
 
 KIB = 1024
 LATE_SECONDS = 2.5  # usual are milliseconds, the rest is for a busy machine; with all validation in the loop it is 19 s
-PING = encoded(message(MODERN, "server/discover"))
+PING = encoded(request_in(MODERN, "server/discover"))
 
 
 class ConnectionDetector:
@@ -171,11 +164,13 @@ def test_F9_schema_pattern_that_needs_backtracking_is_refused(pattern: str, plac
 
 
 @pytest.mark.threat("F9")
-def test_F9_pattern_with_nested_quantifiers_is_matched_in_linear_time(http: HttpLine, server: Served) -> None:
+def test_F9_pattern_with_nested_quantifiers_is_matched_in_linear_time(
+    http: SyncHttpMcpClient, server: ServerProcess
+) -> None:
     """`^(a+)+$` meets a hundred thousand letters that almost match."""
     cpu = server.cpu
     for _ in range(5):
-        assert call(http, "tree", items="a" * 100_000 + "!").is_error
+        assert call_tool(http, "tree", items="a" * 100_000 + "!").is_error
     assert server.cpu - cpu < 1.5
 
 
@@ -213,18 +208,18 @@ def test_F10_schema_that_multiplies_or_loops_is_refused_at_registration(bomb: st
     assert time.monotonic() - started < 1
 
 
-def ping(server: Served, connection: Connection) -> float:
+def ping(server: ServerProcess, connection: Connection) -> float:
     """How long the server is busy with other things before it answers something simple."""
     started, busy = time.monotonic(), server.loop_cpu
-    connection.send(HttpLine(server.port, MODERN).request(PING))
+    connection.send(SyncHttpMcpClient(server.port, MODERN).request(PING))
     assert connection.reply().status == 200
     # On a loaded machine it may wait for its turn, which is nobody's fault: only work of its own counts.
     return min(time.monotonic() - started, server.loop_cpu - busy)
 
 
-def worst_ping_during(server: Served, body: bytes) -> tuple[float, Answer]:
+def worst_ping_during(server: ServerProcess, body: bytes) -> tuple[float, McpAnswer]:
     """The longest that anybody else had to wait while this message was answered, and the answer."""
-    line = HttpLine(server.port, MODERN)
+    line = SyncHttpMcpClient(server.port, MODERN)
     with Connection(server.port) as busy, Connection(server.port) as other:
         ping(server, other)
         busy.send(line.request(body))
@@ -256,10 +251,10 @@ COSTLY = {
 
 @pytest.mark.threat("F11")
 @pytest.mark.parametrize("case", COSTLY)
-def test_F11_costly_argument_validation_does_not_delay_other_callers(server: Served, case: str) -> None:
+def test_F11_costly_argument_validation_does_not_delay_other_callers(server: ServerProcess, case: str) -> None:
     """The worst accepted schema meets as much as may be sent; others are answered meanwhile."""
     name, items = COSTLY[case]
-    body = encoded(calling(MODERN, name, {"items": "?"})).replace(b'"?"', items.encode())
+    body = encoded(tool_call(MODERN, name, {"items": "?"})).replace(b'"?"', items.encode())
     cpu = server.cpu
     worst, answer = worst_ping_during(server, body)
     assert worst < LATE_SECONDS
@@ -268,10 +263,10 @@ def test_F11_costly_argument_validation_does_not_delay_other_callers(server: Ser
 
 
 @pytest.mark.threat("F11")
-def test_F11_ten_concurrent_costly_validations_do_not_delay_other_callers(server: Served) -> None:
+def test_F11_ten_concurrent_costly_validations_do_not_delay_other_callers(server: ServerProcess) -> None:
     """Ten such calls at once wait for each other, not the others for them, and each is answered."""
-    line = HttpLine(server.port, MODERN)
-    body = encoded(calling(MODERN, "widest", {"items": "?"})).replace(b'"?"', json_list(500_000).encode())
+    line = SyncHttpMcpClient(server.port, MODERN)
+    body = encoded(tool_call(MODERN, "widest", {"items": "?"})).replace(b'"?"', json_list(500_000).encode())
     hostile = [Connection(server.port) for _ in range(10)]
     with Connection(server.port) as other:
         for connection in hostile:
@@ -281,15 +276,15 @@ def test_F11_ten_concurrent_costly_validations_do_not_delay_other_callers(server
         assert connection.reply().status == 200
         connection.close()
     assert worst < LATE_SECONDS
-    assert not call(line, "narrow", items=["xxxxx"]).is_error
+    assert not call_tool(line, "narrow", items=["xxxxx"]).is_error
 
 
 @pytest.mark.threat("F11")
-def test_F11_costly_validation_ends_when_its_client_disconnects(server: Served) -> None:
+def test_F11_costly_validation_ends_when_its_client_disconnects(server: ServerProcess) -> None:
     """Whoever hangs up on a costly check takes it along; the next one that needs the checker finds it free."""
-    line = HttpLine(server.port, MODERN)
-    hostile = encoded(calling(MODERN, "widest", {"items": ["xxxxx"] * 100_000}))
-    fair = encoded(calling(MODERN, "wide", {"items": ["xxxxx"] * 500}))
+    line = SyncHttpMcpClient(server.port, MODERN)
+    hostile = encoded(tool_call(MODERN, "widest", {"items": ["xxxxx"] * 100_000}))
+    fair = encoded(tool_call(MODERN, "wide", {"items": ["xxxxx"] * 500}))
     served = 0
     for _ in range(4):
         with Connection(server.port) as connection:
@@ -314,11 +309,13 @@ MISTAKES: dict[str, tuple[str, Any]] = {
 
 @pytest.mark.threat("F12")
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_F12_validation_error_for_many_mistakes_is_short_and_cheap(line: Line, server: Served, mistake: str) -> None:
+def test_F12_validation_error_for_many_mistakes_is_short_and_cheap(
+    line: SyncMcpClient, server: ServerProcess, mistake: str
+) -> None:
     """However much is wrong with the arguments, the answer is short and soon made."""
     name, arguments = MISTAKES[mistake]
     cpu = server.cpu
-    answer = call(line, name, **arguments)
+    answer = call_tool(line, name, **arguments)
     assert answer.is_error
     assert len(answer.raw) <= 8 * KIB
     assert server.cpu - cpu < 1

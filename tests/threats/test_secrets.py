@@ -9,14 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.harness.http_client import parse_messages as messages_of
-from tests.harness.http_client import request_url
-from tests.harness.mcp_messages import MODERN, PREFIX, REVISIONS, encoded
-from tests.harness.mcp_messages import tool_call as calling
-from tests.harness.server_process import ServerProcess as Served
-from tests.harness.server_process import eventually
-from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
-from tests.harness.sync_mcp_client import tool_value as value
+from tests.harness.http_client import parse_messages, request_url
+from tests.harness.mcp_messages import MODERN, PREFIX, REVISIONS, encoded, tool_call
+from tests.harness.server_process import ServerProcess, eventually
+from tests.harness.sync_mcp_client import SyncHttpMcpClient, tool_value
 from tests.threats.leaky_tools import NAME
 from tests.threats.served import serving
 from tests.unit.redaction.secret_encodings import EVERY, FORMS, SECRET
@@ -29,7 +25,7 @@ PLACES = (
 
 
 @pytest.fixture(scope="module")
-def leaky(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def leaky(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server whose tools show their secret, and which records their calls."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(LEAKY.parents[2]))
@@ -49,13 +45,13 @@ def encoded_secret(form: str) -> str:
     return EVERY[form](SECRET)
 
 
-def call_messages(line: HttpLine, tool: str, arguments: dict[str, Any]) -> list[Any]:
+def call_messages(line: SyncHttpMcpClient, tool: str, arguments: dict[str, Any]) -> list[Any]:
     """Every message that came for one call, notices too."""
-    message = calling(line.revision, tool, arguments)
+    message = tool_call(line.revision, tool, arguments)
     message["params"].setdefault("_meta", {})["progressToken"] = 1
     message["params"]["_meta"][f"{PREFIX}logLevel"] = "debug"
     answer = line.ask(encoded(message))
-    return messages_of(answer.raw) if answer.raw.startswith((b"event", b"id", b"data", b":")) else [answer.message]
+    return parse_messages(answer.raw) if answer.raw.startswith((b"event", b"id", b"data", b":")) else [answer.message]
 
 
 def texts(value: Any) -> str:
@@ -77,9 +73,9 @@ def texts(value: Any) -> str:
 @pytest.mark.threat("K10")
 @pytest.mark.threat("G7")
 @pytest.mark.parametrize("where", PLACES)
-def test_G7_secret_in_any_encoding_and_any_part_of_a_result_is_redacted(leaky: Served, where: str) -> None:
+def test_G7_secret_in_any_encoding_and_any_part_of_a_result_is_redacted(leaky: ServerProcess, where: str) -> None:
     """In whatever form, and in whatever part of a result it stands."""
-    line = HttpLine(leaky.port, MODERN)
+    line = SyncHttpMcpClient(leaky.port, MODERN)
     for form in EVERY:
         (answer,) = call_messages(line, "shows", {"form": form, "where": where})
         seen = texts(answer["result"])
@@ -90,9 +86,9 @@ def test_G7_secret_in_any_encoding_and_any_part_of_a_result_is_redacted(leaky: S
 
 @pytest.mark.threat("G7")
 @pytest.mark.parametrize("form", FORMS)
-def test_G7_secret_split_over_notifications_and_content_blocks_is_redacted(leaky: Served, form: str) -> None:
+def test_G7_secret_split_over_notifications_and_content_blocks_is_redacted(leaky: ServerProcess, form: str) -> None:
     """Cut at any place, over a real stream of events, no two pieces of it arrive."""
-    line, whole = HttpLine(leaky.port, MODERN), encoded_secret(form)
+    line, whole = SyncHttpMcpClient(leaky.port, MODERN), encoded_secret(form)
     for cut in range(1, len(whole)):
         messages = call_messages(line, "in_pieces", {"form": form, "cut": cut})
         heard: dict[str, str] = {"blocks": texts(messages[-1]["result"]["content"])}
@@ -111,9 +107,11 @@ def test_G7_secret_split_over_notifications_and_content_blocks_is_redacted(leaky
 
 @pytest.mark.threat("G7")
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_G7_secret_split_by_a_tool_in_a_thread_is_redacted_in_every_revision(leaky: Served, revision: str) -> None:
+def test_G7_secret_split_by_a_tool_in_a_thread_is_redacted_in_every_revision(
+    leaky: ServerProcess, revision: str
+) -> None:
     """The same for a tool in a thread, in every revision."""
-    line = HttpLine(leaky.port, revision)
+    line = SyncHttpMcpClient(leaky.port, revision)
     for cut in range(4, len(SECRET), 5):
         assert SECRET not in texts(call_messages(line, "in_pieces_in_thread", {"form": "raw", "cut": cut}))
     assert SECRET[4:].encode() not in line.seen
@@ -121,9 +119,9 @@ def test_G7_secret_split_by_a_tool_in_a_thread_is_redacted_in_every_revision(lea
 
 @pytest.mark.threat("G8")
 @pytest.mark.parametrize("tool", ["refuses", "crashes", "crashes_in_thread"])
-def test_G8_secret_in_errors_and_log_lines_is_redacted_in_every_encoding(leaky: Served, tool: str) -> None:
+def test_G8_secret_in_errors_and_log_lines_is_redacted_in_every_encoding(leaky: ServerProcess, tool: str) -> None:
     """Raised, chained, logged by us or by a library: it is in no answer and in no line of the log."""
-    line = HttpLine(leaky.port, MODERN)
+    line = SyncHttpMcpClient(leaky.port, MODERN)
     for form in EVERY:
         before = len(leaky.log)
         (answer,) = call_messages(line, tool, {"form": form})
@@ -136,9 +134,9 @@ def test_G8_secret_in_errors_and_log_lines_is_redacted_in_every_encoding(leaky: 
 
 
 @pytest.mark.threat("G8")
-def test_G8_secret_is_in_no_log_audit_or_recording_file_in_any_encoding(leaky: Served) -> None:
+def test_G8_secret_is_in_no_log_audit_or_recording_file_in_any_encoding(leaky: ServerProcess) -> None:
     """Of all calls, also one that brings it as an argument, no file that the server writes has it in any form."""
-    line = HttpLine(leaky.port, MODERN)
+    line = SyncHttpMcpClient(leaky.port, MODERN)
     call_messages(line, "takes", {"note": f"my key is {SECRET}"})
     call_messages(line, "shows", {"form": "base64", "where": "value"})
     call_messages(line, "crashes", {"form": "hex"})
@@ -155,9 +153,11 @@ def test_G8_secret_is_in_no_log_audit_or_recording_file_in_any_encoding(leaky: S
 
 @pytest.mark.threat("I11")
 @pytest.mark.parametrize("tool", ["floods", "floods_in_thread"])
-def test_I11_flood_of_progress_events_is_dropped_and_counted_and_the_call_answered(leaky: Served, tool: str) -> None:
+def test_I11_flood_of_progress_events_is_dropped_and_counted_and_the_call_answered(
+    leaky: ServerProcess, tool: str
+) -> None:
     """Of a hundred thousand events few arrive, then one that says how many did not; the answer comes as ever."""
-    line = HttpLine(leaky.port, MODERN)
+    line = SyncHttpMcpClient(leaky.port, MODERN)
     rss = leaky.rss
     *events, answer = call_messages(line, tool, {"count": 100_000})
     progress = [event for event in events if event["method"] == "notifications/progress"]
@@ -166,4 +166,4 @@ def test_I11_flood_of_progress_events_is_dropped_and_counted_and_the_call_answer
     assert f"{100_000 - len(progress)} messages of this call were dropped" in last["params"]["data"]
     assert answer["result"]["content"][0]["text"] == "told"
     assert leaky.rss - rss < 50 * 1024 * 1024
-    assert value(line.ask(encoded(calling(MODERN, "takes", {"note": "7"})))) == 7
+    assert tool_value(line.ask(encoded(tool_call(MODERN, "takes", {"note": "7"})))) == 7

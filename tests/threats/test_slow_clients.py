@@ -6,12 +6,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from tests.harness.http_client import HOST
-from tests.harness.http_client import AsyncConnection as Client
-from tests.harness.http_client import http_request as http
-from tests.harness.mcp_messages import MODERN, encoded
-from tests.harness.mcp_messages import headers_for as modern_headers
-from tests.harness.mcp_messages import request_in as message
+from tests.harness.http_client import HOST, AsyncConnection, http_request
+from tests.harness.mcp_messages import MODERN, encoded, headers_for, request_in
 from tests.harness.sync_mcp_client import post
 from tests.threats.shielded import Shielded, connected, shielded
 from toolhall.server.context import (
@@ -28,7 +24,7 @@ HEAD = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json
 CROWD = 300
 
 
-async def send_and_wait(served: Shielded, client: Client, data: bytes) -> None:
+async def send_and_wait(served: Shielded, client: AsyncConnection, data: bytes) -> None:
     """Send this, and wait until the server has it."""
     client.send(data)
     (connection,) = served.connections
@@ -150,7 +146,7 @@ async def test_I1_connection_with_too_many_pipelined_requests_is_closed() -> Non
 async def test_I1_connection_beyond_the_limit_gets_503_until_another_closes() -> None:
     """One too many is told so at once; when another leaves, there is room again."""
     async with shielded(entrance=ConnectionLimiter(limit=2)) as served, connected(served), connected(served) as second:
-        third = Client(*await asyncio.open_connection(HOST, served.port))
+        third = AsyncConnection(*await asyncio.open_connection(HOST, served.port))
         said = await third.rest()
         assert said.startswith(b"HTTP/1.1 503 ")
         assert b"retry-after: 1\r\n" in said
@@ -195,10 +191,10 @@ def test_file_descriptor_limit_is_raised_for_the_number_of_connections() -> None
 @pytest.mark.threat("F7")
 async def test_F7_disconnect_ends_a_stream_with_pipelined_requests_behind_it() -> None:
     """Every request of a lost connection ends, also one that others wait behind."""
-    body = encoded(message(MODERN, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
+    body = encoded(request_in(MODERN, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
     async with shielded() as served:
         async with connected(served) as client:
-            client.send(post(served.port, body, *modern_headers(body)) + served.get("/health") + served.call("holds"))
+            client.send(post(served.port, body, *headers_for(body)) + served.get("/health") + served.call("holds"))
             assert b" 200 " in await client.head()
             await served.until(lambda: len(served.connections[0].pipeline) == 2)
         await served.until(lambda: served.tasks == 0)
@@ -216,7 +212,7 @@ async def test_F14_websocket_upgrade_pipelined_behind_a_running_call_closes_the_
         ("Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="),
     ]
     async with shielded() as served, connected(served) as client:
-        client.send(served.call("holds") + http("GET", "/hub", upgrade))
+        client.send(served.call("holds") + http_request("GET", "/hub", upgrade))
         assert await client.rest() == b""
         await served.until(lambda: served.held == served.ended and served.tasks == 0)
 

@@ -4,14 +4,11 @@
 import pytest
 
 from tests.harness.http_client import Connection, healthy
-from tests.harness.mcp_messages import MODERN, encoded
-from tests.harness.mcp_messages import tool_call as calling
-from tests.harness.server_process import ServerProcess as Served
-from tests.harness.sync_mcp_client import SyncHttpMcpClient as HttpLine
-from tests.harness.sync_mcp_client import call_tool as call
-from tests.harness.sync_mcp_client import tool_value as value
+from tests.harness.mcp_messages import MODERN, encoded, tool_call
+from tests.harness.server_process import ServerProcess
+from tests.harness.sync_mcp_client import SyncHttpMcpClient, call_tool, tool_value
 
-BODY = encoded(calling(MODERN, "touch", {"note": "x"}))
+BODY = encoded(tool_call(MODERN, "touch", {"note": "x"}))
 HEAD = (
     b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nAccept: application/json\r\n"
     b"MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: touch\r\n"
@@ -82,10 +79,12 @@ CORPUS = {
 
 @pytest.mark.threat("F14")
 @pytest.mark.parametrize("variant", CORPUS)
-def test_F14_ambiguous_request_framing_gets_one_refusal_and_a_closed_connection(server: Served, variant: str) -> None:
+def test_F14_ambiguous_request_framing_gets_one_refusal_and_a_closed_connection(
+    server: ServerProcess, variant: str
+) -> None:
     """One refusal at most, then the connection ends; a second request behind it is never read."""
-    line = HttpLine(server.port, MODERN)
-    before = value(call(line, "touches"))
+    line = SyncHttpMcpClient(server.port, MODERN)
+    before = tool_value(call_tool(line, "touches"))
     with Connection(server.port) as connection:
         connection.send(CORPUS[variant])
         connection.send_if_open(SECOND)
@@ -93,13 +92,13 @@ def test_F14_ambiguous_request_framing_gets_one_refusal_and_a_closed_connection(
     statuses = [int(part[:3]) for part in said.split(b"HTTP/1.1 ")[1:]]
     assert len(statuses) <= 1, f"two answers: {said!r}"
     assert all(400 <= status < 500 for status in statuses)
-    assert value(call(line, "touches")) == before, "the tool ran"
+    assert tool_value(call_tool(line, "touches")) == before, "the tool ran"
     assert healthy(server.port)
 
 
 @pytest.mark.threat("F14")
 @pytest.mark.parametrize("framing", [LENGTH + b"\r\n" + BODY, CHUNKED + b"\r\n" + CHUNKS], ids=["length", "chunks"])
-def test_F14_http_1_0_request_gets_one_answer_and_a_closed_connection(server: Served, framing: bytes) -> None:
+def test_F14_http_1_0_request_gets_one_answer_and_a_closed_connection(server: ServerProcess, framing: bytes) -> None:
     """HTTP/1.0 knows no chunks and no second request: it gets one answer."""
     with Connection(server.port) as connection:
         connection.send(HEAD.replace(b"1.1", b"1.0", 1) + framing)
@@ -109,7 +108,7 @@ def test_F14_http_1_0_request_gets_one_answer_and_a_closed_connection(server: Se
 
 @pytest.mark.threat("F14")
 @pytest.mark.parametrize("status", ["413", "415", "403", "421"])
-def test_F14_body_of_a_refused_request_is_not_read_as_the_next_request(server: Served, status: str) -> None:
+def test_F14_body_of_a_refused_request_is_not_read_as_the_next_request(server: ServerProcess, status: str) -> None:
     """The body of a refused request is not read as the next request."""
     inner = SECOND
     refused = {
@@ -120,21 +119,21 @@ def test_F14_body_of_a_refused_request_is_not_read_as_the_next_request(server: S
         "403": HEAD + b"Origin: http://evil.example\r\nContent-Length: %d\r\n\r\n" % len(inner) + inner,
         "421": HEAD.replace(b"127.0.0.1", b"evil.example") + b"Content-Length: %d\r\n\r\n" % len(inner) + inner,
     }[status]
-    line = HttpLine(server.port, MODERN)
-    before = value(call(line, "touches"))
+    line = SyncHttpMcpClient(server.port, MODERN)
+    before = tool_value(call_tool(line, "touches"))
     with Connection(server.port) as connection:
         connection.send(refused)
         said = connection.rest()
     assert said.count(b"HTTP/1.1 ") == 1
     assert said.startswith(b"HTTP/1.1 " + status.encode())
-    assert value(call(line, "touches")) == before
+    assert tool_value(call_tool(line, "touches")) == before
 
 
 @pytest.mark.threat("F14")
-def test_F14_pipelined_requests_are_answered_in_order(server: Served) -> None:
+def test_F14_pipelined_requests_are_answered_in_order(server: ServerProcess) -> None:
     """Two requests that are really two get two answers, each its own."""
-    line = HttpLine(server.port, MODERN)
-    first, second = (line.request(encoded(calling(MODERN, "nonce", {"nonce": nonce}))) for nonce in ("one", "two"))
+    line = SyncHttpMcpClient(server.port, MODERN)
+    first, second = (line.request(encoded(tool_call(MODERN, "nonce", {"nonce": nonce}))) for nonce in ("one", "two"))
     with Connection(server.port) as connection:
         connection.send(first + second)
         assert b'"one"' in connection.reply().body
@@ -143,7 +142,7 @@ def test_F14_pipelined_requests_are_answered_in_order(server: Served) -> None:
 
 @pytest.mark.threat("F14")
 @pytest.mark.parametrize("size", [70_000, 1_000_000])
-def test_F14_endless_request_header_is_refused_without_using_memory(server: Served, size: int) -> None:
+def test_F14_endless_request_header_is_refused_without_using_memory(server: ServerProcess, size: int) -> None:
     """Headers that do not end are cut off, and cost no memory."""
     peak = server.peak
     with Connection(server.port) as connection:

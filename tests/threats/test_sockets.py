@@ -7,9 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.harness.http_client import HOST, Header
-from tests.harness.http_client import AsyncConnection as Client
-from tests.harness.http_client import http_request as http
+from tests.harness.http_client import HOST, AsyncConnection, Header, http_request
 from tests.harness.mcp_messages import encoded
 from tests.threats.shielded import Shielded, connected, shielded
 from toolhall.server.context import ConnectionLimiter, ConnectionTimeouts
@@ -29,7 +27,7 @@ def upgrade(*extra: Header, path: str = "/hub", host: str = HOST) -> bytes:
         ("Sec-WebSocket-Version", "13"),
         ("Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="),
     ]
-    return http("GET", path, [*usual, *extra])
+    return http_request("GET", path, [*usual, *extra])
 
 
 def frame(kind: int, data: bytes = b"") -> bytes:
@@ -39,7 +37,7 @@ def frame(kind: int, data: bytes = b"") -> bytes:
 
 
 @asynccontextmanager
-async def open_websocket(served: Shielded) -> AsyncGenerator[tuple[Client, WebSocketProtocol]]:
+async def open_websocket(served: Shielded) -> AsyncGenerator[tuple[AsyncConnection, WebSocketProtocol]]:
     """A WebSocket, and the server's side of it."""
     async with connected(served) as client:
         client.send(upgrade())
@@ -79,7 +77,7 @@ async def test_B15_post_with_a_form_content_type_is_refused_with_415_at_every_en
     """What a page of another site can send without asking is no JSON, and is refused whatever is in it."""
     async with shielded() as served, connected(served) as client:
         headers = [("Host", HOST), ("Content-Length", "2"), ("Content-Type", kind)]
-        client.send(http("POST", path, headers, b"{}"))
+        client.send(http_request("POST", path, headers, b"{}"))
         assert await client.status() == 415
         assert served.held == 0
 

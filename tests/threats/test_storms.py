@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.harness.asgi_client import AsgiRequest as InProcessRequest
-from tests.harness.mcp_messages import MODERN, NOVEMBER, encoded, handshake
-from tests.harness.mcp_messages import request_in as message
+from tests.harness.asgi_client import AsgiRequest
+from tests.harness.mcp_messages import MODERN, NOVEMBER, encoded, handshake, request_in
 from tests.threats.callers import InProcessHall, McpCaller
 from tests.unit.builders import Clock
 from toolhall.dialects.mcp.protocol import RATE_LIMITED, STATEFUL_REVISIONS, JsonRpcRequest
@@ -21,7 +20,7 @@ from toolhall.mcp import sessions, subscriptions
 from toolhall.mcp.stateful import McpSession
 from toolhall.model.caller import Caller
 
-LISTEN = encoded(message(MODERN, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
+LISTEN = encoded(request_in(MODERN, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
 INITIALIZE = encoded(handshake(NOVEMBER))
 
 
@@ -39,7 +38,7 @@ def session_of(hall_app: InProcessHall, caller: str) -> McpSession:
     return McpSession(hall_app.hall.dispatcher, writer, Caller(caller), {})
 
 
-async def open_subscription(caller: McpCaller) -> InProcessRequest:
+async def open_subscription(caller: McpCaller) -> AsgiRequest:
     """A stream that was opened."""
     request = caller.request(LISTEN)
     assert await request.started() == 200
@@ -51,7 +50,7 @@ async def test_I3_sixth_subscription_stream_of_a_caller_is_refused_with_429(hall
     """It is refused with 429 and in the dialect's words; other callers, and the same one later, are served."""
     ann, bob = McpCaller(hall_app, "ann", MODERN), McpCaller(hall_app, "bob", MODERN)
     requests = [await open_subscription(ann) for _ in range(subscriptions.MAX_PER_CALLER)]
-    answer = await ann.ask(message(MODERN, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
+    answer = await ann.ask(request_in(MODERN, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
     assert (answer.status, answer.code, len(requests)) == (429, RATE_LIMITED, 5)
     requests.append(await open_subscription(bob))
     await requests.pop(0).disconnect()
@@ -69,7 +68,7 @@ async def test_I3_subscription_streams_of_all_callers_together_are_limited(
     local = McpCaller(hall_app, "local", MODERN)
     requests = [await open_subscription(local) for _ in range(8)]
     answer = await McpCaller(hall_app, "ann", MODERN).ask(
-        message(MODERN, "subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+        request_in(MODERN, "subscriptions/listen", {"notifications": {"toolsListChanged": True}})
     )
     assert (answer.status, answer.code) == (429, RATE_LIMITED)
     for request in requests:
@@ -87,7 +86,7 @@ async def test_I8_session_beyond_the_callers_limit_replaces_its_idlest_one(hall_
     await ann.open()
     for _ in range(sessions.MAX_PER_CALLER - 2):
         await McpCaller(hall_app, "ann", NOVEMBER).open()
-    ping = message(NOVEMBER, "ping")
+    ping = request_in(NOVEMBER, "ping")
     assert (await first.ask(ping)).status == 200  # now the second is the idlest
     await McpCaller(hall_app, "ann", NOVEMBER).open()
     assert [(await caller.ask(ping)).status for caller in (first, ann, bob)] == [200, 404, 200]
@@ -100,7 +99,7 @@ async def test_I8_new_session_while_all_others_are_busy_is_refused_with_429(
     """No running call is ended for a new session: the caller is told to end one itself."""
     monkeypatch.setattr(sessions, "MAX_PER_CALLER", 2)
     callers = [McpCaller(hall_app, "ann", NOVEMBER) for _ in range(2)]
-    requests: list[InProcessRequest] = []
+    requests: list[AsgiRequest] = []
     for caller in callers:
         await caller.open()
         requests.append(caller.request(method="GET"))

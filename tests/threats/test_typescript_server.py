@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.http_client import HOST
-from tests.harness.http_client import http_request as http
+from tests.harness.http_client import HOST, http_request
 from tests.interfaces.running.typescript import MODULES, SDK
 
 TOKEN = "token-0123456789"
@@ -60,7 +59,9 @@ async def called(port: int) -> bytes:
     body = json.dumps({"type": "tool_request", "id": "1", "tool": "Kit", "method": "ping", "params": {}}).encode()
     usual = [("Host", HOST), ("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
     reader, writer = await asyncio.open_connection(HOST, port)
-    writer.write(http("POST", "/hub", [*usual, ("Authorization", f"Bearer {TOKEN}"), ("Connection", "close")], body))
+    writer.write(
+        http_request("POST", "/hub", [*usual, ("Authorization", f"Bearer {TOKEN}"), ("Connection", "close")], body)
+    )
     try:
         return await reader.read()
     finally:

@@ -9,11 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.harness.dialect_clients import DIALECT_CLIENTS as WAYS
-from tests.harness.dialect_clients import Call
-from tests.harness.dialect_clients import McpDialect as Mcp
-from tests.harness.dialect_clients import OxpDialect as Oxp
-from tests.harness.http_client import Response as Reply
+from tests.harness.dialect_clients import DIALECT_CLIENTS, Call, McpDialect, OxpDialect
+from tests.harness.http_client import Response
 from tests.properties.callers.town import Rule, Town
 from tests.unit.builders import tool_named
 from toolhall import Config, Context, Toolhall, tool
@@ -42,7 +39,7 @@ async def town() -> AsyncIterator[Town]:
         yield town
 
 
-async def listed(town: Town, dialect: str, caller: str) -> Reply:
+async def listed(town: Town, dialect: str, caller: str) -> Response:
     """The whole list, as one caller gets it."""
     path, message = LISTS[dialect]
     meta = {"_meta": {f"io.modelcontextprotocol/{key}": value for key, value in _META.items()}}
@@ -99,7 +96,7 @@ async def test_B11_K7_call_of_a_hidden_tool_is_answered_like_an_unknown_one_in_e
     town = Town(Config(profile="server", public_url="http://localhost:8000", **settings))
     with town.hall:
         await town.open([Rule("ada", "Ladder.*"), Rule("bob", "Ladder.step5")])
-        for way in WAYS:
+        for way in DIALECT_CLIENTS:
             replies = [
                 await way().send(town, Call("bob", "Ladder", name, {}))
                 for name in ("step9", "stepx")  # of one length
@@ -167,7 +164,7 @@ async def answers(hall: Toolhall, name: str, caller: str, count: int) -> list[st
 
 
 @pytest.mark.threat("I4")
-@pytest.mark.parametrize("make", [lambda: Mcp(MODERN), Oxp], ids=["mcp", "oxp"])
+@pytest.mark.parametrize("make", [lambda: McpDialect(MODERN), OxpDialect], ids=["mcp", "oxp"])
 async def test_I4_calls_beyond_the_burst_are_refused_with_429_and_unknown_names_count(make: Any) -> None:
     """Beyond the burst every dialect refuses and says when to come back; unknown names count as well."""
     config = Config(profile="server", public_url="http://localhost:8000", calls_per_second=0.001, call_burst=3)

@@ -16,7 +16,7 @@ from tests.conformance.dialects.talk import (
     new_id,
     tool_request,
 )
-from tests.harness.http_client import HttpClient as Http
+from tests.harness.http_client import HttpClient
 
 
 async def refused(hub: Posted, message: Any, status: int, code: str) -> Message:
@@ -108,7 +108,7 @@ METHOD: Message = {"name": "method1", "description": "Does it", "params": {"type
 @pytest.mark.parametrize("wrapped", [False, True])
 @pytest.mark.parametrize("method", ["method1", METHOD], ids=["name", "object"])
 async def test_C_5_register_tool_accepts_plain_and_wrapped_declarations(
-    hub: Posted, http: Http, method: Any, wrapped: bool
+    hub: Posted, http: HttpClient, method: Any, wrapped: bool
 ) -> None:
     given = declaration(capabilities={"methods": [method], "resources": []})
     result = await managed(hub, "register_tool", **({"tool": given} if wrapped else given))
@@ -148,7 +148,7 @@ async def test_C_6_health_check_with_unknown_components_is_refused(hub: Posted, 
     await refused(hub, core_request("health_check", components=components), 400, "INVALID_PARAMS")
 
 
-async def test_C_7_registered_tool_is_listed_once_active_and_can_be_unregistered(hub: Posted, http: Http) -> None:
+async def test_C_7_registered_tool_is_listed_once_active_and_can_be_unregistered(hub: Posted, http: HttpClient) -> None:
     given = declaration()
     await managed(hub, "register_tool", **given)
     await managed(hub, "register_tool", **given | {"version": "2.0.0"})
@@ -172,7 +172,7 @@ async def test_C_7_tool_name_or_version_that_is_no_string_is_refused(hub: Posted
     await refused(hub, core_request(method, **params), 400, "INVALID_PARAMS")
 
 
-async def test_C_7_tool_registered_in_either_message_dialect_is_listed_in_both(hub: Posted, http: Http) -> None:
+async def test_C_7_tool_registered_in_either_message_dialect_is_listed_in_both(hub: Posted, http: HttpClient) -> None:
     given = declaration()
     await managed(hub, "register_tool", **given)
     capabilities = [{"name": "add", "description": "Adds"}]
@@ -256,7 +256,7 @@ async def test_2_2_update_config_applies_the_log_level_and_refuses_anything_else
         await refused(hub, core_request("update_config", config=config), 400, "INVALID_PARAMS")
 
 
-async def test_5_5_call_of_a_quarantined_tool_reports_its_state(hub: Posted, http: Http) -> None:
+async def test_5_5_call_of_a_quarantined_tool_reports_its_state(hub: Posted, http: HttpClient) -> None:
     given = declaration()
     await managed(hub, "register_tool", **given)
     error = await refused(hub, tool_request(given["name"], "method1"), 400, "TOOL_ERROR")
@@ -265,7 +265,7 @@ async def test_5_5_call_of_a_quarantined_tool_reports_its_state(hub: Posted, htt
     await refused(hub, tool_request(given["name"], "method1"), 503, "UNAVAILABLE")  # nothing runs it yet
 
 
-async def test_5_7_unauthenticated_call_does_not_reveal_whether_a_tool_exists(http: Http) -> None:
+async def test_5_7_unauthenticated_call_does_not_reveal_whether_a_tool_exists(http: HttpClient) -> None:
     forwarded = {"X-Forwarded-For": "203.0.113.9"}
     for method in ("Add", "Odd"):
         reply = await http.send(tool_request("Calculator", method, a=1, b=2), forwarded, path="/hub")
@@ -278,14 +278,14 @@ async def test_5_7_unauthenticated_call_does_not_reveal_whether_a_tool_exists(ht
     assert health["result"]["components"]["tools"] == {}
 
 
-async def test_C_21_health_live_and_ready_endpoints_answer_over_http(http: Http) -> None:
+async def test_C_21_health_live_and_ready_endpoints_answer_over_http(http: HttpClient) -> None:
     whole = (await http.send(method="GET", path="/health")).messages[0]
     assert {"status", "uptime", "components"} <= whole.keys()
     assert (await http.send(method="GET", path="/health/live")).messages == [{"status": "alive"}]
     assert (await http.send(method="GET", path="/health/ready")).messages == [{"status": "ready"}]
 
 
-async def test_endpoint_other_http_methods_are_405_and_media_types_415(http: Http) -> None:
+async def test_endpoint_other_http_methods_are_405_and_media_types_415(http: HttpClient) -> None:
     reply = await http.send(method="GET", path="/hub")
     assert (reply.status, reply.headers["allow"]) == (405, "POST")
     assert (await http.send(b"{}", {"Content-Type": "text/plain"}, path="/hub")).status == 415

@@ -9,9 +9,8 @@ import pytest
 
 from tests.conformance.dialects.kit import CANARY
 from tests.conformance.dialects.talk import Message, Posted, activated, definitions, execute, machine_request, new_id
-from tests.harness.http_client import HttpClient as Http
-from tests.harness.http_client import send_bytes
-from tests.harness.server_process import ServerProcess as Served
+from tests.harness.http_client import HttpClient, send_bytes
+from tests.harness.server_process import ServerProcess
 
 
 def calculator(**changed: Any) -> Message:
@@ -94,7 +93,7 @@ async def test_A_3_message_type_other_than_request_is_refused(machine: Posted, k
     assert "messageType" in error["message"]
 
 
-async def test_A_4_message_above_one_megabyte_is_413_before_its_body_is_read(kit: Served) -> None:
+async def test_A_4_message_above_one_megabyte_is_413_before_its_body_is_read(kit: ServerProcess) -> None:
     """Before it is read: the headers are enough."""
     lines = [
         b"POST /machine HTTP/1.1",
@@ -161,7 +160,7 @@ async def test_A_9_A_10_A_42_failure_before_execution_is_an_error_message(machin
     await refused(machine, *BEFORE[case])
 
 
-async def test_A_10_quarantined_tool_is_not_executed(machine: Posted, http: Http) -> None:
+async def test_A_10_quarantined_tool_is_not_executed(machine: Posted, http: HttpClient) -> None:
     definition = calculator()
     await machine.ask(machine_request({"register": definition}))
     error = await refused(machine, execute(definition["id"], "add"), 409, "RESOURCE_ERROR")
@@ -221,7 +220,9 @@ async def test_5_7_discover_lists_the_served_tools(machine: Posted) -> None:
     assert {"Calculator", "Probe", "weather"} <= {tool["id"] for tool in listed}
 
 
-async def test_5_7_definition_is_registered_once_and_listed_unchanged_once_active(machine: Posted, http: Http) -> None:
+async def test_5_7_definition_is_registered_once_and_listed_unchanged_once_active(
+    machine: Posted, http: HttpClient
+) -> None:
     definition = calculator(metadata={"category": "utility", "tags": ["math"]})
     reply = await http.send(definition, path="/machine/tools")
     assert reply.status == 201
@@ -234,12 +235,14 @@ async def test_5_7_definition_is_registered_once_and_listed_unchanged_once_activ
 
 
 @pytest.mark.parametrize("cursor", ["²", "-1", "x", "9" * 5000, "1.5", ""])
-async def test_5_7_discover_cursor_that_was_never_issued_is_refused(machine: Posted, http: Http, cursor: str) -> None:
+async def test_5_7_discover_cursor_that_was_never_issued_is_refused(
+    machine: Posted, http: HttpClient, cursor: str
+) -> None:
     await refused(machine, machine_request({"discover": {"cursor": cursor}}), 400, "VALIDATION_ERROR")
     assert (await http.send(method="GET", path=f"/machine/tools?cursor={cursor}")).status == 400
 
 
-async def test_5_7_discover_pages_hold_every_tool_once_in_order(machine: Posted, http: Http) -> None:
+async def test_5_7_discover_pages_hold_every_tool_once_in_order(machine: Posted, http: HttpClient) -> None:
     for _ in range(101):
         definition = calculator()
         assert (await http.send(definition, path="/machine/tools")).status == 201
@@ -252,7 +255,7 @@ async def test_5_7_discover_pages_hold_every_tool_once_in_order(machine: Posted,
     assert [tool["id"] for tool in await definitions(http)][: len(ids)] == ids
 
 
-async def test_5_7_unauthenticated_call_does_not_reveal_whether_a_tool_exists(http: Http) -> None:
+async def test_5_7_unauthenticated_call_does_not_reveal_whether_a_tool_exists(http: HttpClient) -> None:
     forwarded = {"X-Forwarded-For": "203.0.113.9"}
     hidden = await http.send(execute("Calculator", "Add", a=1, b=2), forwarded, path="/machine")
     missing = await http.send(execute("Calculator", "Odd", a=1, b=2), forwarded, path="/machine")
@@ -262,12 +265,12 @@ async def test_5_7_unauthenticated_call_does_not_reveal_whether_a_tool_exists(ht
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "/machine"), ("PUT", "/machine"), ("DELETE", "/machine/tools")])
-async def test_endpoint_other_http_methods_are_405(http: Http, method: str, path: str) -> None:
+async def test_endpoint_other_http_methods_are_405(http: HttpClient, method: str, path: str) -> None:
     reply = await http.send(method=method, path=path)
     assert reply.status == 405
     assert "POST" in reply.headers["allow"]
 
 
-async def test_endpoint_other_media_type_is_415_and_empty_body_400(http: Http) -> None:
+async def test_endpoint_other_media_type_is_415_and_empty_body_400(http: HttpClient) -> None:
     assert (await http.send(b"{}", {"Content-Type": "text/plain"}, path="/machine")).status == 415
     assert (await http.send(b"", path="/machine")).status == 400

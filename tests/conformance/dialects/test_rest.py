@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from tests.conformance.dialects.kit import CANARY
-from tests.harness.http_client import HttpClient as Http
+from tests.harness.http_client import HttpClient
 
 
-async def call(http: Http, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
+async def call(http: HttpClient, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
     """The status and the value that came back."""
     given = {name.replace("_", "-"): value for name, value in headers.items()}
     reply = await http.send(body, given, path=f"/tools/{path}")
@@ -30,12 +30,12 @@ VALUES = {
 
 
 @pytest.mark.parametrize("path", VALUES)
-async def test_call_response_body_is_the_value_of_the_tool(http: Http, path: str) -> None:
+async def test_call_response_body_is_the_value_of_the_tool(http: HttpClient, path: str) -> None:
     given, value = VALUES[path]
     assert await call(http, path, given) == (200, value)
 
 
-async def test_call_without_arguments_needs_no_body(http: Http) -> None:
+async def test_call_without_arguments_needs_no_body(http: HttpClient) -> None:
     assert await call(http, "Probe/nothing") == (200, None)
     assert await call(http, "Probe/nothing", b"") == (200, None)
 
@@ -69,7 +69,7 @@ REFUSALS: list[tuple[str, Any, int, str]] = [
 
 
 @pytest.mark.parametrize("number", range(len(REFUSALS)))
-async def test_refused_call_has_a_status_a_code_and_a_message(http: Http, number: int) -> None:
+async def test_refused_call_has_a_status_a_code_and_a_message(http: HttpClient, number: int) -> None:
     path, given, status, code = REFUSALS[number]
     found, body = await call(http, path, given)
     assert (found, body["error"]["code"]) == (status, code)
@@ -77,24 +77,24 @@ async def test_refused_call_has_a_status_a_code_and_a_message(http: Http, number
     assert CANARY not in json.dumps(body)
 
 
-async def test_bad_arguments_error_names_every_argument(http: Http) -> None:
+async def test_bad_arguments_error_names_every_argument(http: HttpClient) -> None:
     _, body = await call(http, "Calculator/Add", {})
     assert {problem["path"] for problem in body["error"]["details"]["problems"]} == {"/a", "/b"}
 
 
 @pytest.mark.parametrize("kind", ["Limited", "Unavailable"])
-async def test_rate_limited_or_unavailable_call_has_a_retry_after_header(http: Http, kind: str) -> None:
+async def test_rate_limited_or_unavailable_call_has_a_retry_after_header(http: HttpClient, kind: str) -> None:
     reply = await http.send({"kind": kind}, path="/tools/Probe/ends")
     assert int(reply.headers["retry-after"]) >= 1
 
 
-async def test_unauthenticated_call_does_not_reveal_whether_a_tool_exists(http: Http) -> None:
+async def test_unauthenticated_call_does_not_reveal_whether_a_tool_exists(http: HttpClient) -> None:
     for tool in ("Add", "Odd"):
         status, body = await call(http, f"Calculator/{tool}", {}, X_Forwarded_For="203.0.113.9")
         assert (status, body["error"]["message"]) == (401, "a valid credential is required")
 
 
-async def test_endpoint_other_http_methods_are_405_and_media_types_415(http: Http) -> None:
+async def test_endpoint_other_http_methods_are_405_and_media_types_415(http: HttpClient) -> None:
     reply = await http.send(method="GET", path="/tools/Calculator/Add")
     assert (reply.status, reply.headers["allow"]) == (405, "POST")
     assert (await call(http, "Calculator/Add", b"a=1", Content_Type="application/x-www-form-urlencoded"))[0] == 415

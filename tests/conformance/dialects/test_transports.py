@@ -22,9 +22,9 @@ from tests.conformance.dialects.talk import (
     socket,
     tool_request,
 )
-from tests.harness.http_client import HttpClient as Http
+from tests.harness.http_client import HttpClient
 from tests.harness.patience import patience
-from tests.harness.server_process import ServerProcess as Served
+from tests.harness.server_process import ServerProcess
 
 
 def error_of(talk: Talk, reply: Message) -> Message:
@@ -149,7 +149,7 @@ async def test_a_3_stdio_one_way_message_gets_no_reply(kind: str) -> None:
         assert talk.others.empty()
 
 
-async def test_websocket_message_above_the_size_limit_closes_the_connection(kit: Served) -> None:
+async def test_websocket_message_above_the_size_limit_closes_the_connection(kit: ServerProcess) -> None:
     async with socket(kit.origin) as talk:
         await talk.tell(b'{"padding":"' + b"x" * 2 * 1024 * 1024 + b'"}')
         async with asyncio.timeout(patience()):
@@ -157,7 +157,7 @@ async def test_websocket_message_above_the_size_limit_closes_the_connection(kit:
         assert talk.connection.close_code == 1009
 
 
-async def test_websocket_cancel_does_not_reach_a_call_of_another_connection(kit: Served, hub: Posted) -> None:
+async def test_websocket_cancel_does_not_reach_a_call_of_another_connection(kit: ServerProcess, hub: Posted) -> None:
     """Two programs of one caller may count from 1; neither cancels the other's call."""
     note = new_id()
     request: dict[str, Any] = {**tool_request("Probe", "waits", note=note), "id": 1}
@@ -171,7 +171,7 @@ async def test_websocket_cancel_does_not_reach_a_call_of_another_connection(kit:
         assert (await running)["error"]["code"] == "CANCELLED"
 
 
-async def test_websocket_closed_cancels_its_running_calls(kit: Served, http: Http) -> None:
+async def test_websocket_closed_cancels_its_running_calls(kit: ServerProcess, http: HttpClient) -> None:
     note, hub = new_id(), Posted("hub", http)
     async with socket(kit.origin) as talk:
         await talk.tell(tool_request("Probe", "waits", note=note))
@@ -199,7 +199,7 @@ WAYS: dict[str, tuple[str, Callable[[Message], Message]]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_http_connection_closed_cancels_its_running_call(kit: Served, hub: Posted, way: str) -> None:
+async def test_http_connection_closed_cancels_its_running_call(kit: ServerProcess, hub: Posted, way: str) -> None:
     note, (path, message) = new_id(), WAYS[way]
     connection = await start(kit.origin, path, message({"note": note}))
     await hub.value("Probe", "reached", note=note, number=1)
@@ -209,7 +209,7 @@ async def test_http_connection_closed_cancels_its_running_call(kit: Served, hub:
 
 
 async def test_oxp_call_with_call_id_continues_after_its_connection_closed(
-    kit: Served, hub: Posted, http: Http
+    kit: ServerProcess, hub: Posted, http: HttpClient
 ) -> None:
     note = new_id()
     request = {"tool_id": "Probe.count", "input": {"note": note, "at_least": 2}, "call_id": new_id()}

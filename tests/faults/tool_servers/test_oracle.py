@@ -5,19 +5,19 @@ import pytest
 from tests.faults.tool_servers.load import Answer
 from tests.faults.tool_servers.oracle import SILENCE, assert_answers_match_effects, assert_undisturbed
 from tests.faults.tool_servers.processes import Effect
-from tests.harness.dialect_clients import Outcome as Said
+from tests.harness.dialect_clients import Outcome
 
-OK, REFUSED = Said("ok", "n1"), Said("503", "the tool server cannot be reached now; the call did not run")
-LOST = Said("503", "the tool server was lost while it ran this call; whether it had an effect is not known")
+OK, REFUSED = Outcome("ok", "n1"), Outcome("503", "the tool server cannot be reached now; the call did not run")
+LOST = Outcome("503", "the tool server was lost while it ran this call; whether it had an effect is not known")
 ONCE, TWICE = [Effect("n1", 1)], [Effect("n1", 1), Effect("n1", 2)]
 
 
-def answered(said: Said | None, ended: float = 0.0) -> Answer:
+def answered(said: Outcome | None, ended: float = 0.0) -> Answer:
     return Answer("n1", "PyLedger", "write", "hub", said, ended, ended)
 
 
 @pytest.mark.parametrize(("said", "effects"), [(OK, ONCE), (REFUSED, []), (LOST, []), (LOST, ONCE)])
-def test_oracle_accepts_answers_that_match_the_effects(said: Said, effects: list[Effect]) -> None:
+def test_oracle_accepts_answers_that_match_the_effects(said: Outcome, effects: list[Effect]) -> None:
     assert_answers_match_effects([answered(said)], effects)
 
 
@@ -29,12 +29,12 @@ def test_oracle_accepts_answers_that_match_the_effects(said: Said, effects: list
         (REFUSED, ONCE),
         (LOST, TWICE),
         (None, ONCE),
-        (Said("ok", "n2"), ONCE),
-        (Said("500", "internal error"), []),
+        (Outcome("ok", "n2"), ONCE),
+        (Outcome("500", "internal error"), []),
         (OK, [*ONCE, Effect("n2", 1)]),
     ],
 )
-def test_oracle_rejects_answers_that_contradict_the_effects(said: Said | None, effects: list[Effect]) -> None:
+def test_oracle_rejects_answers_that_contradict_the_effects(said: Outcome | None, effects: list[Effect]) -> None:
     with pytest.raises(AssertionError):
         assert_answers_match_effects([answered(said)], effects)
 

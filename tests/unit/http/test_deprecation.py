@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.asgi_client import send_json as asked
+from tests.harness.asgi_client import send_json
 from tests.unit.http.api.management_client import manage
 from toolhall import Toolhall, Toolkit, tool
 from toolhall.dialects.catalogs import DIALECTS
@@ -43,17 +43,17 @@ def without_since(said: dict[str, Any]) -> dict[str, Any]:
 
 async def test_deprecation_is_listed_where_dialect_can(hall: Toolhall) -> None:
     key = "dev.toolhall/deprecated"
-    (mcp,) = (await asked(hall, "/tools?dialect=mcp"))[1]["tools"]
+    (mcp,) = (await send_json(hall, "/tools?dialect=mcp"))[1]["tools"]
     assert without_since(mcp["_meta"][key]) == SAID
-    machine = (await asked(hall, "/machine/tools"))[1]["tools"]
+    machine = (await send_json(hall, "/machine/tools"))[1]["tools"]
     (new,) = (each for each in machine if each["version"] == "2.0.0")
     assert without_since(new["capabilities"][0][key]) == SAID
-    (hub,) = (await asked(hall, "/tools?dialect=hub"))[1]["tools"]
+    (hub,) = (await send_json(hall, "/tools?dialect=hub"))[1]["tools"]
     assert without_since(hub["tool"]["capabilities"]["methods"][0][key]) == SAID
 
 
 async def test_openapi_marks_deprecated_version(hall: Toolhall) -> None:
-    operation = (await asked(hall, "/openapi.json"))[1]["paths"]["/tools/Shop/price"]["post"]
+    operation = (await send_json(hall, "/openapi.json"))[1]["paths"]["/tools/Shop/price"]["post"]
     assert (operation["deprecated"], operation["x-sunset"], operation["x-successor"]) == (True, *SAID.values())
 
 
@@ -61,7 +61,7 @@ async def test_openapi_marks_deprecated_version(hall: Toolhall) -> None:
     "dialect", [each for each in DIALECTS if not each.startswith(("mcp", "machine", "hub", "openapi"))]
 )
 async def test_deprecation_in_other_dialects_is_a_loss(hall: Toolhall, dialect: str) -> None:
-    reply = (await asked(hall, f"/tools?dialect={dialect}"))[1]
+    reply = (await send_json(hall, f"/tools?dialect={dialect}"))[1]
     assert any(loss["path"].startswith("/deprecation") for loss in reply["losses"]) or reply.get("refused")
 
 

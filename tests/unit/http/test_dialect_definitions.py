@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.asgi_client import send_json as asked
+from tests.harness.asgi_client import send_json
 from toolhall import Toolhall
 from toolhall.examples.calculator import Calculator
 from toolhall.http import dialect_definitions
@@ -28,7 +28,7 @@ def defined(name: str, *capabilities: str, description: str = "x") -> Any:
 
 async def active(hall: Toolhall, definition: Any) -> None:
     """Register a definition and activate all of it, as somebody who looked at it."""
-    assert (await asked(hall, "/machine/tools", "POST", definition))[0] == 201
+    assert (await send_json(hall, "/machine/tools", "POST", definition))[0] == 201
     for kept in hall.registration.all_records:
         if kept.state == "quarantined":
             await hall.registration.activate(kept.id, "ada", kept.document_digest)
@@ -36,11 +36,13 @@ async def active(hall: Toolhall, definition: Any) -> None:
 
 async def core(hall: Toolhall, method: str, **params: Any) -> Any:
     """The reply of the hub itself."""
-    return (await asked(hall, "/hub", "POST", {"type": "request", "id": "1", "method": method, "params": params}))[1]
+    return (await send_json(hall, "/hub", "POST", {"type": "request", "id": "1", "method": method, "params": params}))[
+        1
+    ]
 
 
 async def test_register_code_toolkit_is_refused(hall: Toolhall) -> None:
-    status, reply = await asked(hall, "/machine/tools", "POST", defined("Calculator"))
+    status, reply = await send_json(hall, "/machine/tools", "POST", defined("Calculator"))
     assert (status, reply["error"]["message"]) == (
         400,
         "'Calculator' is served already, from code; register under another name",
@@ -50,17 +52,17 @@ async def test_register_code_toolkit_is_refused(hall: Toolhall) -> None:
 
 
 async def test_register_name_in_other_case_cannot_be_activated(hall: Toolhall) -> None:
-    assert (await asked(hall, "/machine/tools", "POST", defined("calculator", "Add")))[0] == 201
+    assert (await send_json(hall, "/machine/tools", "POST", defined("calculator", "Add")))[0] == 201
     kept = hall.registration.find("calculator.Add")
     with pytest.raises(Malformed, match="rename one of them"):
         await hall.registration.activate(kept.id, "ada", kept.document_digest)
 
 
 async def test_register_conflicting_names_are_refused(hall: Toolhall) -> None:
-    assert (await asked(hall, "/machine/tools", "POST", defined("kit")))[0] == 201
-    status, reply = await asked(hall, "/machine/tools", "POST", {**defined("Kit"), "version": "2.0.0"})
+    assert (await send_json(hall, "/machine/tools", "POST", defined("kit")))[0] == 201
+    status, reply = await send_json(hall, "/machine/tools", "POST", {**defined("Kit"), "version": "2.0.0"})
     assert (status, "cannot tell apart from kit.look@1.0.0" in reply["error"]["message"]) == (400, True)
-    status, reply = await asked(hall, "/machine/tools", "POST", defined("other", "look", "Look"))
+    status, reply = await send_json(hall, "/machine/tools", "POST", defined("other", "look", "Look"))
     assert (status, "Look, look" in reply["error"]["message"]) == (400, True)
 
 
@@ -90,7 +92,7 @@ async def test_machine_list_page_is_bounded_in_bytes_and_never_empty(
         await active(hall, defined(f"kit{number}", description="x" * 6_000))
     seen, cursor = [], ""
     while True:
-        _, page = await asked(hall, f"/machine/tools{cursor}")
+        _, page = await send_json(hall, f"/machine/tools{cursor}")
         seen.append([each["id"] for each in page["tools"]])
         if "nextCursor" not in page:
             break
@@ -108,16 +110,16 @@ async def test_documents_are_found_by_name(hall: Toolhall) -> None:
 
 
 async def test_quarantined_tool_is_in_no_list_of_any_dialect(hall: Toolhall) -> None:
-    assert (await asked(hall, "/machine/tools", "POST", defined("abacus")))[0] == 201
+    assert (await send_json(hall, "/machine/tools", "POST", defined("abacus")))[0] == 201
     for path in ("/machine/tools", "/oxp/tools", "/tools?dialect=machine", "/tools?dialect=hub", "/openapi.json"):
-        assert "abacus" not in json.dumps(await asked(hall, path))
+        assert "abacus" not in json.dumps(await send_json(hall, path))
     assert "abacus" not in json.dumps(await core(hall, "list_tools"))
     assert "error" in await core(hall, "get_tool", name="abacus")
 
 
 async def test_register_bad_definition_reports_every_problem(hall: Toolhall) -> None:
     bad = {**defined("kit"), "capabilities": [{"name": f"look{number}"} for number in range(30)]}
-    _, reply = await asked(hall, "/machine/tools", "POST", bad)
+    _, reply = await send_json(hall, "/machine/tools", "POST", bad)
     problems = reply["error"]["details"]["problems"]
     assert [problem["path"] for problem in problems] == [f"/capabilities/{number}/description" for number in range(30)]
     assert problems[0].keys() == {"path", "rule", "fix"}

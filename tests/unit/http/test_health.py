@@ -1,7 +1,6 @@
 """Health follows what the hall can do: degraded without records, not ready once it stops."""
 
-from tests.harness.asgi_client import FORWARDED
-from tests.harness.asgi_client import send_json as asked
+from tests.harness.asgi_client import FORWARDED, send_json
 from toolhall import Toolhall, tool
 
 
@@ -12,31 +11,31 @@ def pick() -> str:
 
 async def test_health_of_working_hall_is_healthy() -> None:
     with Toolhall(pick) as hall:
-        status, body = await asked(hall, "/health")
+        status, body = await send_json(hall, "/health")
         assert (status, body["status"], body["components"]["tools"]) == (200, "healthy", {"test_health": "healthy"})
-        assert await asked(hall, "/health/ready") == (200, {"status": "ready"})
-        assert await asked(hall, "/health/live") == (200, {"status": "alive"})
+        assert await send_json(hall, "/health/ready") == (200, {"status": "ready"})
+        assert await send_json(hall, "/health/live") == (200, {"status": "alive"})
 
 
 async def test_health_with_failing_audit_is_degraded() -> None:
     with Toolhall(pick) as hall:
         hall.journal.failing = True
-        status, body = await asked(hall, "/health")
+        status, body = await send_json(hall, "/health")
         assert (status, body["status"], body["components"]["core"]) == (200, "degraded", "degraded")
 
 
 async def test_ready_while_stopping_is_503() -> None:
     with Toolhall(pick) as hall:
         hall.end_streams()
-        assert await asked(hall, "/health/ready") == (503, {"status": "stopping"})
-        assert (await asked(hall, "/health"))[0] == 503
+        assert await send_json(hall, "/health/ready") == (503, {"status": "stopping"})
+        assert (await send_json(hall, "/health"))[0] == 503
 
 
 async def test_health_for_non_admin_omits_components() -> None:
     with Toolhall(pick) as hall:
         for failing, state in ((False, "healthy"), (True, "degraded")):
             hall.journal.failing = failing
-            status, body = await asked(hall, "/health", headers=FORWARDED)
+            status, body = await send_json(hall, "/health", headers=FORWARDED)
             assert (status, body["status"], body.keys()) == (200, state, {"status", "uptime"})
         hall.end_streams()
-        assert (await asked(hall, "/health", headers=FORWARDED))[0] == 503
+        assert (await send_json(hall, "/health", headers=FORWARDED))[0] == 503

@@ -7,9 +7,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from tests.harness.asgi_client import FORWARDED
-from tests.harness.asgi_client import send_json as asked
-from tests.harness.asgi_client import send_to_hub as asked_by_socket
+from tests.harness.asgi_client import FORWARDED, send_json, send_to_hub
 from toolhall import Toolhall, tool
 from toolhall.model.caller import ANONYMOUS, LOCAL
 from toolhall.pipeline.admin import NOT_ADMIN
@@ -66,11 +64,11 @@ def records(hall: Toolhall) -> Any:
 
 
 async def by_post(hall: Toolhall, message: Message, headers: dict[str, str] | None = None) -> Any:
-    return (await asked(hall, "/hub", "POST", message, headers))[1]
+    return (await send_json(hall, "/hub", "POST", message, headers))[1]
 
 
 Way: TypeAlias = Callable[..., Awaitable[Any]]
-WAYS: dict[str, Way] = {"post": by_post, "socket": asked_by_socket}
+WAYS: dict[str, Way] = {"post": by_post, "socket": send_to_hub}
 in_every_way = pytest.mark.parametrize("way", WAYS)
 
 
@@ -115,14 +113,14 @@ async def test_hub_hides_registered_tools_from_non_admin(hall: Toolhall, way: st
 
 @pytest.mark.parametrize(("path", "message"), [("/machine/tools", DEFINED), ("/machine", payload(register=DEFINED))])
 async def test_machine_register_by_non_admin_is_denied(hall: Toolhall, path: str, message: Message) -> None:
-    status, reply = await asked(hall, path, "POST", message, FORWARDED)
+    status, reply = await send_json(hall, path, "POST", message, FORWARDED)
     assert (status, reply["error"]["code"], reply["error"]["details"]) == (
         403,
         "SECURITY_ERROR",
         {"reason": "not_permitted"},
     )
-    assert "greeter" not in json.dumps(await asked(hall, "/machine/tools"))
-    assert (await asked(hall, path, "POST", message))[0] in (200, 201)
+    assert "greeter" not in json.dumps(await send_json(hall, "/machine/tools"))
+    assert (await send_json(hall, path, "POST", message))[0] in (200, 201)
     assert [(each.caller, each.dialect, each.tool, each.outcome) for each in records(hall)] == [
         (ANONYMOUS.id, "machine/management", "register greeter@1.0.0", "Denied"),
         (LOCAL.id, "machine/management", "register greeter@1.0.0", "ok"),
@@ -131,18 +129,18 @@ async def test_machine_register_by_non_admin_is_denied(hall: Toolhall, path: str
 
 async def test_machine_hides_registered_tools_from_non_admin(hall: Toolhall) -> None:
     await keep(hall)
-    assert await asked(hall, "/machine/tools", headers=FORWARDED) == (200, {"tools": []})
-    _, reply = await asked(hall, "/machine", "POST", payload(discover={}), FORWARDED)
+    assert await send_json(hall, "/machine/tools", headers=FORWARDED) == (200, {"tools": []})
+    _, reply = await send_json(hall, "/machine", "POST", payload(discover={}), FORWARDED)
     assert reply["payload"] == {"tools": []}
     call = payload(tool={"id": "kept", "capability": "look"})
-    assert (await asked(hall, "/machine", "POST", call, FORWARDED))[0] == 401
-    status, told = await asked(hall, "/machine", "POST", call)  # whoever may know is told its state
+    assert (await send_json(hall, "/machine", "POST", call, FORWARDED))[0] == 401
+    status, told = await send_json(hall, "/machine", "POST", call)  # whoever may know is told its state
     assert (status, told["error"]["details"]) == (409, {"state": "quarantined"})
 
 
 @pytest.mark.parametrize("given", [{}, {"id": 3, "version": ["1"]}, [], "text", {"tool": 1}])
 async def test_refused_definition_is_audited(hall: Toolhall, given: Any) -> None:
-    assert (await asked(hall, "/machine/tools", "POST", given))[0] == 400
+    assert (await send_json(hall, "/machine/tools", "POST", given))[0] == 400
     (record,) = records(hall)
     assert record.tool.startswith("register ?")
     assert record.outcome == "BadDocument"

@@ -2,7 +2,7 @@
 
 import jsonschema_rs
 
-from tests.harness.asgi_client import send_json as asked
+from tests.harness.asgi_client import send_json
 from toolhall import Toolhall, tool
 from toolhall.dialects.openapi.builders import with_wire_limits
 from toolhall.dialects.strict_json import MAX_DIGITS
@@ -16,7 +16,7 @@ def repeat(text: str, times: int = 1) -> str:
 
 async def test_openapi_lists_hall_and_tool_operations() -> None:
     with Toolhall(repeat) as hall:
-        status, document = await asked(hall, "/openapi.json")
+        status, document = await send_json(hall, "/openapi.json")
     assert status == 200
     paths = document["paths"]
     assert [path for path in paths if not path.startswith("/api/")] == [
@@ -32,15 +32,15 @@ async def test_openapi_lists_hall_and_tool_operations() -> None:
 
 async def test_openapi_after_removal_omits_tool() -> None:
     with Toolhall(repeat) as hall:
-        await asked(hall, "/openapi.json")
+        await send_json(hall, "/openapi.json")
         hall.remove("repeat")
-        _, document = await asked(hall, "/openapi.json")
+        _, document = await send_json(hall, "/openapi.json")
     assert "/tools/test_openapi_document/repeat" not in document["paths"]
 
 
 async def test_openapi_input_schemas_state_wire_limits() -> None:
     with Toolhall(repeat) as hall:
-        _, document = await asked(hall, "/openapi.json")
+        _, document = await send_json(hall, "/openapi.json")
     judge = jsonschema_rs.validator_for(document["components"]["schemas"]["repeat.input"])
     assert judge.is_valid({"text": "a\n", "times": 10**MAX_DIGITS - 1})
     assert not judge.is_valid({"text": "a\0"})

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.docs.test_dialects import posted
-from tests.harness.asgi_client import send_json as asked
+from tests.harness.asgi_client import send_json
 from tests.unit.execution.remote.fake_tool_server import (
     ServerConnection,
     fake_tool_server,
@@ -83,7 +83,7 @@ async def open_socket(hall: Toolhall, **headers: str) -> AsyncGenerator[ToolSock
 
 async def fill_slots(hall: Toolhall, places: int = PLACES) -> "list[asyncio.Task[Any]]":
     """Every place has a call in it."""
-    calls = [asyncio.create_task(asked(hall, "/hub", "POST", CALL)) for _ in range(places)]
+    calls = [asyncio.create_task(send_json(hall, "/hub", "POST", CALL)) for _ in range(places)]
     await until(lambda: hall.http.limiter.running == places)
     return calls
 
@@ -194,11 +194,11 @@ async def test_http_replica_survives_rejected_heartbeats(revoked: bool) -> None:
             key, by = await create_key(hall, "calendars", "serve:Calendar", "trusted")
             _, boss = await create_key(hall, "boss", "admin", "tools:*")
             place = {"url": listening.url, "token": "token-0123456789"}
-            _, joined = await asked(hall, "/hub", "POST", request("j", "join", **JOIN, **place), by)
+            _, joined = await send_json(hall, "/hub", "POST", request("j", "join", **JOIN, **place), by)
             beat = request("b", "heartbeat", lease=joined["result"]["lease"])
-            calls = [asyncio.create_task(asked(hall, "/hub", "POST", CALL, boss)) for _ in range(PLACES)]
+            calls = [asyncio.create_task(send_json(hall, "/hub", "POST", CALL, boss)) for _ in range(PLACES)]
             await until(lambda: server.calls == PLACES)
-            assert (await asked(hall, "/hub", "POST", beat, by))[0] == 503
+            assert (await send_json(hall, "/hub", "POST", beat, by))[0] == 503
             (replica,) = hall.tool_servers.pools
             await until(lambda: replica.last_probe_succeeded)
             if revoked:

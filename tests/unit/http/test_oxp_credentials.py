@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.harness.asgi_client import post_json as visit
-from tests.harness.http_client import Response as Reply
+from tests.harness.asgi_client import post_json
+from tests.harness.http_client import Response
 from toolhall import Config, Toolhall, Toolkit, tool
 from toolhall.dialects.oxp.messages import MAX_CREDENTIAL_BYTES, OxpCallRequest, OxpDecodeError, read_call
 from toolhall.model.secret import Secret
@@ -39,10 +39,10 @@ class LocalHall:
         self.post = Post()
         self.hall = Toolhall(self.post, config=Config(accept_credentials=("*",)))
 
-    async def call(self, context: Any) -> Reply:
+    async def call(self, context: Any) -> Response:
         request = {"tool_id": "Post.send", "call_id": "c-1", "context": context}
         body = json.dumps({"request": request}).encode()
-        return await visit(self.hall.http, "/oxp/tools/call", body, {}, client="127.0.0.1")
+        return await post_json(self.hall.http, "/oxp/tools/call", body, {}, client="127.0.0.1")
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.harness.asgi_client import post_json as visit
-from tests.harness.http_client import Response as Reply
+from tests.harness.asgi_client import post_json
+from tests.harness.http_client import Response
 from toolhall import Config, Toolhall, Toolkit, tool
 from toolhall.model.errors import NeedsRequirement
 from toolhall.model.requirements import AccountRequirement, MissingRequirement
@@ -44,9 +44,9 @@ class LocalHall:
         self.tools = Post()
         self.hall = Toolhall(self.tools, config=Config())
 
-    async def post(self, path: str, message: Any, **headers: str) -> Reply:
+    async def post(self, path: str, message: Any, **headers: str) -> Response:
         said = {name.replace("_", "-"): value for name, value in headers.items()}
-        return await visit(self.hall.http, path, json.dumps(message).encode(), said, client="127.0.0.1")
+        return await post_json(self.hall.http, path, json.dumps(message).encode(), said, client="127.0.0.1")
 
     async def modern(self, kind: str, capabilities: Any, **more: Any) -> Any:
         """`tools/call` of the newest revision."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.harness.dialect_clients import ALL_DIALECT_CLIENTS, Call
-from tests.harness.http_client import Response as Reply
+from tests.harness.http_client import Response
 from tests.harness.mcp_messages import JUNE, MODERN, NOVEMBER, PREFIX
 from tests.harness.server_process import eventually, serving
 from tests.recorded import recorded
@@ -62,7 +62,7 @@ WORDS = {
 }
 
 
-def link_in(reply: Reply, hall: ServedHall) -> str:
+def link_in(reply: Response, hall: ServedHall) -> str:
     """The page that an answer names, whatever dialect it is in."""
     start = f"{hall.url}/connect/"
     text = reply.body.decode()

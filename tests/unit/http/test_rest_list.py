@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.harness.asgi_client import send_json as asked
+from tests.harness.asgi_client import send_json
 from toolhall import Config, Toolhall, Toolkit, tool
 from toolhall.dialects.catalogs import ALIASES, DIALECTS
 from toolhall.http.request import MAX_QUERY_PARAMETERS
@@ -30,7 +30,7 @@ def greet(name: str) -> str:
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_list_in_every_dialect(dialect: str) -> None:
     with Toolhall(Shop, greet) as hall:
-        status, body = await asked(hall, f"/tools?dialect={dialect}")
+        status, body = await send_json(hall, f"/tools?dialect={dialect}")
     assert status == 200
     assert body["dialect"] == ALIASES.get(dialect, dialect)
     assert body["tools"]
@@ -45,7 +45,7 @@ def label(labels: dict[str, str]) -> int:
 
 async def test_list_in_strict_dialect_names_refused_tools() -> None:
     with Toolhall(Shop, greet, label) as hall:
-        _, body = await asked(hall, "/tools?dialect=openai@strict")
+        _, body = await send_json(hall, "/tools?dialect=openai@strict")
     assert [each["function"]["name"] for each in body["tools"]] == ["Shop_sell", "Shop_burn", "greet"]
     (refused,) = body["refused"]
     assert refused["tool"] == "label"
@@ -56,14 +56,14 @@ async def test_strict_call_drops_nulls() -> None:
     """The dialect of the arguments is said in the query: without it, null is refused as it always was."""
     with Toolhall(Shop, greet) as hall:
         sent = {"item": "hat", "count": None}
-        status, body = await asked(hall, "/tools/Shop/sell?dialect=openai@strict", "POST", sent)
+        status, body = await send_json(hall, "/tools/Shop/sell?dialect=openai@strict", "POST", sent)
         assert (status, body) == (200, "1 hat")
-        assert (await asked(hall, "/tools/Shop/sell?dialect=openai@strict", "POST", {"item": "hat", "count": 3}))[
+        assert (await send_json(hall, "/tools/Shop/sell?dialect=openai@strict", "POST", {"item": "hat", "count": 3}))[
             1
         ] == "3 hat"
-        assert (await asked(hall, "/tools/Shop/sell?dialect=openai@strict", "POST", {"item": None}))[0] == 422
-        assert (await asked(hall, "/tools/Shop/sell", "POST", sent))[0] == 422
-        status, body = await asked(hall, "/tools/Shop/sell?dialect=gemini", "POST", sent)
+        assert (await send_json(hall, "/tools/Shop/sell?dialect=openai@strict", "POST", {"item": None}))[0] == 422
+        assert (await send_json(hall, "/tools/Shop/sell", "POST", sent))[0] == 422
+        status, body = await send_json(hall, "/tools/Shop/sell?dialect=gemini", "POST", sent)
         assert status == 400
         assert "openai@strict" in body["error"]["message"]
 
@@ -86,16 +86,16 @@ async def test_strict_call_drops_nulls() -> None:
 )
 async def test_list_with_query_is_ranked(query: str, names: list[str]) -> None:
     with Toolhall(Shop, greet) as hall:
-        status, body = await asked(hall, f"/tools?{query}")
+        status, body = await send_json(hall, f"/tools?{query}")
     assert (status, [each["name"] for each in body["tools"]]) == (200, names)
 
 
 async def test_list_pages_hold_every_tool_once() -> None:
     names: list[str] = []
     with Toolhall(Shop, greet, config=Config(page_size=2)) as hall:
-        _, body = await asked(hall, "/tools?dialect=anthropic")
+        _, body = await send_json(hall, "/tools?dialect=anthropic")
         names += [each["name"] for each in body["tools"]]
-        _, body = await asked(hall, f"/tools?dialect=anthropic&cursor={body['nextCursor']}")
+        _, body = await send_json(hall, f"/tools?dialect=anthropic&cursor={body['nextCursor']}")
         names += [each["name"] for each in body["tools"]]
     assert names == ["Shop_sell", "Shop_burn", "greet"]
     assert "nextCursor" not in body
@@ -113,13 +113,16 @@ async def test_list_pages_hold_every_tool_once() -> None:
 )
 async def test_list_bad_parameter_names_fix(query: str, status: int, word: str) -> None:
     with Toolhall(greet) as hall:
-        found, body = await asked(hall, f"/tools?{query}")
+        found, body = await send_json(hall, f"/tools?{query}")
     assert found == status
     assert word in body["error"]["message"]
 
 
 async def test_wrong_method_names_allowed_methods() -> None:
     with Toolhall(greet) as hall:
-        assert await asked(hall, "/tools", "DELETE") == (405, {"error": {"code": "wrong_method", "message": "use GET"}})
-        status, body = await asked(hall, "/mcp", "PUT")
+        assert await send_json(hall, "/tools", "DELETE") == (
+            405,
+            {"error": {"code": "wrong_method", "message": "use GET"}},
+        )
+        status, body = await send_json(hall, "/mcp", "PUT")
         assert (status, body["error"]["message"]) == (405, "use POST or GET or DELETE")

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from tests.harness.asgi_client import send_json as asked
+from tests.harness.asgi_client import send_json
 from tests.unit.execution.remote.fake_tool_server import ServerConnection, fake_tool_server
 from tests.unit.http.api.management_client import manage
 from tests.unit.http.test_overload_endpoints import JOIN, create_key, open_socket, request
@@ -21,7 +21,7 @@ async def test_revoked_key_ends_http_replica() -> None:
             other, _ = await create_key(hall, "calendars", "serve:Calendar")
             _, boss = await create_key(hall, "boss", "admin")
             join = request("j", "join", **JOIN, url=server.url, token=TOKEN)
-            assert (await asked(hall, "/hub", "POST", join, by))[0] == 200
+            assert (await send_json(hall, "/hub", "POST", join, by))[0] == 200
             assert (await manage(hall, "DELETE", f"/api/keys/{other}", headers=boss)).status == 200
             assert len(hall.tool_servers.pools) == 1, "it was another key of that name"
             assert (await manage(hall, "DELETE", f"/api/keys/{key}", headers=boss)).status == 200
@@ -50,7 +50,7 @@ async def test_key_revoked_during_join_is_refused() -> None:
 
         async with fake_tool_server(revoking) as server:
             join = request("j", "join", **JOIN, url=server.url, token=TOKEN)
-            status, said = await asked(hall, "/hub", "POST", join, by)
+            status, said = await send_json(hall, "/hub", "POST", join, by)
             assert (status, said["error"]["code"]) == (401, "UNAUTHENTICATED")
             assert len(hall.tool_servers.pools) == 0
             await hall.settle()

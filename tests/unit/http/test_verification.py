@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from tests.harness.asgi_client import NOBODY, send
-from tests.harness.dialect_clients import DIALECT_CLIENTS as WAYS
-from tests.harness.dialect_clients import Call
-from tests.harness.dialect_clients import McpDialect as Mcp
+from tests.harness.dialect_clients import DIALECT_CLIENTS, Call, McpDialect
 from tests.properties.callers.town import Rule, Town
 from toolhall.stores.approvals import Decision
 
@@ -147,7 +145,7 @@ async def test_verification_in_machine_and_rest_has_error_codes(harness: Town) -
 
 
 @pytest.mark.threat("C2")
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way().dialect)
+@pytest.mark.parametrize("way", DIALECT_CLIENTS, ids=lambda way: way().dialect)
 @pytest.mark.parametrize("level", [8, 9, 10])
 async def test_verified_call_runs(harness: Town, way: Any, level: int) -> None:
     """In every dialect: refused, approved, run; and from level 9 on asked for anew, because one yes is one call."""
@@ -163,7 +161,7 @@ async def test_verified_call_runs(harness: Town, way: Any, level: int) -> None:
 
 
 async def test_verification_does_not_cover_other_calls(harness: Town) -> None:
-    talk = Mcp(MODERN)
+    talk = McpDialect(MODERN)
     await talk.send(harness, Call("ada", "Ladder", "step9", {"colour": "red"}))
     (waiting,) = await harness.hall.approval_components.approvals.store.pending()
     await approve(harness, waiting.id)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import pytest
 from msgspec import Meta
 
-from tests.harness.asgi_client import send_json as asked
+from tests.harness.asgi_client import send_json
 from tests.unit.builders import entry_named
 from toolhall import Toolhall, Toolkit, tool
 from toolhall.config import Config
@@ -174,7 +174,7 @@ async def requested(hall: Toolhall, method: str, params: dict[str, Any], **heade
     usual = {"mcp-protocol-version": REVISION_2026_07_28.name, "mcp-method": method, "accept": "application/json"}
     named = {"mcp-name": params["name"]} if "name" in params else {}
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
-    return (await asked(hall, "/mcp", "POST", message, usual | named | headers))[1]
+    return (await send_json(hall, "/mcp", "POST", message, usual | named | headers))[1]
 
 
 def in_region(version: str, header: str | None) -> type[Toolkit]:
@@ -196,7 +196,7 @@ async def test_list_without_search_respects_pins() -> None:
         assert (listed["name"], listed["_meta"]["dev.toolhall/id"]) == ("Shop_price", "Shop.price@1.0.0")
         answer = await requested(hall, "tools/call", {"name": "Shop_price", "arguments": {"region": "north"}})
         assert answer["result"]["content"][0]["text"] == "1.0.0 north"
-        _, other = await asked(hall, "/tools/Shop/price", "POST", {"region": "north"})
+        _, other = await send_json(hall, "/tools/Shop/price", "POST", {"region": "north"})
         assert other == "2.0.0 north", "a pin is for MCP"
 
 

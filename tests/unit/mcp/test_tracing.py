@@ -8,7 +8,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from tests.harness.asgi_client import post_json as visit
+from tests.harness.asgi_client import post_json
 from toolhall import Toolhall, tool
 from toolhall.app import toolhall as home
 from toolhall.telemetry import CallTracer
@@ -36,7 +36,7 @@ async def test_call_with_traceparent_joins_trace(monkeypatch: pytest.MonkeyPatch
         meta["traceparent"] = TRACEPARENT
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "look", "_meta": meta}}
     with Toolhall(look) as hall:
-        reply = await visit(hall.http, "/mcp", json.dumps(message).encode(), headers, client="127.0.0.1")
+        reply = await post_json(hall.http, "/mcp", json.dumps(message).encode(), headers, client="127.0.0.1")
         assert reply.status == 200
         (span,) = exported.get_finished_spans()
         assert span.name == "tools/call look"

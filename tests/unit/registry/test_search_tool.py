@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.harness.asgi_client import send_json as asked
+from tests.harness.asgi_client import send_json
 from tests.unit.builders import entry_named
 from toolhall import Toolhall
 from toolhall.authoring.context import Context
@@ -125,7 +125,7 @@ def test_search_tool_name_is_reserved_while_search_is_enabled() -> None:
 @pytest.mark.parametrize("path", ["/tools", "/tools?dialect=oxp", "/oxp/tools", "/machine/tools", "/openapi.json"])
 async def test_search_setting_does_not_shorten_lists_of_other_dialects(path: str) -> None:
     with Toolhall(calculator, config=SEARCHING) as hall:
-        status, listed = await asked(hall, path)
+        status, listed = await send_json(hall, path)
     assert status == 200
     text = msgspec.json.encode(listed).decode()
     for name in ("Subtract", "search_tools"):

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 
+from tests.harness.patience import patience
 from tests.threats.served import serving
 
 TOOLS = Path(__file__).with_name("tools.py")
@@ -40,7 +41,7 @@ class House:
         content = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self._address}{path}", content, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=20) as reply:
+            with urllib.request.urlopen(request, timeout=patience()) as reply:
                 return reply.status, json.load(reply)
         except urllib.error.HTTPError as refused:
             with refused:
@@ -82,7 +83,7 @@ def window(chromium: Browser) -> Iterator[Callable[..., Page]]:
 
     def open_window(**options: Any) -> Page:
         context = chromium.new_context(**options)
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(1_000 * patience())
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: wrong.append(str(error)))

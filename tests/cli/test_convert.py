@@ -430,7 +430,6 @@ def peak(cli: CliRunner, count: int, *words: str) -> int:
     return used
 
 
-@pytest.mark.timeout(120)
 def test_convert_of_many_definitions_uses_constant_memory(cli: CliRunner) -> None:
     few = peak(cli, 1_000)
     assert peak(cli, 100_000) < few * 1.1

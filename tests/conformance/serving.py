@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.harness.patience import patience
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 TOOLHALL = Path(sys.executable).with_name("toolhall")
-START_SECONDS = 90.0
-STOP_SECONDS = 60.0
 
 
 class Served(NamedTuple):
@@ -59,7 +59,7 @@ def stop(process: "subprocess.Popen[bytes]") -> int:
     """Ask it to end, and insist; its exit code."""
     process.terminate()
     try:
-        return process.wait(STOP_SECONDS)
+        return process.wait(patience())
     except subprocess.TimeoutExpired:
         process.kill()
         raise AssertionError("the server did not end when it was asked to") from None
@@ -73,7 +73,7 @@ def _command(name: str | None) -> list[str]:
 def _origin(process: "subprocess.Popen[bytes]") -> str:
     """The server says where it listens in its first line."""
     assert process.stdout is not None
-    ready, _, _ = select.select([process.stdout], [], [], START_SECONDS)
+    ready, _, _ = select.select([process.stdout], [], [], patience())
     line = process.stdout.readline() if ready else b""
     if not line:
         process.kill()

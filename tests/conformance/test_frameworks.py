@@ -13,12 +13,12 @@ import pytest
 
 from tests.conformance.serving import HERE, ROOT, Served, served
 from tests.conformance.shapes import Shapes
+from tests.harness.patience import patience
 from toolhall.dialects.mcp.catalog import write_tool
 from toolhall.dialects.mcp.protocol import REVISION_2026_07_28
 from toolhall.model.json import encode
 from toolhall.testing import Client
 
-RUN_SECONDS = 150
 FRAMEWORKS = {
     "autogen": ".venv-frameworks1",
     "langchain": ".venv-frameworks1",
@@ -36,8 +36,6 @@ CALLS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "Shapes_choice": ({"unit": "m"}, ["choice METRE FOOT"]),
     "Shapes_nothing": ({}, ["nothing taken"]),
 }
-
-pytestmark = pytest.mark.timeout(RUN_SECONDS + 60)
 
 
 def installed(framework: str) -> pytest.MarkDecorator:
@@ -62,7 +60,7 @@ def test_a_framework_lists_and_calls_every_shape(framework: str, server: Served)
         server.mcp,
         given,
     ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=3 * patience(), check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     results: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
     assert results.keys() == CALLS.keys()

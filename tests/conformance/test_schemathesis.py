@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.serving import ROOT, served
+from tests.harness.patience import patience
 
 SCHEMATHESIS = str(ROOT / ".venv-clients/bin/schemathesis")
-RUN_SECONDS = 150
 # A tool that is there, because it would hardly guess an id.
 SETTINGS = """
 [parameters]
@@ -16,7 +16,6 @@ SETTINGS = """
 """
 
 
-@pytest.mark.timeout(RUN_SECONDS + 30)
 def test_schemathesis_finds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLHALL_DATA", str(tmp_path / "data"))  # it registers and removes tools, too
     (tmp_path / "schemathesis.toml").write_text(SETTINGS)
@@ -27,7 +26,7 @@ def test_schemathesis_finds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=RUN_SECONDS,
+            timeout=3 * patience(),
             check=False,
         )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]

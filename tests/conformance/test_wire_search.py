@@ -13,6 +13,7 @@ from tests.conformance.judge import LEGACY, MODERN, REVISIONS
 from tests.conformance.serving import Served, served, served_on_stdio
 from tests.conformance.talk import HttpTalk, StdioTalk, Talk, http_talk, shared_line, stdio_talk
 from tests.conformance.wire import Message, Open, modern_request
+from tests.harness.patience import patience
 
 SERVER = "searching.py"
 VERSIONS = "dev.toolhall/versions"
@@ -163,5 +164,5 @@ async def test_on_stdio_too(lines: "dict[bool, Popen[bytes]]", revision: str) ->
 
 
 async def _late(stdio: StdioTalk) -> Message:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patience()):
         return await stdio.read()

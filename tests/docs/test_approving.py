@@ -55,7 +55,7 @@ def test_approving_page_commands_all_work(tmp_path: Path) -> None:
             generator = pyotp.TOTP(read_line(adding).strip())
             assert adding.stdin is not None
             adding.stdin.write(b"000000\n" + generator.now().encode() + b"\n")
-            assert adding.wait(30) == 0
+            assert adding.wait(patience()) == 0
         known = cli.run(*at(f"{list_factors} --json", server.url)).json()
         assert [each["kind"] for each in known] == ["invitation", "totp"]
         assert call(server.url, "attic")[0] == 403

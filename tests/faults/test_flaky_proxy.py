@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from tests.faults.flaky_proxy import WAYS, Fault, Flaky, Kind, Way
+from tests.harness.patience import patience
 from tests.harness.seeds import seeds
 from tests.unit.execution.remote.peer import LOCAL, TOKEN, Wire, ended, peer, progress, stream, until, whole
 from toolhall.dialects.hub.call_messages import CallEvent, ToolResponseMessage
@@ -18,7 +19,6 @@ from toolhall.execution.remote.replica_transport import CallLost
 from toolhall.model.json import encode
 from toolhall.model.secret import Secret
 
-WAIT_SECONDS = 60.0
 CALLS = 120
 PATIENCE = 0.5  # of whoever calls: harm that nobody is told of ends like this
 
@@ -50,7 +50,7 @@ class Echo:
 async def echo(*plan: Fault) -> AsyncGenerator[tuple[Flaky, Echo, asyncio.StreamReader, asyncio.StreamWriter]]:
     server = Echo()
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-    async with asyncio.timeout(WAIT_SECONDS), Flaky(listening.sockets[0].getsockname()[1], seed=1) as flaky:
+    async with asyncio.timeout(patience()), Flaky(listening.sockets[0].getsockname()[1], seed=1) as flaky:
         flaky.plan(*plan)
         reader, writer = await asyncio.open_connection("127.0.0.1", flaky.port)
         try:
@@ -227,13 +227,11 @@ async def deaf(_: CallEvent) -> None:
     return None
 
 
-async def one(
-    line: HttpTransport, call_id: str, patience: float = WAIT_SECONDS
-) -> ToolResponseMessage | CallLost | None:
+async def one(line: HttpTransport, call_id: str, seconds: float | None = None) -> ToolResponseMessage | CallLost | None:
     """What came of a call; None: its caller gave it up."""
     request = encode({"type": "tool_request", "id": call_id, "tool": "A", "method": "b", "params": {"c": "x" * 300}})
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(seconds or patience()):
             return await line.call(request, call_id, deaf)
     except CallLost as lost:
         return lost

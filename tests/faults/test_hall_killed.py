@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.managing_clients import Client, found_by
+from tests.harness.patience import patience
 from tests.harness.seeds import seeds
 from tests.threats.served import Served, environment, serving, toolhall
 from tests.threats.wire import healthy
@@ -18,7 +19,6 @@ CLIENTS = ("ada", "bob", "eve")
 MOST_CHANGES = 20  # in a round; all events of a test must fit into one answer
 CHANGING = 0.006  # seconds that a change takes, and a little more
 STARTING = 1.0  # seconds that a start takes, and a little more
-SOON = 20.0
 TOOLS = "from toolhall import tool\n\n\n@tool\ndef idle() -> None:\n    '''Does nothing.'''\n"
 
 
@@ -29,12 +29,12 @@ def changed_until_killed(server: Served, clients: list[Client], chance: random.R
     for thread in threads:
         thread.start()
     for _ in range(chance.randrange(MOST_CHANGES)):
-        if not acknowledged.acquire(timeout=SOON):
+        if not acknowledged.acquire(timeout=patience()):
             break  # a client failed, and says why
     threading.Event().wait(chance.uniform(0, CHANGING))
     assert server.stop(signal.SIGKILL) == -signal.SIGKILL
     for thread in threads:
-        thread.join(SOON)
+        thread.join(patience())
 
 
 def killed_while_it_starts(folder: Path, target: Path, moment: float) -> None:
@@ -48,7 +48,7 @@ def killed_while_it_starts(folder: Path, target: Path, moment: float) -> None:
     )
     threading.Event().wait(moment)
     process.kill()
-    assert process.wait(SOON) == -signal.SIGKILL
+    assert process.wait(patience()) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("seed", seeds(6))

@@ -10,6 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.harness.patience import patience
 from tests.recorded import recorded
 from tests.threats.lines import MODERN, REVISIONS, HttpLine, call, calling, encoded, value
 from tests.threats.served import TOOLS, Served, environment, eventually, serving, toolhall
@@ -100,7 +101,7 @@ def test_half_a_key_is_no_key(tmp_path: Path, left: bytes) -> None:
     assert process.stdout is not None
     started = process.stdout.readline()
     process.terminate()
-    _, said = process.communicate(timeout=10)
+    _, said = process.communicate(timeout=patience())
     if started:
         assert len(key.read_bytes()) == 32
         assert key.stat().st_mode & 0o777 == 0o600

@@ -10,8 +10,6 @@ from tests.faults.tool_servers.processes import HERE, KITS, site
 from tests.faults.tool_servers.trial import SEATS, trial
 from tests.typescript import project
 
-pytestmark = pytest.mark.timeout(180)  # half a dozen processes, on a machine that may be busy with others
-
 
 @pytest.fixture(scope="module")
 def script(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.patience import patience
 from tests.recorded import recorded
 from tests.threats.lines import (
     LEGACY,
@@ -118,7 +119,7 @@ def test_no_new_call_is_begun(tmp_path: Path) -> None:
             with pytest.raises(ConnectionError):
                 call(line, "number", value=7)
             assert answer_of(running.reply()).text == "slept"
-        assert server.process.wait(5) == 0
+        assert server.process.wait(patience()) == 0
 
 
 def test_blocked_thread_does_not_hold_it_up(tmp_path: Path) -> None:

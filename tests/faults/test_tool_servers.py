@@ -18,7 +18,6 @@ from tests.faults.tool_servers.trial import PY_HTTP, PY_SOCKET, SEATS, TS_HTTP, 
 from tests.typescript import project
 from toolhall.execution.remote.leases import EXPIRY_SECONDS
 
-pytestmark = pytest.mark.timeout(180)  # half a dozen processes, on a machine that may be busy with others
 CALLERS = len(EVERY_WAY)  # of each toolkit
 
 

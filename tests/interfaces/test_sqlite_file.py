@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.patience import patience
 from tests.interfaces.child_processes import child, line
 from tests.interfaces.tool_records import changed, event, kept
 from tests.interfaces.tool_stores import open_readonly, open_store
@@ -132,7 +133,7 @@ def test_nobody_pays_for_what_is_not_used(path: Path) -> None:
         "open_sqlite(pathlib.Path(sys.argv[1])).close()\n"
         "assert not {'alembic', 'sqlalchemy.orm', 'greenlet'} & set(sys.modules)\n"
     )
-    subprocess.run([sys.executable, "-c", code, str(path.parent)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code, str(path.parent)], check=True, timeout=patience())
 
 
 # --- damage

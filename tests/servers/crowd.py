@@ -8,8 +8,9 @@ from contextlib import ExitStack, contextmanager
 from http.client import HTTPConnection
 from typing import Any
 
+from tests.harness.patience import patience
 from tests.servers.authority import Authority
-from tests.servers.hall import PATIENCE, Hall
+from tests.servers.hall import Hall
 
 
 def _asked(line: HTTPConnection, path: str) -> None:
@@ -24,12 +25,12 @@ def _answered(line: HTTPConnection) -> tuple[int, Any]:
 @contextmanager
 def lines_to(hall: Hall, count: int, processes: int) -> Generator[list[HTTPConnection]]:
     """So many connections, shared by the processes of the hall; which one accepts is the system's choice."""
-    deadline, share = time.monotonic() + PATIENCE / 2, count // processes
+    deadline, share = time.monotonic() + patience(), count // processes
     found: dict[str, list[HTTPConnection]] = {}
     with ExitStack() as stack:
         while sum(len(each) >= share for each in found.values()) < processes:
             assert time.monotonic() < deadline, {process: len(each) for process, each in found.items()}
-            some = [HTTPConnection("127.0.0.1", hall.port, timeout=PATIENCE) for _ in range(share)]
+            some = [HTTPConnection("127.0.0.1", hall.port, timeout=patience()) for _ in range(share)]
             for line in some:
                 stack.callback(line.close)
                 _asked(line, "/tools/Post/open")

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from tests.harness.patience import patience
 from tests.properties.callers.house import Reply
 from tests.servers.authority import Authority, Client
 from tests.servers.linking import visited
 from tests.unit.web import browsing
 
 SECRET = "client+Secret/of-the-h4ll"
-PATIENCE = 60.0
 
 
 def settings_for(issuer: str, folder: Path, **client: Any) -> dict[str, Any]:
@@ -49,7 +49,7 @@ class Hall:
 
     def send(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> browsing.Reply:
         """One request on a connection of its own."""
-        with closing(HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)) as line:
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=patience())) as line:
             line.request(method, path, body or None, {"host": f"localhost:{self.port}", **headers})
             reply = line.getresponse()
             said = [(name.lower().encode(), value.encode()) for name, value in reply.getheaders()]

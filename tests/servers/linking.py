@@ -9,6 +9,7 @@ from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from tests.harness.patience import patience
 from tests.servers.authority import Authority, Client
 from toolhall.egress.addresses import EgressAllowlist
 from toolhall.egress.client import EgressClient
@@ -105,7 +106,7 @@ async def visited(url: str) -> str:
 
 def _visited(url: str) -> str:
     parts = urlsplit(url)
-    with closing(HTTPConnection(parts.netloc, timeout=10)) as browser:
+    with closing(HTTPConnection(parts.netloc, timeout=patience())) as browser:
         browser.request("GET", f"{parts.path}?{parts.query}")
         reply = browser.getresponse()
         assert reply.status == 302, reply.read()

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.patience import patience
+
 ROOT = Path(__file__).parents[2]
 KIT = ROOT.parent / "shared" / "accept" / "lib" / "mock_as.py"
 PYTHON = ROOT / ".venv-clients" / "bin" / "python"  # has the libraries that the kit needs
@@ -34,7 +36,7 @@ def third_server() -> Generator[str]:
 
 def registered(issuer: str, redirect_uri: str) -> str:
     """The id that the server gives to a hall at this address."""
-    with closing(HTTPConnection(issuer.removeprefix("http://"), timeout=10)) as connection:
+    with closing(HTTPConnection(issuer.removeprefix("http://"), timeout=patience())) as connection:
         asked = {"redirect_uris": [redirect_uri], "token_endpoint_auth_method": "none"}
         connection.request("POST", "/register", json.dumps(asked))
         client_id: str = json.loads(connection.getresponse().read())["client_id"]

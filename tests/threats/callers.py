@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from tests.harness.patience import patience
 from tests.threats import hostile_tools
 from tests.threats.lines import LEGACY, Answer, encoded, handshake, messages_of, modern_headers
 from tests.threats.wire import Header, Reply
@@ -21,7 +22,6 @@ from toolhall.model.caller import ANONYMOUS, Caller
 from toolhall.stores.crypto import SealedBox
 
 CALLER_HEADER = b"x-test-caller"
-WAIT_SECONDS = 60.0
 
 
 class HeaderAuthenticator:
@@ -76,12 +76,12 @@ class InProcessRequest:
 
     async def reply(self) -> Reply:
         """The whole reply."""
-        await asyncio.wait_for(asyncio.shield(self._task), WAIT_SECONDS)
+        await asyncio.wait_for(asyncio.shield(self._task), patience())
         return Reply(self.status, self.headers, self.sent)
 
     async def until(self, text: bytes) -> bytes:
         """What was sent so far, once it holds this text."""
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(patience()):
             while text not in self.sent:
                 self._sent_more.clear()
                 await self._sent_more.wait()
@@ -89,7 +89,7 @@ class InProcessRequest:
 
     async def started(self) -> int:
         """The status, once it was sent."""
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(patience()):
             while not self.status:
                 self._sent_more.clear()
                 await self._sent_more.wait()
@@ -98,7 +98,7 @@ class InProcessRequest:
     async def disconnect(self) -> None:
         """Disconnect, and wait until the server has noticed."""
         self._disconnected.set()
-        await asyncio.wait_for(self._task, WAIT_SECONDS)
+        await asyncio.wait_for(self._task, patience())
 
     async def _run(self, hall_app: InProcessHall) -> None:
         await hall_app.app(self._scope, self._receive, self._send)

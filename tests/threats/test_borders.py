@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.patience import patience
 from tests.threats.lines import (
     LEGACY,
     MODERN,
@@ -200,7 +201,7 @@ def test_B16_server_on_a_non_loopback_address_without_credentials_does_not_start
     ended = subprocess.run(
         toolhall("serve", "--host", host, "--port", "0", "--json"),
         capture_output=True,
-        timeout=20,
+        timeout=patience(),
         check=False,
         env=environment(tmp_path, {}),
         cwd=tmp_path,

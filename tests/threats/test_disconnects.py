@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.patience import patience
 from tests.threats.lines import LEGACY, MODERN, HttpLine, call, calling, encoded, message, stdio, value
 from tests.threats.served import Served, eventually
 from tests.threats.wire import HOST, Connection, healthy, http
 
-WAIT_SECONDS = 60.0
 EXECUTOR_THREADS = 8  # the event loop's own thread pool, which may grow to its size during any test
 
 
@@ -31,7 +31,7 @@ def no_leaks(server: Served, sync_calls: int = 0) -> Generator[None]:
     before = held()
     threads = server.threads
     yield
-    assert eventually(lambda: all(now <= then for now, then in zip(held(), before, strict=True)), WAIT_SECONDS), (
+    assert eventually(lambda: all(now <= then for now, then in zip(held(), before, strict=True)), patience()), (
         f"{held()} tasks and descriptors, {before} before"
     )
     assert server.threads <= threads + sync_calls + EXECUTOR_THREADS
@@ -147,7 +147,7 @@ def test_F7_stdio_input_that_ends_within_a_message_ends_the_server_cleanly(tmp_p
         assert line.process.stdin is not None
         line.process.stdin.write(whole[:cut] if cut else b"")
         line.process.stdin.close()
-        assert line.process.wait(10) == 0
+        assert line.process.wait(patience()) == 0
         assert "Traceback" not in line.log
 
 
@@ -162,7 +162,7 @@ def test_F7_stdio_output_closed_by_the_client_ends_the_server(tmp_path: Path) ->
         line.tell(encoded(calling(MODERN, "number", {"value": 7})))
         line.process.stdin.close()
         try:
-            line.process.wait(10)
+            line.process.wait(patience())
         except subprocess.TimeoutExpired:
             pytest.fail("the server goes on for nobody")
         assert "Traceback" not in line.log

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.patience import patience
 from tests.threats.guarded import Guarded, guarding, mcp_headers
 from tests.threats.lines import LEGACY, MODERN, REVISIONS, answer_of, call, calling, encoded, message, stdio
 from tests.threats.served import toolhall
@@ -177,7 +178,7 @@ def test_B16_server_on_all_addresses_without_profile_and_credential_does_not_sta
         (["--host", "0.0.0.0", "--profile", "server"], "toolhall key create NAME --data"),
     ):
         command = toolhall("serve", "--port", "0", "--data", str(tmp_path / "data"), *words)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=patience(), check=False)
         assert (done.returncode, done.stdout) == (78, "")
         assert said in done.stderr
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.patience import patience
 from tests.threats.hostile_tools import listing
 from tests.threats.lines import MODERN, Answer, HttpLine, Line, answer_of, call, calling, encoded, message
 from tests.threats.served import Served, environment, toolhall
@@ -126,7 +127,7 @@ def test_F8_server_with_an_external_schema_reference_does_not_start_and_names_th
     ended = subprocess.run(
         toolhall("serve", str(file), "--port", "0", "--json"),
         capture_output=True,
-        timeout=20,
+        timeout=patience(),
         check=False,
         env=environment(tmp_path, {}),
         cwd=tmp_path,

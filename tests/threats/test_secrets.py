@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.patience import patience
 from tests.threats.leaky_tools import NAME
 from tests.threats.lines import MODERN, PREFIX, REVISIONS, HttpLine, calling, encoded, messages_of, value
 from tests.threats.served import Served, eventually, serving
@@ -35,7 +36,7 @@ def leaky(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def set_secret(port: int, name: str, value: str) -> None:
     """Put it into the vault of a running hall, as its operator would."""
-    with closing(HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
+    with closing(HTTPConnection("127.0.0.1", port, timeout=patience())) as connection:
         body, headers = json.dumps({"value": value}), {"content-type": "application/json"}
         connection.request("PUT", f"/api/secrets/{name}", body, headers)
         assert connection.getresponse().status == 200

@@ -12,10 +12,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
+from tests.harness.patience import patience
 from tests.threats.served import POLL_SECONDS, toolhall
 
 HERE = Path(__file__).parent
-PATIENCE = 40.0  # a start on a busy machine; a goodbye may take 30 seconds by itself
 Kit: TypeAlias = Literal["PyLedger", "TsLedger"]
 KITS: tuple[Kit, ...] = ("PyLedger", "TsLedger")
 
@@ -27,9 +27,9 @@ class Effect(NamedTuple):
     pid: int
 
 
-async def eventually(holds: Callable[[], bool], seconds: float = PATIENCE) -> bool:
+async def eventually(holds: Callable[[], bool], seconds: float | None = None) -> bool:
     """Whether something becomes true in time."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + (patience() if seconds is None else seconds)
     while not holds():
         if time.monotonic() > end:
             return False

@@ -10,8 +10,7 @@ from tests.faults.tool_servers.line import line_to
 from tests.faults.tool_servers.load import Load
 from tests.faults.tool_servers.oracle import judge
 from tests.faults.tool_servers.processes import Kit, Process, Site, eventually
-
-HEAL_SECONDS = 60.0
+from tests.harness.patience import patience
 
 
 class Seat(NamedTuple):
@@ -42,16 +41,16 @@ class Trial:
         for seat in seats:
             await self.replicas[seat].announced()
 
-    async def all_called(self, seconds: float = HEAL_SECONDS) -> None:
+    async def all_called(self, seconds: float | None = None) -> None:
         """Every replica gets calls and runs them, from now on in so many seconds."""
         known, pids = len(self._site.effects()), {process.pid for process in self.replicas.values()}
         assert await eventually(lambda: pids <= {effect.pid for effect in self._site.effects()[known:]}, seconds), (
             f"not all of {pids} run calls: {self.logs()}"
         )
 
-    async def healthy(self, seconds: float = HEAL_SECONDS) -> None:
+    async def healthy(self, seconds: float | None = None) -> None:
         """The hall says that all is well, in so many seconds."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + (patience() if seconds is None else seconds)
         async with line_to(self._site.port) as line:
             while b'"status":"healthy"' not in (said := await line.request("GET", "/health", b"", {})).body[:20]:
                 assert time.monotonic() < deadline, said.body
@@ -59,7 +58,7 @@ class Trial:
 
     async def healed(self) -> None:
         """Both."""
-        deadline = time.monotonic() + HEAL_SECONDS
+        deadline = time.monotonic() + patience()
         await self.healthy()
         await self.all_called(deadline - time.monotonic())
 

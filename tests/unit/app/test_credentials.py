@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.patience import patience
 from toolhall import Config, Toolhall
 from toolhall.config import BadConfig
 from toolhall.model.secret import Secret
@@ -83,5 +84,7 @@ def test_a_hall_that_will_go_out_imports_what_that_takes_when_it_opens_in_a_thre
     tools: str, settings: str, imported: str
 ) -> None:
     program = OPENING.format(tools=tools, settings=settings)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=patience(), check=False
+    )
     assert done.stdout.strip() == imported, done.stderr

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.harness.patience import patience
 from tests.servers.authority import Authority
 from tests.servers.liar import Liar, answered
 from tests.servers.linking import ALICE, BOB, Clock, Linking, Visit, linking, settings, visited
@@ -36,7 +37,7 @@ class Waiting:
 
 async def ended(hall: Linking, link: AccountLink) -> AccountLink:
     """The link, once the hall asks no more."""
-    await asyncio.wait_for(asyncio.gather(*hall.broker.devices.tasks), 10)
+    await asyncio.wait_for(asyncio.gather(*hall.broker.devices.tasks), patience())
     found = await hall.broker.find_link(link.id)
     assert found is not None
     return found
@@ -76,7 +77,7 @@ async def test_a_code_that_nobody_enters(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}, clock=clock, sleep=waiting) as hall:
         link = await hall.begin(how="device")
         await hall.broker.start_device(link)
-        await asyncio.wait_for(asyncio.gather(*hall.broker.devices.tasks), 30)
+        await asyncio.wait_for(asyncio.gather(*hall.broker.devices.tasks), patience())
         assert await hall.state(link) is None
         assert sum(waiting.slept) <= 603
 
@@ -143,7 +144,7 @@ async def test_where_to_ask_about_a_code_is_settled_when_it_is_shown(lying: Liar
         await hall.broker.start_device(link)
         lying.metadata = {"issuer": "https://another.example"}
         clock.now += 3_601  # what the issuer said is not good any more
-        assert await asyncio.wait_for(asyncio.gather(*hall.broker.devices.tasks), 10) == [None]
+        assert await asyncio.wait_for(asyncio.gather(*hall.broker.devices.tasks), patience()) == [None]
 
 
 async def test_a_code_for_another_account_replaces_the_one_at_hand(acme: Authority) -> None:

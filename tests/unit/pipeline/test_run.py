@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from tests.harness.patience import patience
 from tests.unit.parts import call_of, tool_named
 from toolhall.authoring.context import PausableDeadline
 from toolhall.egress.addresses import EgressRefused
@@ -105,7 +106,7 @@ async def test_a_tool_that_ignores_its_deadline_is_cancelled_again() -> None:
         except asyncio.CancelledError:
             await forever()
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patience()):
         with pytest.raises(TimedOut):
             await Run(0.02)(equipped(work))
 
@@ -250,7 +251,7 @@ async def test_a_tool_that_ignores_every_cancellation_is_abandoned() -> None:
         finally:
             ended.append("closed")
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patience()):
         with pytest.raises(TimedOut):
             await Run(0.05)(equipped(stubborn))
     assert ended == ["closed"]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.patience import patience
 from toolhall.registration.access import AccessControl, NewGrant, NewKey
 from toolhall.registration.store_sync import POLL_SECONDS, StorePoller, WriteLock
 from toolhall.stores.access import Grant
@@ -113,7 +114,7 @@ async def test_it_looks_about_once_a_second_and_only_where_others_write(family: 
     for _ in range(2):  # it goes on looking
         other.heard.clear()
         added = await one.access.grants.add(FORBID, "me")
-        await asyncio.wait_for(other.heard.wait(), 30)
+        await asyncio.wait_for(other.heard.wait(), patience())
         assert added in other.access.grants.all
     other.access.close()
     alone = Process(in_memory())

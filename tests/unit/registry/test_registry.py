@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.harness.patience import patience
 from tests.unit.parts import entry_named, tool_named
 from toolhall.model.names import ToolId
 from toolhall.registry.registry import Conflict, Registry
@@ -179,7 +180,7 @@ async def test_a_change_in_a_thread_is_heard_in_the_loop() -> None:
     registry, heard = Registry(), asyncio.Queue[threading.Thread]()
     registry.subscribe(lambda: heard.put_nowait(threading.current_thread()))
     await asyncio.to_thread(registry.add, [entry_named("a")])
-    assert await asyncio.wait_for(heard.get(), 10) is threading.current_thread()
+    assert await asyncio.wait_for(heard.get(), patience()) is threading.current_thread()
 
 
 def test_without_a_loop_a_listener_is_simply_called() -> None:

@@ -26,4 +26,4 @@ async def test_no_call_fails(tmp_path: Path, script: Path) -> None:
         await on_trial.healed()
     assert not failed(on_trial.load.answers)
     for toolkit in (BESIDE, *KITS):
-        undisturbed(on_trial.load.answers, toolkit)
+        undisturbed(on_trial.load.answers, toolkit, on_trial.machine.late)

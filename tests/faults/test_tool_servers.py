@@ -33,7 +33,8 @@ async def only(on_trial: Trial, kit: Kit) -> AsyncGenerator[None]:
     began = time.monotonic()
     yield
     (other,) = {*KITS} - {kit}
-    undisturbed(on_trial.load.answers, other, began)
+    await asyncio.to_thread(on_trial.machine.update)
+    undisturbed(on_trial.load.answers, other, on_trial.machine.late, began)
 
 
 async def test_killed(tmp_path: Path, script: Path) -> None:
@@ -45,9 +46,12 @@ async def test_killed(tmp_path: Path, script: Path) -> None:
                 await on_trial.start(seat)
                 await on_trial.all_called()
         # Only when its lease has run out it is known that the old one will not be back.
-        await on_trial.healthy(EXPIRY_SECONDS)
+        began = time.monotonic()
+        await on_trial.healthy()
+        healed = time.monotonic()
+    assert healed - began < EXPIRY_SECONDS + on_trial.machine.late(1.0, began, healed)
     assert len(failed(on_trial.load.answers)) <= len(SEATS) * CALLERS
-    undisturbed(on_trial.load.answers, BESIDE)
+    undisturbed(on_trial.load.answers, BESIDE, on_trial.machine.late)
 
 
 async def stood_still(on_trial: Trial, seconds: float, *seats: Seat) -> list[Answer]:
@@ -79,7 +83,7 @@ async def test_stands_still(tmp_path: Path, script: Path) -> None:
     assert all("did not finish within 5 seconds" in text for text in texts(shortly)["write"])
     assert all("is not known" in text for text in texts(for_long)["keep"])
     assert max(len(shortly), len(for_long)) <= 2 * CALLERS
-    undisturbed(on_trial.load.answers, BESIDE)
+    undisturbed(on_trial.load.answers, BESIDE, on_trial.machine.late)
 
 
 async def harmed(on_trial: Trial, proxy: Flaky, chance: Random) -> None:
@@ -129,4 +133,4 @@ async def test_cut_off(tmp_path: Path, script: Path, way: str, seed: int) -> Non
             for kit, (_, proxy) in proxies.items():
                 async with only(on_trial, kit):
                     await harmed(on_trial, proxy, chance)
-    undisturbed(on_trial.load.answers, BESIDE)
+    undisturbed(on_trial.load.answers, BESIDE, on_trial.machine.late)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from tests.faults.tool_servers.line import KeptSocket, Line, Unasked
 from tests.faults.tool_servers.processes import KITS
+from tests.harness.patience import patience
 from tests.properties.callers.desk import TEXT
 from tests.properties.callers.house import Reply
 from tests.properties.callers.ways import WAYS, Call, Said, Way
@@ -19,7 +20,6 @@ from toolhall.model.json import JsonObject
 BESIDE = "Beside"
 EVERY_WAY: tuple[Callable[[], Way], ...] = (*WAYS, KeptSocket)
 TIMEOUTS = {"echo": 5.0, "write": 5.0, "keep": 25.0}
-LATE = 5.0  # an answer may come so much after the call's time is up, on a busy machine
 QUICK, SLOW = 0.004, 0.2
 BREATH = 0.05  # between two calls of one caller, so that the machine has time for all others
 
@@ -73,7 +73,7 @@ class Caller:
     async def _answer(self, line: Line) -> Answer:
         call, began = self._next(), time.monotonic()
         try:
-            async with asyncio.timeout(TIMEOUTS[call.tool] + LATE):
+            async with asyncio.timeout(TIMEOUTS[call.tool] + patience()):
                 reply = await self._way.send(line, call)
             said = self._way.read(only_answer(reply), TEXT)
         except (TimeoutError, OSError, EOFError):

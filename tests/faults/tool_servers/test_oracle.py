@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.faults.tool_servers.load import Answer
-from tests.faults.tool_servers.oracle import SILENCE, judge, undisturbed
+from tests.faults.tool_servers.load import TIMEOUTS, Answer
+from tests.faults.tool_servers.oracle import LATE, SILENCE, judge, undisturbed
 from tests.faults.tool_servers.processes import Effect
 from tests.properties.callers.ways import Said
 
@@ -12,13 +12,18 @@ LOST = Said("503", "the tool server was lost while it ran this call; whether it 
 ONCE, TWICE = [Effect("n1", 1)], [Effect("n1", 1), Effect("n1", 2)]
 
 
+def in_time(work: float, since: float, until: float) -> float:
+    """Nothing is late on this machine."""
+    return 0.0
+
+
 def answered(said: Said | None, ended: float = 0.0) -> Answer:
     return Answer("n1", "PyLedger", "write", "hub", said, ended, ended)
 
 
 @pytest.mark.parametrize(("said", "effects"), [(OK, ONCE), (REFUSED, []), (LOST, []), (LOST, ONCE)])
 def test_truth(said: Said, effects: list[Effect]) -> None:
-    judge([answered(said)], effects)
+    judge([answered(said)], effects, in_time)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +41,7 @@ def test_truth(said: Said, effects: list[Effect]) -> None:
 )
 def test_lies(said: Said | None, effects: list[Effect]) -> None:
     with pytest.raises(AssertionError):
-        judge([answered(said)], effects)
+        judge([answered(said)], effects, in_time)
 
 
 @pytest.mark.parametrize(
@@ -44,12 +49,22 @@ def test_lies(said: Said | None, effects: list[Effect]) -> None:
     [
         ([answered(OK, 0.0), answered(OK, SILENCE - 0.1)], True),
         ([answered(OK, 0.0), answered(OK, SILENCE + 0.1)], False),
-        ([answered(OK, 0.0), answered(LOST, 0.9)], False),
+        ([answered(OK, 0.0), answered(LOST, 0.1)], False),
     ],
 )
 def test_disturbance(answers: list[Answer], good: bool) -> None:
     if good:
-        undisturbed(answers, "PyLedger")
+        undisturbed(answers, "PyLedger", in_time)
     else:
         with pytest.raises(AssertionError):
-            undisturbed(answers, "PyLedger")
+            undisturbed(answers, "PyLedger", in_time)
+
+
+@pytest.mark.parametrize(("over", "machine_late", "good"), [(-0.1, 0.0, True), (0.1, 0.0, False), (0.1, 0.2, True)])
+def test_answer_after_the_timeout_is_late_unless_the_machine_was(over: float, machine_late: float, good: bool) -> None:
+    slow = answered(OK)._replace(ended=TIMEOUTS["write"] + LATE + over)
+    if good:
+        judge([slow], ONCE, lambda *_: machine_late)
+    else:
+        with pytest.raises(AssertionError):
+            judge([slow], ONCE, lambda *_: machine_late)

@@ -10,6 +10,7 @@ from tests.faults.tool_servers.line import line_to
 from tests.faults.tool_servers.load import Load
 from tests.faults.tool_servers.oracle import judge
 from tests.faults.tool_servers.processes import Kit, Process, Site, eventually
+from tests.harness.lateness import Lateness, measured_lateness
 from tests.harness.patience import patience
 
 
@@ -27,11 +28,12 @@ SEATS = (PY_HTTP, PY_SOCKET, TS_HTTP, TS_SOCKET)
 
 
 class Trial:
-    """The replicas that run now, by their seats, and the load on them."""
+    """The replicas that run now, by their seats, the load on them, and how late the machine is."""
 
-    def __init__(self, site: Site, load: Load) -> None:
+    def __init__(self, site: Site, load: Load, machine: Lateness) -> None:
         self._site = site
         self.load = load
+        self.machine = machine
         self.replicas: dict[Seat, Process] = {}
 
     async def start(self, *seats: Seat) -> None:
@@ -71,11 +73,12 @@ class Trial:
 async def trial(site: Site, seats: Sequence[Seat] = SEATS) -> AsyncGenerator[Trial]:
     """All runs; at the end the tool servers end in order, and what was answered is held against what was done."""
     load = Load(site.port)
-    on_trial = Trial(site, load)
-    await on_trial.start(*seats)
-    async with load:
-        await on_trial.all_called()
-        yield on_trial
-    statuses = await site.stopped(*on_trial.replicas.values())
+    with measured_lateness() as machine:
+        on_trial = Trial(site, load, machine)
+        await on_trial.start(*seats)
+        async with load:
+            await on_trial.all_called()
+            yield on_trial
+        statuses = await site.stopped(*on_trial.replicas.values())
     assert not any(statuses), on_trial.logs()
-    judge(load.answers, site.effects())
+    judge(load.answers, site.effects(), machine.late)

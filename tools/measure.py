@@ -1,8 +1,9 @@
 """Measures the source: sizes, names used twice, files crossed by real requests, modules imported, start-up time.
 
-    .venv/bin/python tools/measure.py [--json] [--source DIR]
+    .venv/bin/python tools/measure.py [--json] [--source DIR] [--tests LOG]
 
 `--source` measures sizes and names of another checkout (its `src/toolhall`); requests are traced in this one only.
+`--tests` adds the test items and test minutes that a log of pytest (`make test`) tells.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import ast
 import asyncio
 import json
 import os
+import re
 import resource
 import statistics
 import subprocess
@@ -100,14 +102,29 @@ def commands(rounds: int = 5) -> dict[str, str]:
     return found
 
 
+def tests(log: Path) -> dict[str, object]:
+    """Items and minutes of the longest run of pytest in a log: that of the whole suite."""
+    runs = [
+        (float(seconds), sum(map(int, re.findall(r"(\d+) (?:passed|failed|skipped|xfailed|xpassed)\b", counts))))
+        for counts, seconds in re.findall(r"(?m)^=* ?(\d+ \w.*) in ([\d.]+)s\b", log.read_text(errors="replace"))
+    ]
+    if not runs:
+        sys.exit(f"{log} has no summary line of pytest")
+    seconds, items = max(runs)
+    return {"test items": items, "test minutes": round(seconds / 60, 1)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--source", type=Path, help="another src/toolhall to measure the sizes of")
+    parser.add_argument("--tests", type=Path, metavar="LOG", help="a log of pytest to take test items and minutes from")
     options = parser.parse_args()
     found: dict[str, object] = sizes(options.source or ROOT / "src" / "toolhall")
     if options.source is None:
         found |= paths() | commands()
+    if options.tests is not None:
+        found |= tests(options.tests)
     if options.json:
         print(json.dumps(found, indent=1))
     else:

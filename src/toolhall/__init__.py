@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from toolhall.authoring.context import Context as Context
     from toolhall.authoring.context import Given as Given
     from toolhall.authoring.declaration import BadDeclaration as BadDeclaration
+    from toolhall.authoring.declaration import Toolkit as Toolkit
     from toolhall.authoring.declaration import tool as tool
-    from toolhall.authoring.toolkit import Toolkit as Toolkit
     from toolhall.config import Config as Config
     from toolhall.model.content import Audio as Audio
     from toolhall.model.content import Image as Image
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from toolhall.model.errors import ToolError as ToolError
     from toolhall.model.errors import ToolFailed as ToolFailed
     from toolhall.model.errors import ToolhallError as ToolhallError
-    from toolhall.model.questions import Answered as Answered
-    from toolhall.model.questions import Filled as Filled
-    from toolhall.model.questions import Form as Form
-    from toolhall.model.questions import Question as Question
-    from toolhall.model.questions import Root as Root
-    from toolhall.model.questions import Rooted as Rooted
-    from toolhall.model.questions import Roots as Roots
-    from toolhall.model.questions import Sample as Sample
-    from toolhall.model.questions import Sampled as Sampled
-    from toolhall.model.questions import Visit as Visit
+    from toolhall.model.messages import Answered as Answered
+    from toolhall.model.messages import Filled as Filled
+    from toolhall.model.messages import Form as Form
+    from toolhall.model.messages import Question as Question
+    from toolhall.model.messages import Root as Root
+    from toolhall.model.messages import Rooted as Rooted
+    from toolhall.model.messages import Roots as Roots
+    from toolhall.model.messages import Sample as Sample
+    from toolhall.model.messages import Sampled as Sampled
+    from toolhall.model.messages import Visit as Visit
     from toolhall.model.tool import Annotations as Annotations
     from toolhall.model.tool import Icon as Icon
     from toolhall.registration.rules import BrokenPromise as BrokenPromise
@@ -52,7 +52,7 @@ _HOMES = {
     "Given": "toolhall.authoring.context",
     "BadDeclaration": "toolhall.authoring.declaration",
     "tool": "toolhall.authoring.declaration",
-    "Toolkit": "toolhall.authoring.toolkit",
+    "Toolkit": "toolhall.authoring.declaration",
     "Config": "toolhall.config",
     "Audio": "toolhall.model.content",
     "Image": "toolhall.model.content",
@@ -65,16 +65,16 @@ _HOMES = {
     "ToolError": "toolhall.model.errors",
     "ToolFailed": "toolhall.model.errors",
     "ToolhallError": "toolhall.model.errors",
-    "Answered": "toolhall.model.questions",
-    "Filled": "toolhall.model.questions",
-    "Form": "toolhall.model.questions",
-    "Question": "toolhall.model.questions",
-    "Root": "toolhall.model.questions",
-    "Rooted": "toolhall.model.questions",
-    "Roots": "toolhall.model.questions",
-    "Sample": "toolhall.model.questions",
-    "Sampled": "toolhall.model.questions",
-    "Visit": "toolhall.model.questions",
+    "Answered": "toolhall.model.messages",
+    "Filled": "toolhall.model.messages",
+    "Form": "toolhall.model.messages",
+    "Question": "toolhall.model.messages",
+    "Root": "toolhall.model.messages",
+    "Rooted": "toolhall.model.messages",
+    "Roots": "toolhall.model.messages",
+    "Sample": "toolhall.model.messages",
+    "Sampled": "toolhall.model.messages",
+    "Visit": "toolhall.model.messages",
     "Annotations": "toolhall.model.tool",
     "Icon": "toolhall.model.tool",
     "BrokenPromise": "toolhall.registration.rules",

@@ -17,8 +17,7 @@ from toolhall.model.caller import LOCAL, Caller, RequireVerification
 from toolhall.model.content import Reply, Result, Text
 from toolhall.model.errors import ToolFailed, ToolhallError, Unsupported
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.messages import Call, CallEvent, CallTool, CompletedCall, ListTools, ToolPage
-from toolhall.model.questions import Answered, Question
+from toolhall.model.messages import Answered, Call, CallEvent, CallTool, CompletedCall, ListTools, Question, ToolPage
 from toolhall.model.requirements import CallerCredentials
 from toolhall.model.secret import Secret
 from toolhall.model.tool import Tool

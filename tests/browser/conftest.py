@@ -27,8 +27,8 @@ FLAGS = [
 ]
 
 
-class House:
-    """The hall, as programs see it."""
+class HallClient:
+    """A REST client of the hall."""
 
     def __init__(self, port: int) -> None:
         self.url = f"http://localhost:{port}"
@@ -60,9 +60,9 @@ class House:
 
 
 @pytest.fixture(scope="session")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HallClient]:
     with serving(tmp_path_factory.mktemp("browser"), TOOLS) as served:
-        yield House(served.port)
+        yield HallClient(served.port)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pyotp
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Authenticator, House
+from tests.browser.conftest import Authenticator, HallClient
 
 Window = Callable[..., Page]
 LOOKS = {"desktop": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
@@ -41,57 +41,57 @@ CONTRASTS = """() => {
 }"""
 
 
-def test_a_passkey_is_added_and_approves(house: House, window: Window) -> None:
+def test_approval_page_passkey_is_added_and_approves_a_call(hall: HallClient, window: Window) -> None:
     """Level 9: the call runs once; the next one is asked for anew, and denied with the keyboard."""
     page = window()
     Authenticator(page)
-    _, invited = house.ask("POST", "/api/factors", {"kind": "passkey", "person": "local"})
+    _, invited = hall.ask("POST", "/api/factors", {"kind": "passkey", "person": "local"})
     page.goto(invited["url"])
     page.get_by_role("button", name="Add a passkey").click()
     expect(page.get_by_role("heading", name="The passkey is added")).to_be_visible()
     reply = page.goto(invited["url"])
     assert reply is not None
     assert reply.status == 410
-    page.goto(house.question("burn", room="attic"))
+    page.goto(hall.question("burn", room="attic"))
     page.get_by_role("button", name="Approve with a passkey").click()
     expect(page.get_by_role("heading", name="Approved")).to_be_visible()
-    assert house.call("burn", room="attic") == (200, "burnt attic")
-    page.goto(house.question("burn", room="attic"))
+    assert hall.call("burn", room="attic") == (200, "burnt attic")
+    page.goto(hall.question("burn", room="attic"))
     page.get_by_role("button", name="Deny").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Denied")).to_be_visible()
-    assert house.call("burn", room="attic")[0] == 429
+    assert hall.call("burn", room="attic")[0] == 429
 
 
-def test_a_person_who_is_not_verified_approves_nothing(house: House, window: Window) -> None:
+def test_approval_page_locked_passkey_does_not_approve_a_call(hall: HallClient, window: Window) -> None:
     """The passkey is there, but nobody unlocked it."""
     page = window()
     passkeys = Authenticator(page)
-    _, key = house.ask("POST", "/api/keys", {"name": "careless", "owner": "carol"})
-    house.ask("POST", "/api/grants", {"callers": "careless", "tools": "*"})
-    _, invited = house.ask("POST", "/api/factors", {"kind": "passkey", "person": "carol"})
+    _, key = hall.ask("POST", "/api/keys", {"name": "careless", "owner": "carol"})
+    hall.ask("POST", "/api/grants", {"callers": "careless", "tools": "*"})
+    _, invited = hall.ask("POST", "/api/factors", {"kind": "passkey", "person": "carol"})
     page.goto(invited["url"])
     page.get_by_role("button", name="Add a passkey").click()
     expect(page.get_by_role("heading", name="The passkey is added")).to_be_visible()
-    url = house.question("burn", key["secret"], room="cellar")
+    url = hall.question("burn", key["secret"], room="cellar")
     page.goto(url)
     page.get_by_label("API key").fill(key["secret"])
     page.get_by_role("button", name="Sign in").click()
     passkeys.lock()
     page.get_by_role("button", name="Approve with a passkey").click()
     expect(page.get_by_role("alert")).to_contain_text("The passkey was not used")
-    assert house.call("burn", key["secret"], room="cellar")[0] == 403
+    assert hall.call("burn", key["secret"], room="cellar")[0] == 403
 
 
-def test_a_code_works_without_scripts(house: House, window: Window) -> None:
+def test_approval_page_totp_code_approves_a_call_without_javascript(hall: HallClient, window: Window) -> None:
     """Level 8: a wrong code is refused, the right one verifies for a while; nothing needs JavaScript."""
-    _, key = house.ask("POST", "/api/keys", {"name": "ci", "owner": "alice"})
-    house.ask("POST", "/api/grants", {"callers": "ci", "tools": "*"})
-    _, made = house.ask("POST", "/api/factors", {"kind": "totp", "person": "alice"})
+    _, key = hall.ask("POST", "/api/keys", {"name": "ci", "owner": "alice"})
+    hall.ask("POST", "/api/grants", {"callers": "ci", "tools": "*"})
+    _, made = hall.ask("POST", "/api/factors", {"kind": "totp", "person": "alice"})
     generator = pyotp.TOTP(made["secret"])
-    house.ask("POST", "/api/factors/confirm", {"enrolment": made["enrolment"], "code": generator.now()})
+    hall.ask("POST", "/api/factors/confirm", {"enrolment": made["enrolment"], "code": generator.now()})
     page = window(java_script_enabled=False)
-    reply = page.goto(house.question("unlock", key["secret"], door="front"))
+    reply = page.goto(hall.question("unlock", key["secret"], door="front"))
     assert reply is not None
     assert reply.status == 403, "the person at this machine is another one"
     page.get_by_label("API key").fill(key["secret"])
@@ -103,23 +103,25 @@ def test_a_code_works_without_scripts(house: House, window: Window) -> None:
     page.get_by_label("Code of your authenticator").fill(generator.at(int(time.time()) + 30))
     page.get_by_role("button", name="Approve with the code").click()
     expect(page.get_by_role("heading", name="You are verified")).to_be_visible()
-    assert house.call("unlock", key["secret"], door="front") == (200, "unlocked front")
-    assert house.call("unlock", key["secret"], door="back") == (200, "unlocked back")
+    assert hall.call("unlock", key["secret"], door="front") == (200, "unlocked front")
+    assert hall.call("unlock", key["secret"], door="back") == (200, "unlocked back")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("look", LOOKS)
-def test_everybody_can_read_it(house: House, window: Window, look: str, scheme: str, tmp_path: Path) -> None:
+def test_approval_page_is_accessible_on_every_screen_and_colour_scheme(
+    hall: HallClient, window: Window, look: str, scheme: str, tmp_path: Path
+) -> None:
     """Every field has a label, every text has contrast, nothing is wider than the screen, and nothing is hidden."""
     arguments = {
         "room": "at\u200btic \u202edne",
         "why": "p\u0430ypal " + "long" * 200,
         "with_": ["a match", "<b>petrol</b>"],
     }
-    _, key = house.ask("POST", "/api/keys", {"name": f"{look}-{scheme}", "owner": f"{look}-{scheme}"})
-    house.ask("POST", "/api/grants", {"callers": f"{look}-{scheme}", "tools": "*"})
+    _, key = hall.ask("POST", "/api/keys", {"name": f"{look}-{scheme}", "owner": f"{look}-{scheme}"})
+    hall.ask("POST", "/api/grants", {"callers": f"{look}-{scheme}", "tools": "*"})
     page = window(viewport=LOOKS[look], color_scheme=scheme)
-    page.goto(house.question("burn", key["secret"], **arguments))
+    page.goto(hall.question("burn", key["secret"], **arguments))
     _is_accessible(page)
     page.get_by_label("API key").fill(key["secret"])
     page.get_by_role("button", name="Sign in").click()

@@ -36,7 +36,9 @@ def read_mail(served: ServerProcess) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "plain"])
-def test_a_no_connects_nothing_and_a_yes_does(served: ServerProcess, window: Window, scripts: bool) -> None:
+def test_account_link_page_deny_links_nothing_and_allow_links_the_account(
+    served: ServerProcess, window: Window, scripts: bool
+) -> None:
     page = window(java_script_enabled=scripts)
     for answer, heading in (("Deny", "The account was not linked"), ("Allow", "The account is linked")):
         status, url = read_mail(served)

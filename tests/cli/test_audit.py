@@ -10,14 +10,14 @@ import pytest
 from tests.harness.cli import KIT, CliRunner
 from tests.harness.patience import patience
 from tests.harness.processes import read_line
-from tests.unit.stores.audit.audit_logs import NOON, record, wrote
+from tests.unit.stores.audit.audit_logs import NOON, record, write_records
 from toolhall.stores.audit.hash_chain import segments_of
 
 
 def audit(cli: CliRunner) -> Path:
     """An audit that no hall writes to."""
     cli.data.mkdir(mode=0o700, exist_ok=True)
-    wrote(cli.data / "audit", 30)
+    write_records(cli.data / "audit", 30)
     return cli.data / "audit"
 
 
@@ -46,7 +46,7 @@ def test_audit_tail_with_follow_prints_new_records(cli: CliRunner) -> None:
     folder = audit(cli)
     with cli.start("audit", "tail", "-n", "1", "--follow", "--json") as following:
         assert json.loads(read_line(following))["call"] == "call-29"
-        wrote(folder, 2, start=30)
+        write_records(folder, 2, start=30)
         assert [json.loads(read_line(following))["call"] for _ in range(2)] == ["call-30", "call-31"]
 
 
@@ -102,7 +102,7 @@ def test_audit_verify_with_kept_checkpoints_compares_them(cli: CliRunner) -> Non
     folder = audit(cli)
     elsewhere = cli.folder / "elsewhere"
     shutil.copytree(folder / "1", cli.folder / "yesterday")
-    wrote(folder, 20, start=30)
+    write_records(folder, 20, start=30)
     elsewhere.mkdir()
     for name in ("audit.checkpoints", "audit.pub"):
         shutil.copy(folder / name, elsewhere)

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.cli.test_serve_modes import INITIALIZE, ask
 from tests.cli.test_serve_registry import CALCULATOR, told, write_shop
-from tests.cli.test_serve_ways import INITIALIZE, ask
 from tests.harness.cli import KIT, CliRunner
 from tests.harness.patience import patience
 from toolhall.cli.settings import default_data_folder, project_root

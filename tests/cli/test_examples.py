@@ -14,8 +14,8 @@ from tests.harness.patience import patience
 from tests.harness.processes import ServerProcess
 from tests.properties.callers.desk import OBJECT
 from tests.properties.callers.ways import OK, Call
-from tests.servers.every_way import EVERY_WAY
-from tests.servers.hall import Hall
+from tests.servers.dialect_clients import ALL_DIALECT_CLIENTS
+from tests.servers.served_hall import ServedHall
 
 KEY = "SK" + "0123456789abcdef" * 2
 READ: dict[str, Any] = {"tool_id": "Gmail.GetEmails@1.2.0", "input": {"query": "book"}}
@@ -100,8 +100,8 @@ async def test_example_tools_in_every_dialect_run(cli: CliRunner) -> None:
     with cli.serve() as server:
         assert cli.run("secret", "set", "TWILIO_API_KEY", "--url", server.url, text=f"{KEY}\n").code == 0
         assert "The account is linked" in Browser().connect(link(server)["url"])
-        hall = Hall(urlsplit(server.url).port or 0)
-        for way in (make() for make in EVERY_WAY):
+        hall = ServedHall(urlsplit(server.url).port or 0)
+        for way in (make() for make in ALL_DIALECT_CLIENTS):
             sent = way.read(await way.send(hall, Call(None, "SMS", "Send", SEND["input"])), OBJECT)
             assert (sent.word, sent.what) == (OK, {"status": "queued"}), way.dialect
             read = way.read(await way.send(hall, Call(None, "Gmail", "GetEmails", READ["input"])), OBJECT)

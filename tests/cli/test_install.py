@@ -14,7 +14,7 @@ from typing import Any, get_args
 import pytest
 
 import toolhall
-from tests.cli.test_serve_ways import INITIALIZE, ask
+from tests.cli.test_serve_modes import INITIALIZE, ask
 from tests.harness.cli import KIT, CliRunner
 from tests.harness.patience import patience
 from tests.packaging.building import UV

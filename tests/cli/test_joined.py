@@ -15,7 +15,7 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from tests.harness.cli import KIT, CliRunner
 from tests.harness.patience import patience
-from tests.unit.toolserver.calling import MEANS
+from tests.unit.toolserver.handler_harness import EXECUTOR_LIMITS
 from tests.unit.toolserver.tools import Kit
 from toolhall.authoring.definition import definitions_of
 from toolhall.dialects.hub.lease_messages import CredentialRefused
@@ -61,9 +61,9 @@ async def hall(monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Hall]:
 
 @asynccontextmanager
 async def tool_server(hall: Hall) -> AsyncGenerator["asyncio.Task[None]"]:
-    desk = CallHandler(list(definitions_of(Kit)), MEANS)
+    handler = CallHandler(list(definitions_of(Kit)), EXECUTOR_LIMITS)
     task = asyncio.create_task(
-        ToolServerProcess(desk, JoinOptions(hall.url, "", "kits", 100_000), lambda _: None).serve_websocket()
+        ToolServerProcess(handler, JoinOptions(hall.url, "", "kits", 100_000), lambda _: None).serve_websocket()
     )
     try:
         yield task

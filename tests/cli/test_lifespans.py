@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.cli.test_serve_join import joined, until
-from tests.cli.test_serve_ways import INITIALIZE
-from tests.cli.test_serve_ways import ask as exchange
+from tests.cli.test_serve_modes import INITIALIZE
+from tests.cli.test_serve_modes import ask as exchange
 from tests.harness.cli import CliRunner
 from tests.harness.fake_hall import call, fake_hall
 from tests.harness.patience import patience

@@ -13,7 +13,7 @@ from toolhall.server.protocol import RequestCycle, WriteBatcher, write_batcher_f
 CALLS = 20
 
 
-class Said:
+class ObservedReply:
     """A reply that tells when it goes."""
 
     def __init__(self, name: str, told: list[str]) -> None:
@@ -29,12 +29,12 @@ class Said:
 async def test_outbox_replies_of_one_turn_are_sent_after_it_in_order() -> None:
     loop, told = asyncio.get_running_loop(), list[str]()
     outbox = WriteBatcher()
-    outbox.schedule(Said("first", told), loop)
-    outbox.schedule(Said("second", told), loop)
+    outbox.schedule(ObservedReply("first", told), loop)
+    outbox.schedule(ObservedReply("second", told), loop)
     told.append("the turn")
     await asyncio.sleep(0)
     assert told == ["the turn", "first", "second"]
-    outbox.schedule(Said("third", told), loop)
+    outbox.schedule(ObservedReply("third", told), loop)
     await asyncio.sleep(0)
     assert told[3:] == ["third"]
 
@@ -45,13 +45,13 @@ async def test_outbox_reply_that_fails_holds_up_no_other(caplog: pytest.LogCaptu
     assert outbox is write_batcher_for(loop), "connections of a loop share it"
     with caplog.at_level(logging.ERROR, "toolhall.http"):
         for name in ("first", "", "third"):
-            outbox.schedule(Said(name, told), loop)
+            outbox.schedule(ObservedReply(name, told), loop)
         await asyncio.sleep(0)
     assert told == ["first", "third"]
     assert "a reply could not be sent" in caplog.text
 
 
-async def held(served: Shielded, stack: AsyncExitStack, count: int) -> list[Client]:
+async def waiting_clients(served: Shielded, stack: AsyncExitStack, count: int) -> list[Client]:
     """So many clients, each of which waits for the gate."""
     clients = [await stack.enter_async_context(connected(served)) for _ in range(count)]
     for client in clients:
@@ -60,24 +60,24 @@ async def held(served: Shielded, stack: AsyncExitStack, count: int) -> list[Clie
     return clients
 
 
-def ready(served: Shielded) -> bool:
+def has_pending_reply(served: Shielded) -> bool:
     """Whether a reply is there that has not gone out."""
     return any(each.cycle.response_started and not each.cycle.response_complete for each in served.connections)
 
 
 async def test_outbox_with_several_clients_sends_each_its_reply() -> None:
     async with shielded() as served, AsyncExitStack() as stack:
-        clients = await held(served, stack, CALLS)
+        clients = await waiting_clients(served, stack, CALLS)
         served.gate.set()
-        await served.until(lambda: ready(served))
+        await served.until(lambda: has_pending_reply(served))
         assert [await client.status() for client in clients] == [200] * CALLS
 
 
 async def test_outbox_at_shutdown_sends_what_is_ready_first() -> None:
     async with shielded() as served, AsyncExitStack() as stack:
-        clients = await held(served, stack, 2)
+        clients = await waiting_clients(served, stack, 2)
         served.gate.set()
-        await served.until(lambda: ready(served))
+        await served.until(lambda: has_pending_reply(served))
         for connection in served.connections:
             connection.shutdown()
         for client in clients:
@@ -87,9 +87,9 @@ async def test_outbox_at_shutdown_sends_what_is_ready_first() -> None:
 
 async def test_outbox_client_that_disconnects_disturbs_nobody() -> None:
     async with shielded() as served, AsyncExitStack() as stack:
-        clients = await held(served, stack, 2)
+        clients = await waiting_clients(served, stack, 2)
         served.gate.set()
-        await served.until(lambda: ready(served))
+        await served.until(lambda: has_pending_reply(served))
         cycles = [(each, each.cycle) for each in served.connections]
         leaving = next(each for each, cycle in cycles if cycle.response_started and not cycle.response_complete)
         leaving.connection_lost(None)

@@ -8,7 +8,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from tests.cli.test_serve_ways import INITIALIZE, ask
+from tests.cli.test_serve_modes import INITIALIZE, ask
 from tests.harness.cli import KIT, CliRunner
 from tests.harness.patience import patience
 

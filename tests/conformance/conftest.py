@@ -33,7 +33,7 @@ async def http(probe: Served) -> AsyncIterator[Http]:
         yield client
 
 
-class Lines(NamedTuple):
+class StdioServers(NamedTuple):
     """Servers of probe.py on standard input and output, for all tests of this process.
 
     A handshake is for the whole process, so modern clients have one where nobody ever shook hands.
@@ -42,29 +42,29 @@ class Lines(NamedTuple):
     legacy: "subprocess.Popen[bytes]"
     modern: "subprocess.Popen[bytes]"
 
-    def of(self, revision: str) -> "subprocess.Popen[bytes]":
+    def for_revision(self, revision: str) -> "subprocess.Popen[bytes]":
         """The server for this revision."""
         return self.modern if revision == MODERN else self.legacy
 
 
 @pytest.fixture(scope="session")
-def lines() -> Iterator[Lines]:
-    """Both of them."""
+def stdio_servers() -> Iterator[StdioServers]:
+    """The servers of both kinds of revisions."""
     with served_on_stdio(PROBE) as legacy, served_on_stdio(PROBE) as modern:
-        yield Lines(legacy, modern)
+        yield StdioServers(legacy, modern)
 
 
 @pytest.fixture(
     params=[(transport, revision) for transport in ("http", "stdio") for revision in REVISIONS], ids="-".join
 )
-async def talk(request: pytest.FixtureRequest, probe: Served, lines: Lines) -> AsyncIterator[Talk]:
+async def talk(request: pytest.FixtureRequest, probe: Served, stdio_servers: StdioServers) -> AsyncIterator[Talk]:
     """A conversation with the probe, in each revision and over each transport."""
     transport, revision = request.param
     if transport == "http":
         async with http_talk(probe.origin, revision) as talk:
             yield talk
     else:
-        async with shared_line(lines.of(revision)) as line:
+        async with shared_line(stdio_servers.for_revision(revision)) as line:
             yield await stdio_talk(line, revision)
 
 
@@ -82,7 +82,7 @@ def revision() -> str:
 
 
 @pytest.fixture
-async def stdio(revision: str, lines: Lines) -> AsyncIterator[StdioTalk]:
+async def stdio(revision: str, stdio_servers: StdioServers) -> AsyncIterator[StdioTalk]:
     """A conversation with the probe over standard input and output, in `revision`."""
-    async with shared_line(lines.of(revision)) as line:
+    async with shared_line(stdio_servers.for_revision(revision)) as line:
         yield await stdio_talk(line, revision)

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from toolhall import Audio, Context, Image, Resource, Text, ToolFailed, Toolhall, tool
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.questions import Form, Roots, Sample
+from toolhall.model.messages import Form, Roots, Sample
 
 from .accept import accept_tools
 

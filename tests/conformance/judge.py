@@ -43,14 +43,14 @@ _ERRORS = {
 }
 
 
-class Unfit(AssertionError):
+class SchemaMismatch(AssertionError):
     """A message that its revision's schema forbids."""
 
 
 def check(message: Any, revision: str, method: str | None = None) -> str:
-    """The definition that a message of the server's fits, or Unfit; `method` is that of the request it answers."""
+    """The definition that a server message matches, or SchemaMismatch; `method` is that of the answered request."""
     if not isinstance(message, dict):
-        raise Unfit(f"not a message: {message!r}")
+        raise SchemaMismatch(f"not a message: {message!r}")
     if "method" in message:
         return _check_call(message, revision)
     if "error" in message:
@@ -61,9 +61,9 @@ def check(message: Any, revision: str, method: str | None = None) -> str:
 def _check_call(message: dict[str, Any], revision: str) -> str:
     known = _REQUESTS if "id" in message else _NOTIFICATIONS
     if message["method"] not in known:
-        raise Unfit(f"the server may not send {message['method']!r}")
+        raise SchemaMismatch(f"the server may not send {message['method']!r}")
     if "id" in message and revision == MODERN:
-        raise Unfit(f"in {MODERN} the server sends no requests, but sent {message['method']!r}")
+        raise SchemaMismatch(f"in {MODERN} the server sends no requests, but sent {message['method']!r}")
     _fit(message, revision, "JSONRPCRequest" if "id" in message else "JSONRPCNotification")
     return _fit(message, revision, known[message["method"]])
 
@@ -84,10 +84,10 @@ def _check_result(message: dict[str, Any], revision: str, method: str | None) ->
     _fit(message, revision, "JSONRPCResponse" if revision == "2025-06-18" else "JSONRPCResultResponse")
     result = message["result"]
     if method not in _RESULTS:
-        raise Unfit(f"a result came, though {method!r} has none")
+        raise SchemaMismatch(f"a result came, though {method!r} has none")
     if revision == MODERN and result.get("resultType") == "input_required":
         if method != "tools/call":
-            raise Unfit(f"{method} may not be answered by input_required")
+            raise SchemaMismatch(f"{method} may not be answered by input_required")
         return _fit(result, revision, "InputRequiredResult")
     return _fit(result, revision, _RESULTS[method])
 
@@ -96,7 +96,7 @@ def _fit(value: Any, revision: str, definition: str) -> str:
     errors = list(_validator(revision, definition).iter_errors(value))
     if errors:
         found = "; ".join(f"{error.instance_path}: {error.message}" for error in errors[:3])
-        raise Unfit(f"not a {definition} of {revision}: {found}"[:2000])
+        raise SchemaMismatch(f"not a {definition} of {revision}: {found}"[:2000])
     return definition
 
 

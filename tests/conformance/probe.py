@@ -29,8 +29,7 @@ from toolhall import (
     Toolkit,
     tool,
 )
-from toolhall.model.messages import LOG_LEVELS
-from toolhall.model.questions import Form, Roots, Sample
+from toolhall.model.messages import LOG_LEVELS, Form, Roots, Sample
 
 PAGE_SIZE = 10
 PATIENCE = 60.0  # seconds after which a tool that waits for another call gives up

@@ -78,19 +78,19 @@ def assert_passed(checks: dict[str, str | None]) -> None:
 
 @pytest.mark.requirement("L-1", "L-21", "L-24", "L-29", "L-34", "L-36", "M-5", "M-22", "M-25", "M-31", "M-41")
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_client_over_http(client: str) -> None:
+def test_mcp_client_over_http_passes_every_check(client: str) -> None:
     with served(ACCEPT) as server:
         drive(client, [server.mcp])
 
 
 @pytest.mark.requirement("L-6", "L-21", "L-24", "L-34", "L-36", "M-11", "M-25", "M-37", "M-41")
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_client_on_stdio(client: str) -> None:
+def test_mcp_client_on_stdio_passes_every_check(client: str) -> None:
     drive(client, ["--", *stdio_command(ACCEPT)])
 
 
 @pytest.mark.parametrize("way", ["sync", "async"])
-def test_the_oxp_client(way: str) -> None:
+def test_oxp_client_passes_every_check(way: str) -> None:
     with served("dialects/kit.py") as server:
         checks = run([*OPEN_TOOLS, way, f"{server.origin}/oxp"])
     assert set(checks) == OXP_CHECKS

@@ -51,7 +51,7 @@ def server() -> Generator[Served]:
 
 
 @pytest.mark.parametrize("framework", [pytest.param(name, marks=installed(name)) for name in FRAMEWORKS])
-def test_a_framework_lists_and_calls_every_shape(framework: str, server: Served) -> None:
+def test_framework_lists_and_calls_tools_of_every_parameter_shape(framework: str, server: Served) -> None:
     given = json.dumps({name: arguments for name, (arguments, _) in CALLS.items()})
     command = [
         str(ROOT / FRAMEWORKS[framework] / "bin/python"),
@@ -108,17 +108,19 @@ def type_of(part: dict[str, Any]) -> Any:
             return {"integer": int, "string": str, "number": float, "boolean": bool, "null": None}.get(str(kind), Any)
 
 
-async def test_every_schema_can_be_read_without_asking_what_is_there(schemas: dict[str, dict[str, Any]]) -> None:
+async def test_input_schemas_are_readable_by_clients_that_do_not_check_for_keywords(
+    schemas: dict[str, dict[str, Any]],
+) -> None:
     assert parameters(schemas["Shapes_nothing"]) == {}
     for name, (given, _) in CALLS.items():
         assert parameters(schemas[name]).keys() >= given.keys()
         model_of(schemas[name]).model_validate(given)
 
 
-async def test_a_schema_with_items_that_are_a_boolean_cannot_be_read_like_this(
+async def test_input_schema_with_boolean_items_is_not_readable_by_such_clients(
     schemas: dict[str, dict[str, Any]],
 ) -> None:
-    """Otherwise the test before would show nothing."""
+    """Proves that the readers of the test above are as strict as those clients."""
     schema = schemas["Shapes_pair"]
     schema["properties"]["pair"]["items"] = False
     with pytest.raises(TypeError, match="bool"):

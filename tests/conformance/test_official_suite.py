@@ -62,7 +62,7 @@ def _name(path: Path) -> str:
 
 
 @pytest.mark.parametrize("revision", [*REVISIONS, EVERYTHING])
-def test_only_what_is_listed_fails(revision: str, tmp_path: Path) -> None:
+def test_official_suite_fails_only_the_expected_scenarios(revision: str, tmp_path: Path) -> None:
     expected = expected_failures()
     with served("everything.py") as server:
         scenarios = run(server.mcp, revision, tmp_path)

@@ -54,11 +54,11 @@ def proven() -> dict[str, list[str]]:
     return found
 
 
-def test_every_requirement_is_in_the_manifest(manifest: dict[str, dict[str, Any]]) -> None:
+def test_manifest_lists_every_requirement_id(manifest: dict[str, dict[str, Any]]) -> None:
     assert list(manifest) == IDS
 
 
-def test_every_entry_is_complete(manifest: dict[str, dict[str, Any]]) -> None:
+def test_manifest_entries_are_complete(manifest: dict[str, dict[str, Any]]) -> None:
     for entry in manifest.values():
         assert entry["level"] in LEVELS
         assert entry["revisions"]
@@ -69,7 +69,7 @@ def test_every_entry_is_complete(manifest: dict[str, dict[str, Any]]) -> None:
         assert ("reason" in entry) is (entry["status"] == "gap"), f"{entry['id']}: a gap has a reason, and only a gap"
 
 
-def test_every_requirement_is_covered_or_a_known_gap(
+def test_manifest_requirement_is_covered_by_a_test_or_a_known_gap(
     manifest: dict[str, dict[str, Any]], proven: dict[str, list[str]]
 ) -> None:
     covered = {name for name, entry in manifest.items() if entry["status"] != "gap"}
@@ -80,7 +80,7 @@ def test_every_requirement_is_covered_or_a_known_gap(
     )
 
 
-def test_no_test_names_a_requirement_that_is_not_there(
+def test_requirement_markers_name_only_known_requirements(
     manifest: dict[str, dict[str, Any]], proven: dict[str, list[str]]
 ) -> None:
     unknown = {name: tests for name, tests in proven.items() if name not in manifest}

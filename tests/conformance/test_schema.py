@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.conformance import judge
-from tests.conformance.judge import LEGACY, MODERN, REVISIONS, Unfit
+from tests.conformance.judge import LEGACY, MODERN, REVISIONS, SchemaMismatch
 from tests.conformance.talk import HttpTalk, StdioTalk, Talk
 from tests.conformance.wire import SUBSCRIPTION_KEY, VERSION_KEY, Http, Message, modern_meta
 
@@ -92,8 +92,8 @@ async def listings(talk: Talk) -> None:
         await talk.ask("initialize", {"protocolVersion": talk.revision})
 
 
-async def taken_back(talk: Talk) -> None:
-    """A question that is no longer waited for."""
+async def cancelled_elicitation(talk: Talk) -> None:
+    """An elicitation that the tool no longer awaits."""
     message = talk.request("tools/call", {"name": "probe_impatient"})
     if talk.modern:
         await talk.exchange(message)
@@ -145,20 +145,27 @@ async def versions(talk: Talk) -> None:
         await talk.exchange(message)
 
 
-EXCHANGES: tuple[Callable[[Talk], Awaitable[None]], ...] = (calls, questions, listings, taken_back, changes, versions)
+EXCHANGES: tuple[Callable[[Talk], Awaitable[None]], ...] = (
+    calls,
+    questions,
+    listings,
+    cancelled_elicitation,
+    changes,
+    versions,
+)
 
 
 @pytest.mark.requirement(
     "J-1", "L-1", "L-24", "L-25", "L-28", "L-30", "M-5", "M-6", "M-18", "M-20", "M-22", "M-41", "M-47"
 )
-async def test_everything_the_server_says_fits_the_schema(talk: Talk) -> None:
+async def test_server_messages_of_every_kind_match_the_official_schema(talk: Talk) -> None:
     for exchange in EXCHANGES:
         await exchange(talk)
     assert talk.seen == (NEWEST if talk.modern else OLDER)
 
 
 @pytest.mark.requirement("M-32")
-async def test_a_refused_header_fits_the_schema(http: Http) -> None:
+async def test_header_mismatch_error_matches_the_official_schema(http: Http) -> None:
     reply = await http.modern("tools/list", headers={"Mcp-Method": "other"})
     assert judge.check(reply.answer, MODERN, "tools/list") == "HeaderMismatchError"
 
@@ -179,12 +186,12 @@ BAD: list[tuple[str, Message]] = [
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_the_judge_tells_right_from_wrong(revision: str) -> None:
+def test_schema_check_accepts_valid_and_rejects_invalid_messages(revision: str) -> None:
     modern = {"resultType": "complete", "_meta": {}, "ttlMs": 1, "cacheScope": "public"} if revision == MODERN else {}
     for method, result in GOOD.items():
         judge.check({"jsonrpc": "2.0", "id": 1, "result": {**result, **modern}}, revision, method)
     for method, result in BAD:
-        with pytest.raises(Unfit):
+        with pytest.raises(SchemaMismatch):
             judge.check({"jsonrpc": "2.0", "id": 1, "result": {**result, **modern}}, revision, method)
     wrong: list[object] = [
         {"id": 1, "result": {}},
@@ -198,20 +205,20 @@ def test_the_judge_tells_right_from_wrong(revision: str) -> None:
         "text",
     ]
     for message in wrong:
-        with pytest.raises(Unfit):
+        with pytest.raises(SchemaMismatch):
             judge.check(message, revision, "tools/call")
 
 
 @pytest.mark.requirement("M-9")
-def test_the_judge_lets_no_request_through_in_the_newest_revision() -> None:
+def test_schema_check_rejects_server_requests_in_the_newest_revision() -> None:
     question = {"jsonrpc": "2.0", "id": 1, "method": "roots/list"}
     for revision in LEGACY:
         assert judge.check(question, revision) == "ListRootsRequest"
-    with pytest.raises(Unfit, match="no requests"):
+    with pytest.raises(SchemaMismatch, match="no requests"):
         judge.check(question, MODERN)
 
 
-def test_the_terms_that_these_tests_send_are_those_of_the_schema() -> None:
+def test_modern_meta_of_these_tests_has_the_keys_of_the_schema() -> None:
     assert set(modern_meta()) == {
         VERSION_KEY, "io.modelcontextprotocol/clientInfo", "io.modelcontextprotocol/clientCapabilities"
     }  # fmt: skip

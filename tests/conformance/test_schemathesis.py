@@ -16,7 +16,7 @@ SETTINGS = """
 """
 
 
-def test_schemathesis_finds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rest_api_schemathesis_run_finds_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLHALL_DATA", str(tmp_path / "data"))  # it registers and removes tools, too
     (tmp_path / "schemathesis.toml").write_text(SETTINGS)
     with served() as server:

@@ -14,7 +14,7 @@ from tests.conformance.wire import Http, Json, Message, initialize, modern_heade
 PARSE, INVALID, NO_METHOD, PARAMS = -32700, -32600, -32601, -32602
 
 
-async def raw(talk: Talk, body: bytes) -> tuple[int | None, Message]:
+async def send_raw(talk: Talk, body: bytes) -> tuple[int | None, Message]:
     """Send these bytes; the status, over HTTP, and the one message that comes back."""
     if isinstance(talk, HttpTalk):
         headers = modern_headers("ping") if talk.modern else talk.headers
@@ -27,7 +27,7 @@ async def raw(talk: Talk, body: bytes) -> tuple[int | None, Message]:
 
 
 @pytest.mark.requirement("J-1")
-async def test_an_id_comes_back_as_it_went(talk: Talk) -> None:
+async def test_request_id_is_echoed_unchanged(talk: Talk) -> None:
     for given in (0, -5, 7, 2**53 - 1, "", "text", "ünï ✓", "1"):
         heard = await talk.ask("tools/list", id=given)
         assert heard.answer["id"] == given
@@ -35,17 +35,17 @@ async def test_an_id_comes_back_as_it_went(talk: Talk) -> None:
 
 
 @pytest.mark.requirement("J-1", "J-4")
-async def test_an_id_of_another_kind_is_refused(talk: Talk) -> None:
+async def test_request_id_of_a_wrong_type_is_refused(talk: Talk) -> None:
     params = {"_meta": modern_meta()} if talk.modern else {}
     for given in (None, 1.5, True, [1], {"a": 1}):
-        status, answer = await raw(talk, json.dumps(request("tools/list", params, given)).encode())
+        status, answer = await send_raw(talk, json.dumps(request("tools/list", params, given)).encode())
         assert answer["error"]["code"] == INVALID
         assert "id" not in answer, "an id that is none is not sent back"
         assert status in (None, 400)
 
 
 @pytest.mark.requirement("J-1")
-async def test_text_is_utf8(talk: Talk) -> None:
+async def test_argument_text_in_utf8_is_returned_unchanged(talk: Talk) -> None:
     text = 'naïve café ✓ 漢字 🎉 \u2028 \\ " \t'
     heard = await talk.call("probe_nonce", {"nonce": text})
     assert heard.result["structuredContent"] == {"nonce": text}
@@ -53,7 +53,7 @@ async def test_text_is_utf8(talk: Talk) -> None:
 
 
 @pytest.mark.requirement("J-2")
-async def test_a_notification_gets_no_response(talk: Talk) -> None:
+async def test_notification_gets_no_response(talk: Talk) -> None:
     for method in (
         "notifications/initialized",
         "notifications/roots/list_changed",
@@ -67,7 +67,7 @@ async def test_a_notification_gets_no_response(talk: Talk) -> None:
 
 @pytest.mark.requirement("J-3")
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
-async def test_an_id_in_use_is_refused_and_its_owner_still_answered(stdio: StdioTalk) -> None:
+async def test_request_id_in_use_is_refused_and_the_first_request_still_answered(stdio: StdioTalk) -> None:
     await stdio.write(first := stdio.request("tools/call", {"name": "probe_hold", "arguments": {"key": "j3"}}, id=1))
     await stdio.write(stdio.request("tools/list", id=1))
     refused = await stdio.read()
@@ -82,7 +82,7 @@ async def test_an_id_in_use_is_refused_and_its_owner_still_answered(stdio: Stdio
 
 
 @pytest.mark.requirement("J-3")
-async def test_the_same_id_of_two_clients_is_two_requests(http: Http) -> None:
+async def test_request_id_sent_by_several_clients_names_several_requests(http: Http) -> None:
     bodies = [modern_request("tools/call", {"name": "probe_nonce", "arguments": {"nonce": str(n)}}) for n in range(20)]
     replies = await asyncio.gather(*(http.send(*body) for body in bodies))
     assert [reply.result["structuredContent"]["nonce"] for reply in replies] == [str(n) for n in range(20)]
@@ -110,16 +110,16 @@ NOT_MESSAGES = [
 
 
 @pytest.mark.requirement("J-1", "J-4")
-async def test_what_is_no_message_is_refused_with_its_code(talk: Talk) -> None:
+async def test_invalid_message_is_refused_with_its_error_code(talk: Talk) -> None:
     for body, code in NOT_MESSAGES:
-        status, answer = await raw(talk, body)
+        status, answer = await send_raw(talk, body)
         assert answer["error"]["code"] == code, body[:80]
         assert status in (None, 400)
     assert (await talk.ask("tools/list")).result["tools"], "the server goes on"
 
 
 @pytest.mark.requirement("J-4", "L-24", "L-32", "M-19", "M-24")
-async def test_a_request_that_cannot_be_answered_gets_the_code_for_it(talk: Talk) -> None:
+async def test_request_with_unknown_method_tool_or_cursor_gets_its_error_code(talk: Talk) -> None:
     assert (await talk.ask("no/such/method")).error["code"] == NO_METHOD
     assert (await talk.ask("tools/call", {"name": "no_such_tool", "arguments": {}})).error["code"] == PARAMS
     assert (await talk.ask("tools/call", {"arguments": {}})).error["code"] == PARAMS
@@ -130,9 +130,9 @@ async def test_a_request_that_cannot_be_answered_gets_the_code_for_it(talk: Talk
 
 
 @pytest.mark.requirement("J-6")
-async def test_a_batch_is_refused(talk: Talk) -> None:
+async def test_batch_is_refused(talk: Talk) -> None:
     members = [request("tools/list", {"_meta": modern_meta()} if talk.modern else {}, number) for number in (1, 2)]
-    status, answer = await raw(talk, json.dumps(members).encode())
+    status, answer = await send_raw(talk, json.dumps(members).encode())
     assert answer["error"]["code"] == INVALID
     assert status in (None, 400)
     assert (await talk.ask("tools/list", id=3)).answer["id"] == 3, "no member of the batch was answered"
@@ -155,7 +155,7 @@ def meta_keys(value: Json) -> Iterator[str]:
 
 
 @pytest.mark.requirement("J-5")
-async def test_names_in_meta_are_well_formed_and_not_reserved(talk: Talk) -> None:
+async def test_meta_keys_of_the_server_are_well_formed_and_not_reserved(talk: Talk) -> None:
     calls = [await talk.call(tool) for tool in ("probe_number", "probe_blocks", "probe_fail", "probe_guarded")]
     found = {key for value in [await talk.tools(), *(call.answer for call in calls)] for key in meta_keys(value)}
     assert {"com.example/mark", "dev.toolhall/id"} <= found
@@ -168,7 +168,7 @@ async def test_names_in_meta_are_well_formed_and_not_reserved(talk: Talk) -> Non
 
 
 @pytest.mark.requirement("J-5", "M-12")
-async def test_what_others_put_into_meta_is_let_through(talk: Talk) -> None:
+async def test_meta_keys_of_the_client_are_accepted(talk: Talk) -> None:
     trace = {
         "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
         "baggage": "a=1",
@@ -180,7 +180,7 @@ async def test_what_others_put_into_meta_is_let_through(talk: Talk) -> None:
     assert heard.text == "42"
 
 
-async def test_the_handshake_is_one_message_too(http: Http) -> None:
+async def test_batch_with_initialize_is_refused(http: Http) -> None:
     reply = await http.send([initialize("2025-11-25")])
     assert reply.status == 400
     assert reply.error["code"] == INVALID

@@ -41,7 +41,7 @@ def opening(revision: str) -> tuple[Message, dict[str, str]]:
 
 @pytest.mark.requirement("L-8", "M-28")
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_a_foreign_origin_is_403(http: Http, revision: str) -> None:
+async def test_foreign_origin_is_403(http: Http, revision: str) -> None:
     body, headers = opening(revision)
     for origin in FOREIGN_ORIGINS:
         reply = await http.send(body, {**headers, "Origin": origin})
@@ -54,7 +54,7 @@ async def test_a_foreign_origin_is_403(http: Http, revision: str) -> None:
 
 
 @pytest.mark.requirement("L-8", "M-28")
-async def test_a_foreign_origin_is_refused_whatever_the_method(session: HttpTalk) -> None:
+async def test_foreign_origin_is_403_for_every_http_method(session: HttpTalk) -> None:
     foreign = {**session.headers, "Origin": "http://evil.example.com"}
     for method, body in (("GET", None), ("DELETE", None), ("OPTIONS", None), ("POST", request("ping"))):
         assert (await session.http.send(body, foreign, method)).status == 403
@@ -63,7 +63,7 @@ async def test_a_foreign_origin_is_refused_whatever_the_method(session: HttpTalk
 
 @pytest.mark.requirement("L-8", "M-28")
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_a_foreign_host_is_refused(http: Http, revision: str) -> None:
+async def test_foreign_host_is_refused(http: Http, revision: str) -> None:
     body, headers = opening(revision)
     for host in ("evil.example.com", "localhost.evil.example.com", "127.0.0.1.nip.io:80", "a b", "localhost:99999999"):
         assert 400 <= (await http.send(body, {**headers, "Host": host})).status < 500, host
@@ -76,7 +76,7 @@ async def test_a_foreign_host_is_refused(http: Http, revision: str) -> None:
 
 @pytest.mark.requirement("L-7", "L-10", "M-28", "M-30")
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_a_request_is_answered_as_json_or_as_events(probe: Served, revision: str) -> None:
+async def test_response_is_json_or_an_event_stream_if_progress_was_requested(probe: Served, revision: str) -> None:
     async with http_talk(probe.origin, revision) as talk:
         async with talk.open(talk.request("tools/list")) as plain:
             assert (plain.status, plain.headers["content-type"]) == (200, "application/json")
@@ -92,7 +92,7 @@ async def test_a_request_is_answered_as_json_or_as_events(probe: Served, revisio
 
 
 @pytest.mark.requirement("L-10", "M-30", "J-2")
-async def test_a_notification_or_response_is_202_without_a_body(session: HttpTalk) -> None:
+async def test_notification_or_response_is_202_without_a_body(session: HttpTalk) -> None:
     response = {"jsonrpc": "2.0", "id": "nobody-asked", "result": {}}
     for message in (notification("notifications/initialized"), notification("x/y"), response):
         reply = await session.http.send(message, session.headers)
@@ -102,7 +102,7 @@ async def test_a_notification_or_response_is_202_without_a_body(session: HttpTal
 
 
 @pytest.mark.requirement("L-10", "M-30")
-async def test_a_notification_that_cannot_be_taken_gets_an_error_status(http: Http) -> None:
+async def test_notification_malformed_or_without_a_session_is_400(http: Http) -> None:
     reply = await http.send(notification("notifications/initialized"), {"MCP-Protocol-Version": LEGACY[-1]})
     assert reply.status == 400, "there is no session that it could belong to"
     assert "id" not in reply.answer
@@ -110,7 +110,7 @@ async def test_a_notification_that_cannot_be_taken_gets_an_error_status(http: Ht
 
 
 @pytest.mark.requirement("L-10", "M-30")
-async def test_a_body_that_is_not_json_is_not_read(http: Http) -> None:
+async def test_request_body_of_another_media_type_is_415(http: Http) -> None:
     body, headers = modern_request("tools/list")
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
         assert (await http.send(body, {**headers, "Content-Type": kind})).status == 415, kind
@@ -120,7 +120,7 @@ async def test_a_body_that_is_not_json_is_not_read(http: Http) -> None:
 
 
 @pytest.mark.requirement("L-35", "M-26")
-async def test_a_body_that_is_too_large_is_413_before_it_is_read(probe: Served, http: Http) -> None:
+async def test_request_body_above_the_size_limit_is_413_before_it_is_read(probe: Served, http: Http) -> None:
     for announced in (b"Content-Length: 1000000000", b"Content-Length: 1048577"):
         head = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + announced + b"\r\n\r\n{"
         assert (await send_bytes(probe.origin, head)).startswith(b"HTTP/1.1 413 ")
@@ -128,7 +128,7 @@ async def test_a_body_that_is_too_large_is_413_before_it_is_read(probe: Served, 
 
 
 @pytest.mark.requirement("L-10", "M-30")
-async def test_a_body_may_come_in_chunks_but_not_without_end(probe: Served) -> None:
+async def test_request_body_in_chunks_is_read_up_to_the_size_limit(probe: Served) -> None:
     body, headers = modern_request("tools/list")
     lines = {"Host": "localhost", "Content-Type": "application/json", "Transfer-Encoding": "chunked", **headers}
     head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
@@ -144,14 +144,14 @@ async def test_a_body_may_come_in_chunks_but_not_without_end(probe: Served) -> N
 
 
 @pytest.mark.requirement("L-7", "L-14")
-async def test_get_opens_a_stream_of_a_session(session: HttpTalk) -> None:
+async def test_get_with_a_session_opens_an_event_stream(session: HttpTalk) -> None:
     async with session.http.open(None, session.headers, "GET") as listening:
         assert (listening.status, listening.headers["content-type"]) == (200, "text/event-stream")
 
 
 @pytest.mark.requirement("L-7", "L-14", "L-17", "M-29")
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS"])
-async def test_without_a_session_there_is_only_post(http: Http, method: str) -> None:
+async def test_http_methods_other_than_post_without_a_session_are_405(http: Http, method: str) -> None:
     for headers in ({}, {"MCP-Protocol-Version": MODERN}, {"Last-Event-ID": "c1-1"}):
         reply = await http.send(None, headers, method)
         assert reply.status == 405
@@ -159,7 +159,7 @@ async def test_without_a_session_there_is_only_post(http: Http, method: str) -> 
 
 
 @pytest.mark.requirement("M-29")
-async def test_the_newest_revision_knows_no_session_and_no_resumption(session: HttpTalk) -> None:
+async def test_newest_revision_ignores_session_ids_and_event_ids(session: HttpTalk) -> None:
     old = {"Mcp-Session-Id": session.headers["Mcp-Session-Id"], "Last-Event-ID": "c1-0"}
     reply = await session.http.modern("tools/list", headers=old)
     assert reply.status == 200
@@ -176,7 +176,7 @@ async def test_the_newest_revision_knows_no_session_and_no_resumption(session: H
 
 
 @pytest.mark.requirement("L-7", "M-28")
-async def test_there_is_one_endpoint(http: Http) -> None:
+async def test_mcp_request_on_another_path_is_404(http: Http) -> None:
     body, headers = modern_request("tools/list")
     for path in ("/", "/mcp/", "/mcp/x", "//mcp", "/MCP", "/sse", "/messages"):
         assert (await http.send(body, headers, path=path)).status == 404, path
@@ -186,7 +186,7 @@ async def test_there_is_one_endpoint(http: Http) -> None:
 
 
 @pytest.mark.requirement("M-30", "M-39", "M-46")
-async def test_what_comes_on_a_stream_belongs_to_its_request(probe: Served) -> None:
+async def test_event_stream_carries_messages_of_its_own_request_only(probe: Served) -> None:
     async with http_talk(probe.origin, MODERN) as talk:
 
         async def call(number: int) -> list[str]:
@@ -201,7 +201,7 @@ async def test_what_comes_on_a_stream_belongs_to_its_request(probe: Served) -> N
 
 
 @pytest.mark.requirement("M-30")
-async def test_a_client_that_takes_no_events_gets_json(http: Http) -> None:
+async def test_client_that_accepts_no_event_stream_gets_json(http: Http) -> None:
     call = {"name": "probe_nonce", "arguments": {"nonce": "n"}}
     body, headers = modern_request("tools/call", call, meta=modern_meta(progressToken=1))
     reply = await http.send(body, {**headers, "Accept": "application/json"})
@@ -209,7 +209,7 @@ async def test_a_client_that_takes_no_events_gets_json(http: Http) -> None:
 
 
 @pytest.mark.requirement("L-10")
-async def test_three_streams_of_one_session_are_all_answered(session: HttpTalk) -> None:
+async def test_event_streams_of_one_session_are_all_answered(session: HttpTalk) -> None:
     async def read(reply: Open) -> object:
         return (await reply.message())["params"]["progressToken"], (await reply.message())["result"][
             "structuredContent"

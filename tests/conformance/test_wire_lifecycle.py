@@ -32,7 +32,7 @@ NEWEST_LEGACY = LEGACY[-1]
 
 @pytest.mark.requirement("L-1", "L-2", "L-23")
 @pytest.mark.parametrize("revision", LEGACY)
-async def test_initialize_says_who_the_server_is_and_what_it_can(http: Http, revision: str) -> None:
+async def test_initialize_returns_server_info_and_capabilities(http: Http, revision: str) -> None:
     talk = HttpTalk(http, revision, {})
     said = await talk.start()
     assert said["protocolVersion"] == revision
@@ -44,20 +44,20 @@ async def test_initialize_says_who_the_server_is_and_what_it_can(http: Http, rev
 
 @pytest.mark.requirement("L-2")
 @pytest.mark.parametrize("asked", ["1999-01-01", "2024-11-05", "2099-12-31", "nonsense", ""])
-async def test_an_unknown_revision_is_answered_with_the_newest_that_shakes_hands(http: Http, asked: str) -> None:
+async def test_initialize_with_an_unknown_revision_gets_the_newest_stateful_one(http: Http, asked: str) -> None:
     reply = await http.send(initialize(asked))
     assert reply.result["protocolVersion"] == NEWEST_LEGACY
 
 
 @pytest.mark.requirement("L-2", "M-11")
-async def test_a_handshake_for_the_newest_revision_gets_one_that_has_handshakes(http: Http) -> None:
+async def test_initialize_with_the_newest_revision_gets_the_newest_stateful_one(http: Http) -> None:
     reply = await http.send(initialize(MODERN))
     assert reply.result["protocolVersion"] == NEWEST_LEGACY
 
 
 @pytest.mark.requirement("L-1", "J-4")
 @pytest.mark.parametrize("missing", ["protocolVersion", "capabilities"])
-async def test_a_handshake_without_its_terms_is_refused(http: Http, missing: str) -> None:
+async def test_initialize_without_version_or_capabilities_is_refused(http: Http, missing: str) -> None:
     message = initialize(NEWEST_LEGACY)
     del message["params"][missing]
     reply = await http.send(message)
@@ -67,7 +67,7 @@ async def test_a_handshake_without_its_terms_is_refused(http: Http, missing: str
 
 @pytest.mark.requirement("L-3")
 @pytest.mark.parametrize("revision", LEGACY)
-async def test_before_initialized_the_server_asks_nothing_on_its_own(revision: str) -> None:
+async def test_server_sends_no_requests_before_initialized(revision: str) -> None:
     async with own_line("probe.py") as line:
         talk = StdioTalk(line, revision, EVERY_FEATURE)
         await talk.exchange(initialize(revision, EVERY_FEATURE, 0))
@@ -76,7 +76,7 @@ async def test_before_initialized_the_server_asks_nothing_on_its_own(revision: s
 
 
 @pytest.mark.requirement("L-4")
-async def test_a_session_keeps_to_the_revision_it_agreed_on(session: HttpTalk) -> None:
+async def test_session_keeps_the_revision_it_negotiated(session: HttpTalk) -> None:
     decorated = next(tool for tool in await session.tools() if tool["name"] == "probe_decorated")
     assert ("icons" in decorated) is (session.revision >= "2025-11-25"), "icons came with 2025-11-25"
     number = (await session.call("probe_number")).result
@@ -87,7 +87,7 @@ async def test_a_session_keeps_to_the_revision_it_agreed_on(session: HttpTalk) -
 
 @pytest.mark.requirement("L-4", "L-36")
 @pytest.mark.parametrize("revision", LEGACY)
-async def test_a_client_is_asked_only_what_it_said_it_can_answer(probe: Served, revision: str) -> None:
+async def test_client_without_capabilities_is_sent_no_requests(probe: Served, revision: str) -> None:
     async with http_talk(probe.origin, revision, {}) as talk:
         for tool in ("probe_ask", "probe_ask_all", "probe_visit"):
             heard = await talk.call(tool)
@@ -97,7 +97,7 @@ async def test_a_client_is_asked_only_what_it_said_it_can_answer(probe: Served, 
 
 
 @pytest.mark.requirement("L-5")
-async def test_ping_is_answered_with_nothing_while_a_call_runs(session: HttpTalk) -> None:
+async def test_ping_during_a_running_call_is_answered_with_an_empty_result(session: HttpTalk) -> None:
     key = f"ping-{session.session}"
     async with session.open(
         session.request("tools/call", {"name": "probe_hold", "arguments": {"key": key}}, token=1)
@@ -112,7 +112,7 @@ async def test_ping_is_answered_with_nothing_while_a_call_runs(session: HttpTalk
 
 
 @pytest.mark.requirement("L-17", "L-19")
-async def test_session_ids_are_visible_ascii_and_cannot_be_guessed(http: Http) -> None:
+async def test_session_ids_are_visible_ascii_and_unguessable(http: Http) -> None:
     replies = [await http.send(initialize(NEWEST_LEGACY)) for _ in range(20)]
     ids = [reply.headers["mcp-session-id"] for reply in replies]
     assert len(set(ids)) == len(ids)
@@ -124,7 +124,7 @@ async def test_session_ids_are_visible_ascii_and_cannot_be_guessed(http: Http) -
 
 
 @pytest.mark.requirement("L-17")
-async def test_a_request_without_its_session_is_400_and_with_an_unknown_one_404(session: HttpTalk) -> None:
+async def test_session_id_missing_is_400_and_unknown_is_404(session: HttpTalk) -> None:
     version = {"MCP-Protocol-Version": session.revision}
     for message in (request("tools/list"), notification("notifications/initialized")):
         assert (await session.http.send(message, version)).status == 400
@@ -134,7 +134,7 @@ async def test_a_request_without_its_session_is_400_and_with_an_unknown_one_404(
 
 
 @pytest.mark.requirement("L-17")
-async def test_delete_ends_a_session_its_calls_and_its_stream(session: HttpTalk) -> None:
+async def test_session_deleted_ends_its_calls_and_its_stream(session: HttpTalk) -> None:
     key = f"delete-{session.session}"
     call = session.request("tools/call", {"name": "probe_hold", "arguments": {"key": key}}, token=1)
     async with session.http.open(None, session.headers, "GET") as listening, session.open(call) as held:
@@ -149,7 +149,7 @@ async def test_delete_ends_a_session_its_calls_and_its_stream(session: HttpTalk)
 
 
 @pytest.mark.requirement("L-18")
-async def test_the_version_header_must_be_one_of_a_session(session: HttpTalk) -> None:
+async def test_session_version_header_unknown_or_modern_is_400(session: HttpTalk) -> None:
     for wrong in ("1999-01-01", "nonsense", MODERN):
         reply = await session.http.send(request("ping"), {**session.headers, "MCP-Protocol-Version": wrong})
         assert reply.status == 400
@@ -158,7 +158,7 @@ async def test_the_version_header_must_be_one_of_a_session(session: HttpTalk) ->
 
 
 @pytest.mark.requirement("L-9", "L-19", "M-16", "M-28")
-async def test_a_session_id_in_other_hands_opens_nothing() -> None:
+async def test_session_id_used_by_another_caller_is_404() -> None:
     """The id is no credential: a caller from another machine is another caller, and may not see a single tool."""
 
     def client(address: str) -> httpx2.AsyncClient:
@@ -178,7 +178,7 @@ async def test_a_session_id_in_other_hands_opens_nothing() -> None:
 
 
 @pytest.mark.requirement("L-9", "M-28")
-def test_a_local_server_listens_on_this_machine_only(probe: Served) -> None:
+def test_local_server_listens_on_loopback_only(probe: Served) -> None:
     family = [psutil.Process(probe.process), *psutil.Process(probe.process).children(recursive=True)]
     listening = [
         each.laddr.ip for process in family for each in process.net_connections("tcp") if each.status == "LISTEN"
@@ -190,7 +190,7 @@ def test_a_local_server_listens_on_this_machine_only(probe: Served) -> None:
 
 
 @pytest.mark.requirement("M-5", "M-6", "M-7", "M-16", "M-47")
-async def test_discover_says_what_is_served(talk: Talk) -> None:
+async def test_discover_returns_versions_capabilities_and_server_info(talk: Talk) -> None:
     if not talk.modern:
         assert (await talk.ask("server/discover")).error["code"] == -32601
         return
@@ -206,7 +206,7 @@ async def test_discover_says_what_is_served(talk: Talk) -> None:
 
 @pytest.mark.requirement("M-2")
 @pytest.mark.parametrize("key", [VERSION_KEY, CAPABILITIES_KEY, None])
-async def test_a_request_without_its_terms_is_400(http: Http, key: str | None) -> None:
+async def test_newest_revision_request_without_version_or_capabilities_is_400(http: Http, key: str | None) -> None:
     meta = None if key is None else {name: value for name, value in modern_meta().items() if name != key}
     for method in ("tools/list", "tools/call", "server/discover", "subscriptions/listen"):
         reply = await http.modern(method, {"name": "probe_number"} if method == "tools/call" else {}, meta=meta)
@@ -218,14 +218,14 @@ async def test_a_request_without_its_terms_is_400(http: Http, key: str | None) -
     "wrong",
     [{VERSION_KEY: 20260728}, {CAPABILITIES_KEY: []}, {CAPABILITIES_KEY: None}, {LEVEL_KEY: "loud"}, {LEVEL_KEY: 3}],
 )
-async def test_terms_of_the_wrong_kind_are_refused(http: Http, wrong: Message) -> None:
+async def test_newest_revision_request_meta_of_a_wrong_type_is_refused(http: Http, wrong: Message) -> None:
     reply = await http.modern("tools/list", meta={**modern_meta(), **wrong})
     assert reply.error["code"] in (-32602, -32020)
 
 
 @pytest.mark.requirement("M-2", "M-7")
 @pytest.mark.parametrize("client", [None, {"name": "other", "version": "0"}, "not even an object"])
-async def test_who_the_client_says_it_is_changes_nothing(http: Http, client: object) -> None:
+async def test_newest_revision_client_info_does_not_change_the_result(http: Http, client: object) -> None:
     meta = {name: value for name, value in modern_meta().items() if name != CLIENT_KEY}
     usual = (await http.modern("tools/list")).result
     assert (
@@ -234,7 +234,7 @@ async def test_who_the_client_says_it_is_changes_nothing(http: Http, client: obj
 
 
 @pytest.mark.requirement("M-3")
-async def test_an_unknown_version_is_refused_with_those_that_are_known(talk: Talk) -> None:
+async def test_newest_revision_unsupported_version_is_refused_with_the_supported_ones(talk: Talk) -> None:
     if not talk.modern:
         return
     for wrong in ("2099-01-01", "1999-01-01", "2025-11-25"):
@@ -251,7 +251,7 @@ async def test_an_unknown_version_is_refused_with_those_that_are_known(talk: Tal
 
 
 @pytest.mark.requirement("M-1", "M-16")
-async def test_nothing_is_remembered_from_one_request_to_the_next(probe: Served, http: Http) -> None:
+async def test_newest_revision_requests_share_no_state(probe: Served, http: Http) -> None:
     names = [tool["name"] for tool in (await http.modern("tools/list")).result["tools"]]
     async with http_talk(probe.origin, NEWEST_LEGACY) as session:
         await session.set_level("debug")
@@ -266,7 +266,7 @@ async def test_nothing_is_remembered_from_one_request_to_the_next(probe: Served,
 
 @pytest.mark.requirement("M-1", "M-11")
 @pytest.mark.parametrize("revision", [NEWEST_LEGACY])
-async def test_one_process_speaks_both_eras_at_once(stdio: StdioTalk) -> None:
+async def test_stdio_process_answers_stateful_and_modern_requests_side_by_side(stdio: StdioTalk) -> None:
     modern = {"name": "probe_number", "_meta": modern_meta()}
     asked: list[Message] = [
         request("tools/call", {"name": "probe_number"}, "old"),
@@ -284,7 +284,7 @@ async def test_one_process_speaks_both_eras_at_once(stdio: StdioTalk) -> None:
 
 
 @pytest.mark.requirement("M-11")
-async def test_a_process_without_a_handshake_names_what_it_wants(stdio: StdioTalk) -> None:
+async def test_stdio_request_without_initialize_or_meta_is_refused_with_the_fix(stdio: StdioTalk) -> None:
     heard = await stdio.exchange(request("tools/list"))
     assert heard.error["code"] == -32600
     assert "initialize" in heard.error["message"]
@@ -292,7 +292,7 @@ async def test_a_process_without_a_handshake_names_what_it_wants(stdio: StdioTal
 
 
 @pytest.mark.requirement("M-10")
-async def test_an_extension_that_only_the_client_has_is_left_alone(talk: Talk) -> None:
+async def test_client_extensions_unknown_to_the_server_are_ignored(talk: Talk) -> None:
     talk.capabilities = {"extensions": {"com.example/teleport": {}, "io.modelcontextprotocol/tasks": {}}}
     heard = await talk.call("probe_number")
     assert heard.text == "42"
@@ -305,12 +305,12 @@ async def test_an_extension_that_only_the_client_has_is_left_alone(talk: Talk) -
 @pytest.mark.parametrize(
     "method", ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "no/such", ""]
 )
-async def test_what_the_newest_revision_does_not_have_is_404(http: Http, method: str) -> None:
+async def test_newest_revision_removed_or_unknown_method_is_404(http: Http, method: str) -> None:
     reply = await http.modern(method)
     assert (reply.status, reply.error["code"], reply.answer["id"]) == (404, -32601, 1)
 
 
-async def test_a_modern_request_needs_its_header_even_where_there_is_a_session(session: HttpTalk) -> None:
+async def test_newest_revision_request_with_a_session_id_still_needs_its_headers(session: HttpTalk) -> None:
     body, _ = modern_request("tools/list")
     reply = await session.http.send(body, session.headers)
     assert (reply.status, reply.error["code"]) == (400, -32020)

@@ -35,7 +35,7 @@ async def hall_client(config: Config) -> AsyncGenerator[Http]:
 
 @pytest.mark.requirement("L-35", "M-26", "M-8")
 @pytest.mark.parametrize("revision", [*LEGACY, MODERN])
-async def test_too_many_calls_are_refused_with_the_time_to_wait(revision: str) -> None:
+async def test_rate_limit_exceeded_is_429_with_retry_after(revision: str) -> None:
     async with hall_client(Config(calls_per_second=0.1, call_burst=3)) as http:
         talk = HttpTalk(http, revision, {})
         if not talk.modern:
@@ -54,7 +54,7 @@ async def test_too_many_calls_are_refused_with_the_time_to_wait(revision: str) -
 
 
 @pytest.mark.requirement("L-35", "M-26")
-async def test_a_result_that_is_too_large_is_not_passed_on() -> None:
+async def test_result_above_the_output_limit_is_an_error_result() -> None:
     @tool(effect="reads")
     async def flood() -> str:
         """Return more than anybody wants."""
@@ -79,7 +79,7 @@ class Clock:
 
 
 @pytest.mark.requirement("L-17", "L-19")
-async def test_a_session_that_nobody_uses_is_forgotten() -> None:
+async def test_session_idle_too_long_is_removed() -> None:
     clock = Clock()
     sessions = McpSessions(clock)
     with Toolhall(number) as hall:
@@ -101,7 +101,7 @@ async def test_a_session_that_nobody_uses_is_forgotten() -> None:
 
 
 @pytest.mark.requirement("M-38", "M-26")
-async def test_open_streams_of_one_caller_are_counted() -> None:
+async def test_listen_streams_of_one_caller_above_the_limit_are_429() -> None:
     body, headers = modern_request("subscriptions/listen", {"notifications": {}})
     with served("probe.py") as server:
         async with http_client(server.origin) as http, AsyncExitStack() as stack:

@@ -23,7 +23,7 @@ async def exchange(talk: Talk, number: int) -> tuple[object, ...]:
 
 
 @pytest.mark.requirement("M-1", "M-11", "J-3", "L-4")
-async def test_fifty_and_more_exchanges_of_three_revisions_with_the_same_id(probe: Served) -> None:
+async def test_calls_of_three_revisions_with_the_same_id_each_get_their_own_answer(probe: Served) -> None:
     async with AsyncExitStack() as stack:
         opened = [http_talk(probe.origin, REVISIONS[number % 3]) for number in range(EXCHANGES)]
         talks = [await stack.enter_async_context(talk) for talk in opened]
@@ -34,7 +34,7 @@ async def test_fifty_and_more_exchanges_of_three_revisions_with_the_same_id(prob
 
 
 @pytest.mark.requirement("M-1", "M-11", "L-4")
-async def test_one_connection_carries_every_revision(probe: Served) -> None:
+async def test_http_connection_carries_all_three_revisions(probe: Served) -> None:
     async with http_talk(probe.origin, REVISIONS[0]) as june, http_talk(probe.origin, REVISIONS[1]) as november:
         modern = HttpTalk(june.http, REVISIONS[2], {})
         for number in range(10):
@@ -45,7 +45,7 @@ async def test_one_connection_carries_every_revision(probe: Served) -> None:
 
 @pytest.mark.requirement("M-1", "M-11")
 @pytest.mark.parametrize("revision", REVISIONS[:2])
-async def test_one_line_carries_a_session_and_modern_requests(stdio: StdioTalk) -> None:
+async def test_stdio_process_carries_a_session_and_modern_requests(stdio: StdioTalk) -> None:
     asked: dict[str, Message] = {}
     for number in range(EXCHANGES):
         era = "new" if number % 2 else "old"

@@ -27,7 +27,7 @@ def call(talk: Talk, tool: str, key: str, token: object = "t") -> Message:
     return talk.request("tools/call", {"name": tool, "arguments": {"key": key}}, token=token)
 
 
-async def nothing_more(stdio: StdioTalk) -> None:
+async def assert_no_more_messages(stdio: StdioTalk) -> None:
     """Fail if a line comes that belongs to nothing that still runs."""
     try:
         async with asyncio.timeout(QUIET):
@@ -41,21 +41,21 @@ async def nothing_more(stdio: StdioTalk) -> None:
 
 
 @pytest.mark.requirement("L-22", "M-46")
-async def test_progress_comes_under_the_token_of_its_request(talk: Talk) -> None:
+async def test_progress_carries_the_token_of_its_request(talk: Talk) -> None:
     for token in ("text", 7, "ünï", 0, ""):
         heard = await talk.call("probe_nonce", {"nonce": "x"}, token=token)
         assert heard.told("progress") == [{"progressToken": token, "progress": 1, "total": 1, "message": "x"}]
 
 
 @pytest.mark.requirement("L-22", "M-46")
-async def test_progress_only_ever_rises(talk: Talk) -> None:
+async def test_progress_values_that_do_not_rise_are_not_sent(talk: Talk) -> None:
     heard = await talk.call("probe_steps", {"values": [1, 1, 0.5, 2, 2, -3, 2.5, 2.25, 9]}, token="t")
     assert [told["progress"] for told in heard.told("progress")] == [1, 2, 2.5, 9]
     assert all("total" not in told for told in heard.told("progress")), "what is not known is not said"
 
 
 @pytest.mark.requirement("L-22", "M-46")
-async def test_a_flood_of_progress_may_be_thinned_but_the_answer_comes(talk: Talk) -> None:
+async def test_progress_flood_may_be_thinned_and_the_response_still_comes(talk: Talk) -> None:
     heard = await talk.call("probe_steps", {"values": list(range(2_000))}, token="t")
     values = [told["progress"] for told in heard.told("progress")]
     assert values == sorted(set(values))
@@ -64,27 +64,27 @@ async def test_a_flood_of_progress_may_be_thinned_but_the_answer_comes(talk: Tal
 
 
 @pytest.mark.requirement("L-22", "M-46")
-async def test_without_a_token_there_is_no_progress(talk: Talk) -> None:
+async def test_progress_without_a_token_is_not_sent(talk: Talk) -> None:
     assert (await talk.call("probe_steps", {"values": [1, 2, 3]})).notices == []
 
 
 @pytest.mark.requirement("L-22", "M-46")
-async def test_a_token_of_another_kind_is_refused(talk: Talk) -> None:
+async def test_progress_token_of_a_wrong_type_is_refused(talk: Talk) -> None:
     for token in (1.5, True, [1], {"a": 1}):
         assert (await talk.call("probe_number", token=token)).error["code"] == -32602
 
 
 @pytest.mark.requirement("L-22", "M-46")
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_after_the_answer_a_call_is_silent(stdio: StdioTalk) -> None:
+async def test_stdio_call_sends_nothing_after_its_response(stdio: StdioTalk) -> None:
     await stdio.set_level("debug")
     heard = await stdio.call("probe_late", token="t")
     assert heard.text == "done"
-    await nothing_more(stdio)
+    await assert_no_more_messages(stdio)
 
 
 @pytest.mark.requirement("L-22", "L-13")
-async def test_after_the_answer_a_stream_stays_closed(session: HttpTalk) -> None:
+async def test_get_stream_gets_nothing_of_a_call_after_its_response(session: HttpTalk) -> None:
     async with session.http.open(None, session.headers, "GET") as listening:
         heard = await session.call("probe_late", token="t")
         assert heard.text == "done"
@@ -95,7 +95,7 @@ async def test_after_the_answer_a_stream_stays_closed(session: HttpTalk) -> None
 
 
 @pytest.mark.requirement("M-46", "L-4")
-async def test_log_messages_come_from_the_level_on_that_was_asked_for(talk: Talk) -> None:
+async def test_log_messages_below_the_requested_level_are_not_sent(talk: Talk) -> None:
     for position, level in enumerate(LEVELS):
         await talk.set_level(level)
         told = (await talk.call("probe_logs")).told("message")
@@ -104,7 +104,7 @@ async def test_log_messages_come_from_the_level_on_that_was_asked_for(talk: Talk
 
 
 @pytest.mark.requirement("M-46")
-async def test_without_a_level_the_newest_revision_logs_nothing(talk: Talk) -> None:
+async def test_log_messages_without_a_level_are_not_sent_in_the_newest_revision(talk: Talk) -> None:
     heard = await talk.call("probe_logs")
     if talk.modern:
         assert heard.notices == []
@@ -113,7 +113,7 @@ async def test_without_a_level_the_newest_revision_logs_nothing(talk: Talk) -> N
 
 
 @pytest.mark.requirement("M-46", "J-4")
-async def test_an_unknown_level_is_refused(talk: Talk) -> None:
+async def test_log_level_unknown_is_refused(talk: Talk) -> None:
     for level in ("loud", "INFO", "", 3, None):
         if talk.modern:
             message = talk.request("tools/call", {"name": "probe_logs"})
@@ -125,7 +125,7 @@ async def test_an_unknown_level_is_refused(talk: Talk) -> None:
 
 
 @pytest.mark.requirement("M-46", "L-4")
-async def test_who_sends_log_messages_says_so(talk: Talk) -> None:
+async def test_logging_capability_is_declared(talk: Talk) -> None:
     if talk.modern:
         capabilities = (await talk.ask("server/discover")).result["capabilities"]
     elif isinstance(talk, HttpTalk):
@@ -137,7 +137,7 @@ async def test_who_sends_log_messages_says_so(talk: Talk) -> None:
 
 
 @pytest.mark.requirement("L-4")
-async def test_a_level_belongs_to_its_session(probe: Served) -> None:
+async def test_log_level_applies_to_its_own_session_only(probe: Served) -> None:
     async with http_talk(probe.origin, LEGACY[1]) as loud, http_talk(probe.origin, LEGACY[1]) as quiet:
         await loud.set_level("debug")
         await quiet.set_level("emergency")
@@ -149,7 +149,7 @@ async def test_a_level_belongs_to_its_session(probe: Served) -> None:
 
 
 @pytest.mark.requirement("L-21")
-async def test_a_cancelled_call_stops_and_is_not_answered(session: HttpTalk) -> None:
+async def test_cancelled_call_stops_and_gets_no_response(session: HttpTalk) -> None:
     key = f"{next(_keys)}-{session.session}"
     message = call(session, "probe_hold", key)
     async with session.open(message) as held:
@@ -160,7 +160,7 @@ async def test_a_cancelled_call_stops_and_is_not_answered(session: HttpTalk) -> 
 
 
 @pytest.mark.requirement("L-21")
-async def test_a_cancelled_call_that_said_nothing_yet_ends_without_a_message(session: HttpTalk) -> None:
+async def test_cancelled_call_before_any_notification_ends_without_a_message(session: HttpTalk) -> None:
     key = f"{next(_keys)}-{session.session}"
     message = session.request("tools/call", {"name": "probe_hold", "arguments": {"key": key}})
     waiting = asyncio.create_task(session.http.send(message, session.headers))
@@ -173,7 +173,7 @@ async def test_a_cancelled_call_that_said_nothing_yet_ends_without_a_message(ses
 
 @pytest.mark.requirement("L-21", "M-37")
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_true_is_not_the_request_number_one(stdio: StdioTalk) -> None:
+async def test_cancelled_notification_with_request_id_true_does_not_cancel_request_1(stdio: StdioTalk) -> None:
     key = next(_keys)
     held = stdio.request("tools/call", {"name": "probe_hold", "arguments": {"key": key}}, id=1)
     await stdio.write(held)
@@ -186,7 +186,7 @@ async def test_true_is_not_the_request_number_one(stdio: StdioTalk) -> None:
 
 
 @pytest.mark.requirement("M-31")
-async def test_to_hang_up_is_to_cancel_in_the_newest_revision(probe: Served) -> None:
+async def test_newest_revision_disconnect_cancels_the_call(probe: Served) -> None:
     async with http_talk(probe.origin, MODERN) as talk:
         key = next(_keys)
         async with talk.open(call(talk, "probe_hold", key)) as held:
@@ -195,7 +195,7 @@ async def test_to_hang_up_is_to_cancel_in_the_newest_revision(probe: Served) -> 
 
 
 @pytest.mark.requirement("M-31")
-async def test_to_hang_up_before_anything_came_is_to_cancel_too(probe: Served) -> None:
+async def test_newest_revision_disconnect_before_any_reply_cancels_the_call(probe: Served) -> None:
     async with http_talk(probe.origin, MODERN) as talk, http_talk(probe.origin, MODERN) as other:
         key = next(_keys)
         waiting = asyncio.create_task(talk.call("probe_hold", {"key": key}))  # no token: not even headers come
@@ -206,7 +206,7 @@ async def test_to_hang_up_before_anything_came_is_to_cancel_too(probe: Served) -
 
 
 @pytest.mark.requirement("M-31")
-async def test_a_cancellation_by_notification_reaches_nobody_over_http(probe: Served) -> None:
+async def test_newest_revision_cancelled_notification_over_http_is_ignored(probe: Served) -> None:
     """Ids are not unique among clients here, so such a notice could only hit a stranger."""
     async with http_talk(probe.origin, MODERN) as talk:
         key = next(_keys)
@@ -220,7 +220,7 @@ async def test_a_cancellation_by_notification_reaches_nobody_over_http(probe: Se
 
 @pytest.mark.requirement("L-21", "M-37")
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_on_stdio_a_cancelled_call_stops_and_nothing_more_comes_of_it(stdio: StdioTalk) -> None:
+async def test_stdio_cancelled_call_stops_and_sends_nothing_more(stdio: StdioTalk) -> None:
     key = next(_keys)
     await stdio.write(message := call(stdio, "probe_hold", key))
     assert (await stdio.read())["method"] == "notifications/progress"
@@ -228,12 +228,12 @@ async def test_on_stdio_a_cancelled_call_stops_and_nothing_more_comes_of_it(stdi
     fate = await stdio.call("probe_fate", {"key": key})
     assert fate.result["structuredContent"] == {"fate": "cancelled"}
     assert fate.notices == []
-    await nothing_more(stdio)
+    await assert_no_more_messages(stdio)
 
 
 @pytest.mark.requirement("L-21", "L-22", "M-37")
 @pytest.mark.parametrize("revision", [LEGACY[1], MODERN])
-async def test_a_thread_that_cannot_be_stopped_is_no_longer_heard(stdio: StdioTalk) -> None:
+async def test_stdio_cancelled_call_in_a_running_thread_sends_nothing_more(stdio: StdioTalk) -> None:
     key = next(_keys)
     await stdio.write(message := call(stdio, "probe_spin", key))
     assert (await stdio.read())["method"] == "notifications/progress"
@@ -242,11 +242,11 @@ async def test_a_thread_that_cannot_be_stopped_is_no_longer_heard(stdio: StdioTa
     spun = await stdio.call("probe_spun", {"key": key})
     assert spun.text == "true"
     assert spun.notices == []
-    await nothing_more(stdio)
+    await assert_no_more_messages(stdio)
 
 
 @pytest.mark.requirement("L-21")
-async def test_a_cancellation_that_names_nothing_means_nothing(talk: Talk) -> None:
+async def test_cancelled_notification_of_an_unknown_request_is_ignored(talk: Talk) -> None:
     odd: list[Message | None] = [
         {"requestId": "nobody"}, {"requestId": 999}, {"requestId": None}, {"requestId": [1]}, {"requestId": {"a": 1}},
         {"requestId": 1.5}, {}, None, {"reason": "no id"},
@@ -259,7 +259,7 @@ async def test_a_cancellation_that_names_nothing_means_nothing(talk: Talk) -> No
 
 
 @pytest.mark.requirement("L-21")
-async def test_a_client_cancels_its_own_calls_only(session: HttpTalk, probe: Served) -> None:
+async def test_cancelled_notification_from_another_session_is_ignored(session: HttpTalk, probe: Served) -> None:
     key = f"{next(_keys)}-{session.session}"
     message = call(session, "probe_hold", key)
     async with session.open(message) as held:
@@ -272,7 +272,7 @@ async def test_a_client_cancels_its_own_calls_only(session: HttpTalk, probe: Ser
 
 @pytest.mark.requirement("L-21")
 @pytest.mark.parametrize("revision", LEGACY)
-async def test_the_handshake_cannot_be_cancelled(stdio: StdioTalk) -> None:
+async def test_cancelled_notification_of_initialize_is_ignored(stdio: StdioTalk) -> None:
     await stdio.tell("notifications/cancelled", {"requestId": "start"})
     assert (await stdio.ask("ping")).result == {}
 
@@ -281,7 +281,7 @@ async def test_the_handshake_cannot_be_cancelled(stdio: StdioTalk) -> None:
 
 
 @pytest.mark.requirement("L-20")
-async def test_a_question_that_nobody_waits_for_any_more_is_taken_back(talk: Talk) -> None:
+async def test_elicitation_no_longer_awaited_is_cancelled_by_the_server(talk: Talk) -> None:
     if talk.modern:
         assert (await talk.call("probe_impatient")).result["resultType"] == "input_required"
         return
@@ -318,7 +318,9 @@ class RecordingSink:
 
 @pytest.mark.requirement("L-20", "L-33")
 @pytest.mark.parametrize("revision", LEGACY)
-async def test_a_question_that_nobody_answers_ends_in_time(revision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_elicitation_unanswered_times_out_and_fails_the_call(
+    revision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(stateful, "QUESTION_SECONDS", 0.01)
     with Toolhall(Questions()) as hall:
         writer = McpEncoder(ServerInfo(name="n", version="1"), LEGACY_REVISIONS[revision])
@@ -331,7 +333,7 @@ async def test_a_question_that_nobody_answers_ends_in_time(revision: str, monkey
 
 
 @pytest.mark.requirement("L-20")
-async def test_an_answer_that_comes_too_late_is_taken_and_forgotten(session: HttpTalk) -> None:
+async def test_elicitation_response_after_the_call_ended_is_accepted_and_ignored(session: HttpTalk) -> None:
     async with session.open(session.request("tools/call", {"name": "probe_impatient"})) as reply:
         question = await reply.message()
         await reply.rest()
@@ -341,7 +343,7 @@ async def test_an_answer_that_comes_too_late_is_taken_and_forgotten(session: Htt
 
 
 @pytest.mark.requirement("L-20", "L-21")
-async def test_a_call_that_is_cancelled_takes_its_question_back(session: HttpTalk) -> None:
+async def test_elicitation_of_a_cancelled_call_is_cancelled_by_the_server(session: HttpTalk) -> None:
     message = session.request("tools/call", {"name": "probe_ask"})
     async with session.open(message) as reply:
         question = await reply.message()

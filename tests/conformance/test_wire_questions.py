@@ -34,7 +34,7 @@ def by_method(question: Message) -> Message:
 
 
 @pytest.mark.requirement("L-36", "M-41", "M-22")
-async def test_what_the_user_answers_reaches_the_tool(talk: Talk) -> None:
+async def test_elicitation_accepted_answer_reaches_the_tool(talk: Talk) -> None:
     heard = await talk.call("probe_ask", {"greeting": "Hi"}, respond=always(ACCEPT))
     assert heard.text == "Hi, Ada!"
     (question,) = heard.questions
@@ -44,13 +44,13 @@ async def test_what_the_user_answers_reaches_the_tool(talk: Talk) -> None:
 
 
 @pytest.mark.requirement("L-36", "M-41")
-async def test_the_user_may_decline_or_close_the_form(talk: Talk) -> None:
+async def test_elicitation_decline_and_cancel_reach_the_tool(talk: Talk) -> None:
     for action in ("decline", "cancel"):
         assert (await talk.call("probe_ask", respond=always({"action": action}))).text == action
 
 
 @pytest.mark.requirement("L-36", "M-41", "M-42")
-async def test_several_questions_at_once(talk: Talk) -> None:
+async def test_elicitation_sampling_and_roots_requested_at_once_are_all_answered(talk: Talk) -> None:
     heard = await talk.call("probe_ask_all", respond=by_method)
     assert heard.result["structuredContent" if talk.modern else "content"]
     methods = sorted(question["method"] for question in heard.questions)
@@ -60,7 +60,7 @@ async def test_several_questions_at_once(talk: Talk) -> None:
 
 
 @pytest.mark.requirement("L-36", "M-41", "M-43")
-async def test_questions_one_after_the_other(talk: Talk) -> None:
+async def test_elicitation_three_in_a_row_are_each_sent_once_and_all_answers_kept(talk: Talk) -> None:
     names = iter(["Ada", "Grace", "Lin"])
     heard = await talk.call(
         "probe_ask_often", {"times": 3}, respond=lambda _: {"action": "accept", "content": {"name": next(names)}}
@@ -70,7 +70,7 @@ async def test_questions_one_after_the_other(talk: Talk) -> None:
 
 
 @pytest.mark.requirement("L-36", "M-42", "M-45")
-async def test_a_page_to_open_goes_only_to_who_can_open_it(talk: Talk) -> None:
+async def test_url_elicitation_is_sent_only_in_revisions_that_have_it(talk: Talk) -> None:
     if talk.revision == "2025-06-18":
         heard = await talk.call("probe_visit")
         assert heard.result["isError"] is True, "pages came with 2025-11-25"
@@ -84,7 +84,9 @@ async def test_a_page_to_open_goes_only_to_who_can_open_it(talk: Talk) -> None:
 
 @pytest.mark.requirement("M-4", "M-42", "L-36")
 @pytest.mark.parametrize("declared", [{"elicitation": {"form": {}}}, {"elicitation": {}}])
-async def test_a_client_that_shows_forms_is_not_sent_to_pages(probe: Served, declared: Message) -> None:
+async def test_url_elicitation_is_not_sent_to_a_client_with_form_capability_only(
+    probe: Served, declared: Message
+) -> None:
     for revision in (LEGACY[1], MODERN):
         async with http_talk(probe.origin, revision, declared) as talk:
             assert (await talk.call("probe_ask", respond=always(ACCEPT))).text == "Hello, Ada!"
@@ -93,7 +95,7 @@ async def test_a_client_that_shows_forms_is_not_sent_to_pages(probe: Served, dec
 
 
 @pytest.mark.requirement("M-44", "L-36")
-async def test_an_answer_of_another_shape_is_refused(talk: Talk) -> None:
+async def test_elicitation_malformed_answer_is_refused(talk: Talk) -> None:
     for malformed in (
         {"action": "perhaps"},
         {},
@@ -108,21 +110,21 @@ async def test_an_answer_of_another_shape_is_refused(talk: Talk) -> None:
 
 
 @pytest.mark.requirement("L-36")
-async def test_a_client_that_cannot_answer_after_all_makes_the_tool_fail(session: HttpTalk) -> None:
+async def test_elicitation_error_response_fails_the_call_without_its_message(session: HttpTalk) -> None:
     heard = await session.call("probe_ask", respond=always({"error": {"code": -32603, "message": "the screen is off"}}))
     assert heard.result["isError"] is True
     assert "screen" not in heard.text, "what the client said of itself is not the model's business"
 
 
 @pytest.mark.requirement("L-15", "L-36")
-async def test_a_question_comes_on_the_stream_of_its_call(session: HttpTalk) -> None:
+async def test_elicitation_request_is_sent_on_the_stream_of_its_call(session: HttpTalk) -> None:
     async with session.http.open(None, session.headers, "GET") as listening:
         assert (await session.call("probe_ask", respond=always(ACCEPT))).text == "Hello, Ada!"
         assert await listening.silent()
 
 
 @pytest.mark.requirement("L-19", "L-36")
-async def test_an_answer_counts_only_in_the_session_that_was_asked(session: HttpTalk, probe: Served) -> None:
+async def test_elicitation_response_from_another_session_is_ignored(session: HttpTalk, probe: Served) -> None:
     async with session.open(session.request("tools/call", {"name": "probe_ask"})) as reply:
         question = await reply.message()
         async with http_talk(probe.origin, session.revision) as other:
@@ -138,7 +140,7 @@ async def test_an_answer_counts_only_in_the_session_that_was_asked(session: Http
 
 
 @pytest.mark.requirement("J-3", "L-36")
-async def test_questions_have_ids_of_their_own(session: HttpTalk) -> None:
+async def test_elicitation_requests_of_one_session_have_unique_ids(session: HttpTalk) -> None:
     heard = await session.call("probe_ask_often", {"times": 4}, respond=always(ACCEPT))
     more = await session.call("probe_ask", respond=always(ACCEPT))
     ids = [question["id"] for question in heard.questions + more.questions]
@@ -156,7 +158,7 @@ async def ask(http: Http, tool: str, arguments: Message | None = None, **more: J
 
 
 @pytest.mark.requirement("M-6", "M-7", "M-9", "M-41", "M-44", "M-47")
-async def test_a_round_holds_the_questions_and_a_state_and_no_caching_hint(http: Http) -> None:
+async def test_input_required_result_has_requests_and_state_and_no_caching_hint(http: Http) -> None:
     reply = await ask(http, "probe_ask")
     assert reply.result["resultType"] == "input_required"
     assert list(reply.result["inputRequests"]) == ["name"]
@@ -169,7 +171,7 @@ async def test_a_round_holds_the_questions_and_a_state_and_no_caching_hint(http:
 
 
 @pytest.mark.requirement("M-41")
-async def test_only_calls_have_rounds(http: Http) -> None:
+async def test_list_and_discover_with_input_responses_are_complete(http: Http) -> None:
     for method in ("tools/list", "server/discover"):
         extra = {"inputResponses": {"name": ACCEPT}, "requestState": "nonsense"}
         assert (await http.modern(method, extra)).result["resultType"] == "complete"
@@ -184,14 +186,16 @@ async def test_only_calls_have_rounds(http: Http) -> None:
         ("probe_ask_all", {"elicitation": {}}),
     ],
 )
-async def test_a_capability_that_was_not_declared_is_named(http: Http, tool: str, required: Message) -> None:
+async def test_input_required_missing_client_capability_is_named_in_the_error(
+    http: Http, tool: str, required: Message
+) -> None:
     reply = await ask(http, tool, capabilities={})
     assert (reply.status, reply.error["code"]) == (400, -32021)
     assert reply.error["data"]["requiredCapabilities"] == required
 
 
 @pytest.mark.requirement("M-4", "M-42")
-async def test_what_counts_are_the_capabilities_of_this_very_request(http: Http) -> None:
+async def test_input_required_uses_the_capabilities_of_the_current_request(http: Http) -> None:
     first = await ask(http, "probe_ask")
     more = {"inputResponses": {"name": ACCEPT}, "requestState": first.result["requestState"]}
     assert (await ask(http, "probe_ask", capabilities={}, **more)).error["code"] == -32021
@@ -199,7 +203,7 @@ async def test_what_counts_are_the_capabilities_of_this_very_request(http: Http)
 
 
 @pytest.mark.requirement("M-44")
-async def test_a_missing_answer_is_asked_for_again_and_those_that_came_are_kept(http: Http) -> None:
+async def test_input_responses_missing_one_is_requested_again_and_others_are_kept(http: Http) -> None:
     first = await ask(http, "probe_ask_all")
     assert set(first.result["inputRequests"]) == {"person", "model", "client"}
     second = await ask(http, "probe_ask_all", inputResponses={"model": SAID}, requestState=first.result["requestState"])
@@ -215,7 +219,7 @@ async def test_a_missing_answer_is_asked_for_again_and_those_that_came_are_kept(
 
 
 @pytest.mark.requirement("M-44")
-async def test_answers_that_nobody_asked_for_are_ignored(http: Http) -> None:
+async def test_input_responses_with_unrequested_keys_are_ignored(http: Http) -> None:
     first = await ask(http, "probe_ask")
     answers = {"name": ACCEPT, "nobody": {"x": 1}, "other": 7}
     reply = await ask(http, "probe_ask", inputResponses=answers, requestState=first.result["requestState"])
@@ -226,7 +230,7 @@ async def test_answers_that_nobody_asked_for_are_ignored(http: Http) -> None:
 
 
 @pytest.mark.requirement("M-44")
-async def test_answers_that_are_none_are_refused(http: Http) -> None:
+async def test_input_responses_malformed_are_refused(http: Http) -> None:
     state = {"requestState": (await ask(http, "probe_ask")).result["requestState"]}
     for malformed in ([ACCEPT], "text", 7, {"name": "Ada"}, {"name": [ACCEPT]}, {"name": {"action": "perhaps"}}):
         reply = await ask(http, "probe_ask", inputResponses=malformed, **state)
@@ -237,14 +241,14 @@ async def test_answers_that_are_none_are_refused(http: Http) -> None:
 
 
 @pytest.mark.requirement("M-44", "M-1")
-async def test_a_client_that_lost_the_state_of_the_first_round_need_not_ask_the_user_again(http: Http) -> None:
+async def test_input_responses_of_the_first_round_without_request_state_are_accepted(http: Http) -> None:
     """There was no answer yet that such a state could have kept."""
     reply = await ask(http, "probe_ask", inputResponses={"name": ACCEPT, "nobody": 1})
     assert reply.result["content"][0]["text"] == "Hello, Ada!"
 
 
 @pytest.mark.requirement("M-43")
-async def test_a_state_that_was_changed_on_the_way_is_refused(http: Http) -> None:
+async def test_request_state_tampered_is_refused(http: Http) -> None:
     state: str = (await ask(http, "probe_ask")).result["requestState"]
     other: str = (await ask(http, "probe_ask")).result["requestState"]
     assert state != other
@@ -258,7 +262,7 @@ async def test_a_state_that_was_changed_on_the_way_is_refused(http: Http) -> Non
 
 
 @pytest.mark.requirement("M-43")
-async def test_a_state_shows_nothing_of_what_it_holds(http: Http) -> None:
+async def test_request_state_does_not_reveal_the_answers_it_carries(http: Http) -> None:
     first = await ask(http, "probe_ask_often", {"times": 2})
     secret = {"action": "accept", "content": {"name": "Very Secret Name"}}
     second = await ask(
@@ -274,7 +278,7 @@ async def test_a_state_shows_nothing_of_what_it_holds(http: Http) -> None:
 
 
 @pytest.mark.requirement("M-43")
-async def test_a_state_is_good_for_its_own_call_only(http: Http) -> None:
+async def test_request_state_with_another_tool_or_arguments_is_refused(http: Http) -> None:
     state = (await ask(http, "probe_ask", {"greeting": "Hi"})).result["requestState"]
     answer = {"inputResponses": {"name": ACCEPT}, "requestState": state}
     for tool, arguments in (
@@ -287,7 +291,7 @@ async def test_a_state_is_good_for_its_own_call_only(http: Http) -> None:
 
 
 @pytest.mark.requirement("M-43", "M-1")
-async def test_a_state_is_good_on_any_connection_and_whatever_the_id(probe: Served) -> None:
+async def test_request_state_on_another_connection_and_request_id_is_accepted(probe: Served) -> None:
     async with http_talk(probe.origin, MODERN) as one, http_talk(probe.origin, MODERN) as two:
         state = (await ask(one.http, "probe_ask")).result["requestState"]
         again = two.request(
@@ -299,7 +303,7 @@ async def test_a_state_is_good_on_any_connection_and_whatever_the_id(probe: Serv
 
 
 @pytest.mark.requirement("M-43")
-async def test_the_order_in_which_arguments_are_written_makes_no_other_call(http: Http) -> None:
+async def test_request_state_with_reordered_arguments_is_accepted(http: Http) -> None:
     state = (await ask(http, "probe_ask_often", {"times": 1})).result["requestState"]
     reply = await ask(http, "probe_ask_often", {"times": 1}, inputResponses={"name0": ACCEPT}, requestState=state)
     assert reply.result["content"][0]["text"] == "Ada"
@@ -312,7 +316,7 @@ async def test_the_order_in_which_arguments_are_written_makes_no_other_call(http
 
 
 @pytest.mark.requirement("M-44", "L-20")
-async def test_a_tool_cannot_ask_for_ever(http: Http) -> None:
+async def test_input_required_rounds_above_the_maximum_are_refused(http: Http) -> None:
     reply = await ask(http, "probe_ask_often", {"times": MAX_ROUNDS + 1})
     for number in range(MAX_ROUNDS):
         assert reply.result["resultType"] == "input_required", number
@@ -349,7 +353,7 @@ def next_request(state: str) -> JsonRpcRequest:
 
 
 @pytest.mark.requirement("M-43")
-def test_a_state_grows_old() -> None:
+def test_request_state_older_than_its_lifetime_is_refused() -> None:
     clock = Clock()
     rounds = RequestState(SealedBox(bytes(KEY_BYTES)), clock)
     state = rounds.seal_next(first_request(), CALL, LOCAL, ["k"])
@@ -361,7 +365,7 @@ def test_a_state_grows_old() -> None:
 
 
 @pytest.mark.requirement("M-43")
-def test_a_state_belongs_to_its_caller() -> None:
+def test_request_state_of_another_caller_is_refused() -> None:
     rounds = RequestState(SealedBox(bytes(KEY_BYTES)), Clock())
     state = rounds.seal_next(first_request(), CALL, Caller("ada"), ["k"])
     assert rounds.replies(next_request(state), CALL, Caller("ada"))
@@ -370,7 +374,7 @@ def test_a_state_belongs_to_its_caller() -> None:
 
 
 @pytest.mark.requirement("M-43")
-def test_a_state_of_another_key_does_not_open() -> None:
+def test_request_state_sealed_with_another_key_is_refused() -> None:
     clock = Clock()
     one, other = RequestState(SealedBox(bytes(KEY_BYTES)), clock), RequestState(SealedBox(b"k" * KEY_BYTES), clock)
     state = one.seal_next(first_request(), CALL, LOCAL, ["k"])
@@ -382,6 +386,6 @@ def test_a_state_of_another_key_does_not_open() -> None:
 
 
 @pytest.mark.requirement("M-43")
-def test_two_states_of_the_same_call_are_never_the_same() -> None:
+def test_request_state_of_the_same_call_differs_every_time() -> None:
     rounds = RequestState(SealedBox(bytes(KEY_BYTES)), Clock())
     assert len({rounds.seal_next(first_request(), CALL, LOCAL, ["k"]) for _ in range(100)}) == 100

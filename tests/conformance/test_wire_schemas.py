@@ -27,7 +27,7 @@ def register(schema: dict[str, Any], **options: Any) -> None:
         pass
 
 
-def refused(schema: dict[str, Any], **options: Any) -> str:
+def refusal_reason(schema: dict[str, Any], **options: Any) -> str:
     """The reason for which a tool with this schema is refused."""
     with pytest.raises((ValueError, TypeError)) as caught:
         register(schema, **options)
@@ -36,14 +36,14 @@ def refused(schema: dict[str, Any], **options: Any) -> str:
 
 @pytest.mark.requirement("L-27", "M-13")
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_dialect_that_is_known_is_taken(dialect: str) -> None:
+def test_schema_dialect_known_is_accepted(dialect: str) -> None:
     register({"$schema": dialect, "type": "object"})
 
 
 @pytest.mark.requirement("L-27", "M-13")
 @pytest.mark.parametrize("dialect", ["http://json-schema.org/draft-03/schema#", "https://example.com/mine", 7, ""])
-def test_a_dialect_that_is_not_known_is_refused_clearly(dialect: object) -> None:
-    assert "dialect" in refused({"$schema": dialect, "type": "object"})
+def test_schema_dialect_unknown_is_refused(dialect: object) -> None:
+    assert "dialect" in refusal_reason({"$schema": dialect, "type": "object"})
 
 
 @pytest.mark.requirement("L-27", "M-13")
@@ -58,16 +58,16 @@ def test_a_dialect_that_is_not_known_is_refused_clearly(dialect: object) -> None
         {"type": "object", "properties": {"a": 7}},
     ],
 )
-def test_a_schema_that_is_none_is_refused(schema: dict[str, Any]) -> None:
-    assert refused(schema)
+def test_input_schema_invalid_is_refused(schema: dict[str, Any]) -> None:
+    assert refusal_reason(schema)
 
 
 @pytest.mark.requirement("L-25", "M-20")
 @pytest.mark.parametrize(
     "schema", [{"type": "string"}, {"type": "array"}, {"type": ["object", "null"]}, {}, {"properties": {}}]
 )
-def test_arguments_are_always_an_object(schema: dict[str, Any]) -> None:
-    assert "object" in refused(schema)
+def test_input_schema_not_of_type_object_is_refused(schema: dict[str, Any]) -> None:
+    assert "object" in refusal_reason(schema)
 
 
 @pytest.mark.requirement("M-14")
@@ -82,15 +82,17 @@ def test_arguments_are_always_an_object(schema: dict[str, Any]) -> None:
         "urn:x:y",
     ],
 )
-def test_a_reference_to_the_network_is_refused_and_not_followed(reference: str) -> None:
-    assert "reference" in refused({"type": "object", "properties": {"a": {"$ref": reference}}})
-    assert "reference" in refused({"type": "object", "properties": {"a": {"$dynamicRef": reference}}})
-    assert refused({"type": "object", "$defs": {"x": {"$id": reference}}, "properties": {"a": {"$ref": "#/$defs/x"}}})
+def test_schema_reference_to_another_document_is_refused(reference: str) -> None:
+    assert "reference" in refusal_reason({"type": "object", "properties": {"a": {"$ref": reference}}})
+    assert "reference" in refusal_reason({"type": "object", "properties": {"a": {"$dynamicRef": reference}}})
+    assert refusal_reason(
+        {"type": "object", "$defs": {"x": {"$id": reference}}, "properties": {"a": {"$ref": "#/$defs/x"}}}
+    )
 
 
 @pytest.mark.requirement("M-14")
-def test_a_reference_to_nowhere_is_refused() -> None:
-    assert "nowhere" in refused({"type": "object", "properties": {"a": {"$ref": "#/$defs/missing"}}})
+def test_schema_reference_to_a_missing_definition_is_refused() -> None:
+    assert "nowhere" in refusal_reason({"type": "object", "properties": {"a": {"$ref": "#/$defs/missing"}}})
 
 
 def nested(levels: int) -> dict[str, Any]:
@@ -102,16 +104,16 @@ def nested(levels: int) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("M-15")
-def test_a_schema_that_would_take_too_long_is_refused() -> None:
-    assert "deep" in refused(nested(100))
-    assert "subschemas" in refused({"type": "object", "properties": {f"p{n}": {} for n in range(3_000)}})
-    assert "bytes" in refused({"type": "object", "description": "x" * 100_000})
+def test_schema_too_deep_too_large_or_recursive_is_refused() -> None:
+    assert "deep" in refusal_reason(nested(100))
+    assert "subschemas" in refusal_reason({"type": "object", "properties": {f"p{n}": {} for n in range(3_000)}})
+    assert "bytes" in refusal_reason({"type": "object", "description": "x" * 100_000})
     doubled: dict[str, Any] = {"d0": {"type": "string"}}
     for level in range(1, 30):
         doubled[f"d{level}"] = {"anyOf": [{"$ref": f"#/$defs/d{level - 1}"}, {"$ref": f"#/$defs/d{level - 1}"}]}
-    assert refused({"type": "object", "$defs": doubled, "properties": {"a": {"$ref": "#/$defs/d29"}}})
+    assert refusal_reason({"type": "object", "$defs": doubled, "properties": {"a": {"$ref": "#/$defs/d29"}}})
     loop = {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}
-    assert refused({"type": "object", "$defs": loop, "properties": {"x": {"$ref": "#/$defs/a"}}})
+    assert refusal_reason({"type": "object", "$defs": loop, "properties": {"x": {"$ref": "#/$defs/a"}}})
 
 
 def marked(schema: dict[str, Any]) -> dict[str, Any]:
@@ -121,56 +123,56 @@ def marked(schema: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.requirement("M-34")
 @pytest.mark.parametrize("kind", ["string", "integer", "boolean"])
-def test_a_parameter_may_be_repeated_in_a_header(kind: str) -> None:
+def test_header_parameter_of_a_scalar_type_is_accepted(kind: str) -> None:
     register(marked({"type": kind, "x-mcp-header": "Region"}))
     register(marked({"type": "object", "properties": {"b": {"type": kind, "x-mcp-header": "X-1.2_3"}}}))
 
 
 @pytest.mark.requirement("M-34")
 @pytest.mark.parametrize("header", ["", "with space", "a:b", "ünï", "a\r\nb", "a\n", 7, None, "(x)"])
-def test_the_name_of_a_header_is_a_token(header: object) -> None:
-    assert "x-mcp-header" in refused(marked({"type": "string", "x-mcp-header": header}))
+def test_header_parameter_with_an_invalid_header_name_is_refused(header: object) -> None:
+    assert "x-mcp-header" in refusal_reason(marked({"type": "string", "x-mcp-header": header}))
 
 
 @pytest.mark.requirement("M-34")
 @pytest.mark.parametrize("kind", ["number", "array", "object", "null", ["string", "null"], None])
-def test_only_plain_values_go_into_headers(kind: object) -> None:
+def test_header_parameter_of_another_type_is_refused(kind: object) -> None:
     schema = {"x-mcp-header": "Region"} | ({} if kind is None else {"type": kind})
-    assert "x-mcp-header" in refused(marked(schema))
+    assert "x-mcp-header" in refusal_reason(marked(schema))
 
 
 @pytest.mark.requirement("M-34")
 @pytest.mark.parametrize(
     "where", ["items", "anyOf", "allOf", "oneOf", "not", "if", "then", "$defs", "additionalProperties"]
 )
-def test_only_properties_reached_by_properties_go_into_headers(where: str) -> None:
+def test_header_parameter_not_reached_by_properties_is_refused(where: str) -> None:
     inner = {"type": "string", "x-mcp-header": "Region"}
     held = [inner] if where.endswith("Of") else {"x": inner} if where == "$defs" else inner
     outer = {"type": "object", "properties": {"a": {where: held}}}
-    assert "x-mcp-header" in refused(outer)
+    assert "x-mcp-header" in refusal_reason(outer)
 
 
 @pytest.mark.requirement("M-34")
-def test_no_two_parameters_share_a_header() -> None:
+def test_header_parameters_that_share_a_header_are_refused() -> None:
     one, two = {"type": "string", "x-mcp-header": "Region"}, {"type": "string", "x-mcp-header": "REGION"}
-    assert "twice" in refused({"type": "object", "properties": {"a": one, "b": two}})
+    assert "twice" in refusal_reason({"type": "object", "properties": {"a": one, "b": two}})
 
 
 @pytest.mark.requirement("M-35")
 @pytest.mark.parametrize("name", ["password", "api_key", "access_token", "client_secret", "Authorization"])
-def test_what_looks_like_a_secret_does_not_go_into_a_header(name: str) -> None:
+def test_header_parameter_named_like_a_secret_is_refused(name: str) -> None:
     schema = {"type": "object", "properties": {name: {"type": "string", "x-mcp-header": "Region"}}}
-    assert "secret" in refused(schema)
+    assert "secret" in refusal_reason(schema)
 
 
 @pytest.mark.requirement("L-26", "M-20")
 @pytest.mark.parametrize("name", ["", "with space", "a,b", "a/b", "ünï", "x" * 129, "a\n"])
-def test_a_name_that_clients_may_refuse_is_refused(name: str) -> None:
-    assert refused({"type": "object"}, name=name)
+def test_tool_name_outside_the_mcp_character_set_is_refused(name: str) -> None:
+    assert refusal_reason({"type": "object"}, name=name)
 
 
 @pytest.mark.requirement("L-26", "M-20")
-def test_two_tools_do_not_share_a_name() -> None:
+def test_tool_names_equal_but_for_case_are_refused() -> None:
     @tool(name="same")
     async def one() -> str:
         """One."""
@@ -190,13 +192,13 @@ def test_two_tools_do_not_share_a_name() -> None:
 @pytest.mark.parametrize(
     "source", ["javascript:alert(1)", "file:///etc/passwd", "http://example.com/a.png", "icon.png", ""]
 )
-def test_an_icon_comes_from_the_web_or_with_the_definition(source: str) -> None:
+def test_icon_source_other_than_https_or_data_is_refused(source: str) -> None:
     with pytest.raises((ValueError, TypeError)):
         register({"type": "object"}, icons=[Icon(src=source)])
 
 
 @pytest.mark.requirement("M-8", "J-4")
-def test_every_error_that_can_be_said_has_a_code_of_its_own_right() -> None:
+def test_error_table_codes_are_defined_or_outside_the_reserved_range() -> None:
     reserved = set(range(-32099, -31999)) - {-32020, -32021, -32022}
     defined = {-32700, -32600, -32601, -32602, -32603, -32020, -32021, -32022}
     made: dict[type, errors.ToolhallError] = {

@@ -29,7 +29,7 @@ def server() -> Iterator[Served]:
 
 
 @pytest.fixture(scope="module")
-def lines() -> "Iterator[dict[bool, Popen[bytes]]]":
+def stdio_servers() -> "Iterator[dict[bool, Popen[bytes]]]":
     """Servers on standard input and output, for modern clients and for others."""
     with served_on_stdio(SERVER) as legacy, served_on_stdio(SERVER) as modern:
         yield {False: legacy, True: modern}
@@ -37,7 +37,7 @@ def lines() -> "Iterator[dict[bool, Popen[bytes]]]":
 
 @pytest.fixture(params=[(way, revision) for way in ("http", "stdio") for revision in REVISIONS], ids="-".join)
 async def talk(
-    request: pytest.FixtureRequest, server: Served, lines: "dict[bool, Popen[bytes]]"
+    request: pytest.FixtureRequest, server: Served, stdio_servers: "dict[bool, Popen[bytes]]"
 ) -> AsyncIterator[Talk]:
     """A conversation in each revision and over each transport."""
     way, revision = request.param
@@ -45,7 +45,7 @@ async def talk(
         async with http_talk(server.origin, revision) as found:
             yield found
     else:
-        async with shared_line(lines[revision == MODERN]) as line:
+        async with shared_line(stdio_servers[revision == MODERN]) as line:
             yield await stdio_talk(line, revision)
 
 
@@ -68,14 +68,14 @@ def names(tools: list[Message]) -> list[str]:
     return [tool["name"] for tool in tools]
 
 
-async def test_the_search_and_what_is_pinned_are_listed(talk: Talk) -> None:
+async def test_tools_list_shows_the_search_tool_and_pinned_tools(talk: Talk) -> None:
     tools = await listed(talk)
     assert names(tools) == ["search_tools", "Weather_get"]
     assert tools[1]["inputSchema"]["required"] == ["city"], "the version that is pinned"
     assert tools[1]["_meta"]["dev.toolhall/id"] == "Weather.get@1.0.0"
 
 
-async def test_what_is_not_listed_is_found_and_called_by_its_name(talk: Talk) -> None:
+async def test_search_tools_finds_an_unlisted_tool_that_can_be_called_by_name(talk: Talk) -> None:
     found = (await talk.call("search_tools", {"query": "translate text"})).result["structuredContent"]["tools"]
     assert found[0]["name"] == "Crowd_translate"
     assert found[0]["inputSchema"]["required"] == ["text"]
@@ -88,14 +88,14 @@ async def test_what_is_not_listed_is_found_and_called_by_its_name(talk: Talk) ->
     assert weather["id"] == "Weather.get@1.0.0", "what the name means, it is described as"
 
 
-async def test_the_name_means_the_pinned_version_and_each_has_its_id(talk: Talk) -> None:
+async def test_tools_call_name_means_the_pinned_version_and_an_id_any_version(talk: Talk) -> None:
     assert (await talk.call("Weather_get", {"city": "Oslo"})).text == "first Oslo"
     assert (await talk.call("Weather.get@1.0.0", {"city": "Oslo"})).text == "first Oslo"
     assert (await talk.call("Weather.get@2.0.0", {"place": "Oslo"})).text == "second Oslo"
     assert (await talk.call("Weather.get@^2", {"place": "Oslo"})).text == "second Oslo"
 
 
-async def test_every_version_is_listed_on_request(talk: Talk) -> None:
+async def test_tools_list_with_versions_all_lists_every_version(talk: Talk) -> None:
     tools = await listed(talk, **{VERSIONS: "all"})
     assert names(tools) == ["search_tools", "Weather_get", "Weather.get@2.0.0"]
     assert tools[2]["inputSchema"]["required"] == ["place"]
@@ -103,7 +103,7 @@ async def test_every_version_is_listed_on_request(talk: Talk) -> None:
 
 
 @pytest.mark.parametrize("wish", ["newest", None, True, ["all"]])
-async def test_another_wish_is_refused_with_the_fix(talk: Talk, wish: Any) -> None:
+async def test_tools_list_with_another_versions_value_is_refused_with_the_fix(talk: Talk, wish: Any) -> None:
     message = talk.request("tools/list", {})
     message.setdefault("params", {}).setdefault("_meta", {})[VERSIONS] = wish
     error = (await talk.exchange(message)).error
@@ -133,7 +133,7 @@ async def stream_of(talk: HttpTalk) -> AsyncGenerator[Open]:
 
 @pytest.mark.requirement("M-25", "L-34")
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_over_http_a_client_hears_of_what_it_is_shown_and_of_nothing_else(server: Served, revision: str) -> None:
+async def test_list_changed_over_http_is_sent_for_listed_tools_only(server: Served, revision: str) -> None:
     async with http_talk(server.origin, revision) as talk, stream_of(talk) as stream:
         for expected in (["search_tools", "Weather_get", "pinned"], ["search_tools", "Weather_get"]):
             await toggle(talk, "unpinned")
@@ -147,8 +147,10 @@ async def test_over_http_a_client_hears_of_what_it_is_shown_and_of_nothing_else(
 
 @pytest.mark.requirement("M-25", "L-34")
 @pytest.mark.parametrize("revision", [LEGACY[0], LEGACY[1], MODERN])
-async def test_on_stdio_too(lines: "dict[bool, Popen[bytes]]", revision: str) -> None:
-    async with shared_line(lines[revision == MODERN]) as line:
+async def test_list_changed_on_stdio_is_sent_for_listed_tools_only(
+    stdio_servers: "dict[bool, Popen[bytes]]", revision: str
+) -> None:
+    async with shared_line(stdio_servers[revision == MODERN]) as line:
         stdio = await stdio_talk(line, revision)
         if stdio.modern:
             await stdio.write(stdio.request(LISTEN, {"notifications": {"toolsListChanged": True}}, id="listening"))
@@ -157,12 +159,12 @@ async def test_on_stdio_too(lines: "dict[bool, Popen[bytes]]", revision: str) ->
             assert await toggle(stdio, "unpinned") == []
         assert (await stdio.ask("tools/list")).notices == [], "nothing came late"
         for _ in range(2):
-            notices = await toggle(stdio, "pinned") or [await _late(stdio)]
+            notices = await toggle(stdio, "pinned") or [await _next_notification(stdio)]
             assert [notice["method"] for notice in notices] == [CHANGED]
         if stdio.modern:
             await stdio.tell("notifications/cancelled", {"requestId": "listening"})
 
 
-async def _late(stdio: StdioTalk) -> Message:
+async def _next_notification(stdio: StdioTalk) -> Message:
     async with asyncio.timeout(patience()):
         return await stdio.read()

@@ -12,7 +12,7 @@ from tests.conformance.wire import WAIT, modern_meta, notification, request
 
 @pytest.mark.requirement("L-6", "M-37")
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_whatever_a_tool_prints_the_output_holds_only_messages(stdio: StdioTalk) -> None:
+async def test_stdio_output_holds_only_messages_when_a_tool_prints(stdio: StdioTalk) -> None:
     for _ in range(3):
         heard = await stdio.call("probe_shout")  # a line that is no message would fail to be read
         assert heard.text == "line one\nline two\r\nline three\u2028line four"
@@ -21,14 +21,14 @@ async def test_whatever_a_tool_prints_the_output_holds_only_messages(stdio: Stdi
 
 @pytest.mark.requirement("L-6", "M-37")
 @pytest.mark.parametrize("revision", [LEGACY[1], MODERN])
-async def test_a_message_is_one_line_however_long(stdio: StdioTalk) -> None:
+async def test_stdio_message_of_any_length_is_one_line(stdio: StdioTalk) -> None:
     text = "line\n" * 100_000
     heard = await stdio.call("probe_echo", {"value": text})
     assert json.loads(heard.text) == text if heard.text.startswith('"') else heard.text == text
 
 
 @pytest.mark.requirement("L-6", "M-37")
-async def test_lines_may_come_in_pieces_together_or_with_blanks(stdio: StdioTalk) -> None:
+async def test_stdio_input_in_pieces_together_or_with_blank_lines_is_read(stdio: StdioTalk) -> None:
     messages = [
         json.dumps(stdio.request("tools/call", {"name": "probe_number"}, id=number)).encode() for number in (1, 2, 3)
     ]
@@ -41,7 +41,7 @@ async def test_lines_may_come_in_pieces_together_or_with_blanks(stdio: StdioTalk
 
 
 @pytest.mark.requirement("M-37", "M-9")
-async def test_a_tool_that_asks_writes_no_request(stdio: StdioTalk) -> None:
+async def test_stdio_newest_revision_elicitation_is_a_result_and_no_request(stdio: StdioTalk) -> None:
     heard = await stdio.call("probe_ask")
     assert heard.questions == []
     assert heard.result["resultType"] == "input_required"
@@ -49,7 +49,7 @@ async def test_a_tool_that_asks_writes_no_request(stdio: StdioTalk) -> None:
 
 @pytest.mark.requirement("L-6", "M-37")
 @pytest.mark.parametrize("revision", [LEGACY[0], MODERN])
-async def test_it_ends_when_its_input_ends(revision: str) -> None:
+async def test_stdio_server_exits_when_its_input_ends(revision: str) -> None:
     async with stdio_process("probe.py") as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -65,7 +65,7 @@ async def test_it_ends_when_its_input_ends(revision: str) -> None:
 
 
 @pytest.mark.requirement("M-37")
-async def test_what_was_asked_before_the_end_is_answered() -> None:
+async def test_stdio_requests_before_the_end_of_input_are_answered() -> None:
     async with own_line("probe.py") as line:
         talk = await stdio_talk(line, MODERN)
         asked = [
@@ -78,7 +78,7 @@ async def test_what_was_asked_before_the_end_is_answered() -> None:
 
 
 @pytest.mark.requirement("L-6", "M-37", "L-35")
-async def test_a_line_that_is_too_long_is_refused_and_the_next_one_read(stdio: StdioTalk) -> None:
+async def test_stdio_line_above_the_size_limit_is_refused_and_the_next_one_read(stdio: StdioTalk) -> None:
     for size in (1_500_000, 9_000_000):
         await stdio.write(notification("x", {"_meta": modern_meta(), "pad": "x" * size}))
         assert (await stdio.read())["error"]["code"] == -32600
@@ -87,7 +87,7 @@ async def test_a_line_that_is_too_long_is_refused_and_the_next_one_read(stdio: S
 
 @pytest.mark.requirement("M-37", "M-22")
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_answers_come_as_they_are_ready_not_as_they_were_asked(stdio: StdioTalk) -> None:
+async def test_stdio_responses_come_in_the_order_of_completion(stdio: StdioTalk) -> None:
     hold = stdio.request(
         "tools/call", {"name": "probe_hold", "arguments": {"key": f"order-{stdio.revision}"}}, id="slow"
     )
@@ -101,7 +101,7 @@ async def test_answers_come_as_they_are_ready_not_as_they_were_asked(stdio: Stdi
     assert answers["slow"]["result"]["structuredContent"] == {"fate": "released"}
 
 
-async def test_two_modern_clients_of_one_line_do_not_share_terms(stdio: StdioTalk) -> None:
+async def test_stdio_log_level_of_one_modern_request_does_not_apply_to_the_next(stdio: StdioTalk) -> None:
     """Terms come with each request: the level of one is not the level of the next."""
     await stdio.set_level("debug")
     loud = await stdio.call("probe_logs")

@@ -15,7 +15,7 @@ PRIMED = "2025-11-25"
 _keys = (f"stream-{number}" for number in count())
 
 
-def holding(session: HttpTalk, tool: str = "probe_hold") -> tuple[str, Message]:
+def held_call(session: HttpTalk, tool: str = "probe_hold") -> tuple[str, Message]:
     """A key, and a call that reports progress once and then waits for this key."""
     key = f"{next(_keys)}-{session.session}"
     return key, session.request("tools/call", {"name": tool, "arguments": {"key": key}}, token=key)
@@ -26,13 +26,13 @@ def last_id(events: list[Event]) -> str:
     return [event.id for event in events if event.id][-1]
 
 
-def found(events: list[Event]) -> list[Message]:
+def messages_in(events: list[Event]) -> list[Message]:
     """The messages in these events."""
     return [event.message for event in events if event.message]
 
 
 @pytest.mark.requirement("L-12")
-async def test_a_stream_starts_with_an_event_to_come_back_by(session: HttpTalk) -> None:
+async def test_sse_stream_first_event_has_an_id_and_a_retry_time_in_2025_11_25(session: HttpTalk) -> None:
     reply = await session.http.send(
         session.request("tools/call", {"name": "probe_nonce", "arguments": {"nonce": "n"}}, token=1), session.headers
     )
@@ -47,54 +47,54 @@ async def test_a_stream_starts_with_an_event_to_come_back_by(session: HttpTalk) 
 
 
 @pytest.mark.requirement("L-11")
-async def test_a_stream_carries_the_response_last_and_then_ends(session: HttpTalk) -> None:
+async def test_sse_stream_carries_the_response_last_and_then_ends(session: HttpTalk) -> None:
     reply = await session.http.send(
         session.request("tools/call", {"name": "probe_steps", "arguments": {"values": [1, 2, 3]}}, token=1),
         session.headers,
     )
-    *notices, answer = found(reply.events)
+    *notices, answer = messages_in(reply.events)
     assert [notice["params"]["progress"] for notice in notices] == [1, 2, 3]
     assert answer["result"]["content"] == [{"type": "text", "text": "done"}]
 
 
 @pytest.mark.requirement("L-11", "L-12", "L-16")
-async def test_the_server_may_hang_up_and_the_client_comes_back_for_the_answer(probe: Served) -> None:
+async def test_sse_stream_closed_by_the_server_can_be_resumed_for_the_response(probe: Served) -> None:
     async with http_talk(probe.origin, PRIMED) as session:
-        key, call = holding(session, "probe_detach")
+        key, call = held_call(session, "probe_detach")
         events = (await session.http.send(call, session.headers)).events
-        assert all("method" in message for message in found(events)), "the answer did not come yet"
+        assert all("method" in message for message in messages_in(events)), "the answer did not come yet"
         assert events[0].retry == "50", "when to come back"
         async with session.http.open(None, {**session.headers, "Last-Event-ID": last_id(events)}, "GET") as resumed:
             assert (resumed.status, resumed.headers["content-type"]) == (200, "text/event-stream")
             await session.call("probe_release", {"key": key})
-            answer = found(await resumed.rest())[-1]
+            answer = messages_in(await resumed.rest())[-1]
     assert answer["id"] == call["id"]
     assert answer["result"]["structuredContent"] == {"fate": "released"}
 
 
 @pytest.mark.requirement("L-11", "L-16")
-async def test_a_client_that_is_sent_away_in_the_middle_is_told_when_to_come_back(probe: Served) -> None:
+async def test_sse_stream_closed_midway_by_the_server_announces_a_retry_time(probe: Served) -> None:
     async with http_talk(probe.origin, PRIMED) as session:
-        key, call = holding(session, "probe_detach_later")
+        key, call = held_call(session, "probe_detach_later")
         async with session.open(call) as reply:
             primed = await reply.event()
             assert primed is not None
             assert (await reply.message())["method"] == "notifications/progress"
             await session.call("probe_release", {"key": key})
             events = [primed, *await reply.rest()]
-        assert found(events) == [], "the answer did not come yet"
+        assert messages_in(events) == [], "the answer did not come yet"
         assert [event.retry for event in events if event.retry][-1] == "60"
         place = {"Last-Event-ID": last_id(events)}
         async with session.http.open(None, {**session.headers, **place}, "GET") as resumed:
             assert (await resumed.message())["method"] == "notifications/progress", "what came after that place"
             await session.call("probe_release", {"key": f"{key}-again"})
-            assert found(await resumed.rest())[-1]["result"]["structuredContent"] == {"fate": "released"}
+            assert messages_in(await resumed.rest())[-1]["result"]["structuredContent"] == {"fate": "released"}
 
 
 @pytest.mark.requirement("L-11")
-async def test_before_clients_could_come_back_a_stream_is_not_closed_early(probe: Served) -> None:
+async def test_sse_stream_in_2025_06_18_is_not_closed_before_the_response(probe: Served) -> None:
     async with http_talk(probe.origin, "2025-06-18") as session:
-        key, call = holding(session, "probe_detach")
+        key, call = held_call(session, "probe_detach")
         async with session.open(call) as held:
             assert (await held.message())["method"] == "notifications/progress"
             await session.call("probe_release", {"key": key})
@@ -102,8 +102,8 @@ async def test_before_clients_could_come_back_a_stream_is_not_closed_early(probe
 
 
 @pytest.mark.requirement("L-13", "L-16")
-async def test_to_hang_up_is_not_to_cancel(session: HttpTalk) -> None:
-    key, call = holding(session)
+async def test_sse_stream_disconnect_does_not_cancel_and_resuming_replays_what_was_missed(session: HttpTalk) -> None:
+    key, call = held_call(session)
     async with session.open(call) as held:
         while not (event := await held.event()) or not event.message:
             pass
@@ -111,13 +111,15 @@ async def test_to_hang_up_is_not_to_cancel(session: HttpTalk) -> None:
     assert (await session.call("probe_fate", {"key": key})).result["structuredContent"] == {"fate": "released"}
     assert event.id is not None
     resumed = await session.http.send(None, {**session.headers, "Last-Event-ID": event.id}, "GET")
-    assert [message["id"] for message in found(resumed.events)] == [call["id"]], "what was missed, and nothing else"
+    assert [message["id"] for message in messages_in(resumed.events)] == [call["id"]], (
+        "what was missed, and nothing else"
+    )
     again = await session.http.send(None, {**session.headers, "Last-Event-ID": event.id}, "GET")
-    assert found(again.events) == found(resumed.events), "the same place leads to the same messages"
+    assert messages_in(again.events) == messages_in(resumed.events), "the same place leads to the same messages"
 
 
 @pytest.mark.requirement("L-16")
-async def test_event_ids_are_unique_in_a_session_and_name_their_stream(session: HttpTalk) -> None:
+async def test_sse_event_ids_are_unique_in_a_session_and_resume_their_own_stream(session: HttpTalk) -> None:
     ids: list[list[str]] = []
     for _ in range(5):
         call = session.request("tools/call", {"name": "probe_steps", "arguments": {"values": [1, 2, 3]}}, token=1)
@@ -132,7 +134,7 @@ async def test_event_ids_are_unique_in_a_session_and_name_their_stream(session: 
 
 
 @pytest.mark.requirement("L-16", "L-19")
-async def test_an_event_id_means_nothing_in_another_session(session: HttpTalk, probe: Served) -> None:
+async def test_sse_event_id_of_another_session_resumes_nothing(session: HttpTalk, probe: Served) -> None:
     call = session.request("tools/call", {"name": "probe_nonce", "arguments": {"nonce": "mine"}}, token=1)
     reply = await session.http.send(call, session.headers)
 
@@ -148,7 +150,7 @@ async def test_an_event_id_means_nothing_in_another_session(session: HttpTalk, p
 
 
 @pytest.mark.requirement("L-16")
-async def test_an_event_id_that_was_never_given_breaks_nothing(session: HttpTalk) -> None:
+async def test_sse_event_id_that_was_never_issued_causes_no_server_error(session: HttpTalk) -> None:
     call = session.request("tools/call", {"name": "probe_nonce", "arguments": {"nonce": "mine"}}, token=1)
     stream, _, _ = str((await session.http.send(call, session.headers)).events[0].id).rpartition("-")
     head = [(name.encode(), value.encode()) for name, value in session.headers.items()]
@@ -160,21 +162,21 @@ async def test_an_event_id_that_was_never_given_breaks_nothing(session: HttpTalk
 
 
 @pytest.mark.requirement("L-14", "L-15", "L-34")
-async def test_every_message_comes_on_one_stream_only(session: HttpTalk) -> None:
-    key, call = holding(session)
+async def test_sse_messages_are_each_sent_on_one_stream_only(session: HttpTalk) -> None:
+    key, call = held_call(session)
     async with session.http.open(None, session.headers, "GET") as listening, session.open(call) as held:
         assert (await held.message())["method"] == "notifications/progress"
         await session.call("probe_toggle")
         assert (await listening.message())["method"] == "notifications/tools/list_changed"
         await session.call("probe_release", {"key": key})
-        assert [message["id"] for message in found(await held.rest())] == [call["id"]]
+        assert [message["id"] for message in messages_in(await held.rest())] == [call["id"]]
         await session.call("probe_toggle")
         assert (await listening.message())["method"] == "notifications/tools/list_changed"
         assert await listening.silent(), "no progress, no response: these belong to the stream of their call"
 
 
 @pytest.mark.requirement("L-14", "L-15")
-async def test_a_second_get_stream_does_not_hear_the_same_again(session: HttpTalk) -> None:
+async def test_sse_second_get_stream_does_not_repeat_notifications(session: HttpTalk) -> None:
     async with (
         session.http.open(None, session.headers, "GET") as first,
         session.http.open(None, session.headers, "GET") as second,
@@ -186,7 +188,7 @@ async def test_a_second_get_stream_does_not_hear_the_same_again(session: HttpTal
 
 
 @pytest.mark.requirement("L-14", "L-15")
-async def test_a_stream_that_is_opened_again_does_not_repeat_what_was_read(session: HttpTalk) -> None:
+async def test_sse_reopened_get_stream_does_not_repeat_what_was_read(session: HttpTalk) -> None:
     async with session.http.open(None, session.headers, "GET") as first:
         await session.call("probe_toggle")
         assert (await first.message())["method"] == "notifications/tools/list_changed"
@@ -201,7 +203,7 @@ async def test_a_stream_that_is_opened_again_does_not_repeat_what_was_read(sessi
 
 @pytest.mark.requirement("L-34")
 @pytest.mark.parametrize("revision", LEGACY)
-async def test_a_change_while_nobody_listened_is_told_once(probe: Served, revision: str) -> None:
+async def test_sse_list_changes_without_a_reader_are_notified_once(probe: Served, revision: str) -> None:
     async with http_talk(probe.origin, revision) as session:
         for _ in range(6):
             await session.call("probe_toggle")
@@ -211,7 +213,7 @@ async def test_a_change_while_nobody_listened_is_told_once(probe: Served, revisi
 
 
 @pytest.mark.requirement("L-11", "L-16")
-async def test_what_is_sent_while_a_reader_writes_is_not_forgotten() -> None:
+async def test_event_stream_message_sent_while_a_reader_writes_is_delivered() -> None:
     stream = EventStream()
     reader = stream.read()
     for number in range(1, 4):

@@ -37,12 +37,12 @@ async def listening(http: Http, wanted: Message, id: Json = None) -> AsyncGenera
     body, headers = modern_request(LISTEN, {"notifications": wanted}, id=next(_ids) if id is None else id)
     async with http.open(body, headers) as stream:
         assert (stream.status, stream.headers["content-type"]) == (200, "text/event-stream")
-        first = await heard(stream)
+        first = await next_message(stream)
         assert first["method"] == ACKNOWLEDGED, "the acknowledgement comes before anything else"
         yield stream, first["params"]
 
 
-async def heard(stream: Open) -> Message:
+async def next_message(stream: Open) -> Message:
     """The next message, which must be one that may come on such a stream."""
     message = await stream.message()
     judge.check(message, MODERN, LISTEN)
@@ -60,19 +60,19 @@ async def toggle(http: Http) -> None:
 
 @pytest.mark.requirement("M-25", "M-38", "M-39")
 @pytest.mark.parametrize("given", [7, "text", "ünï", 0])
-async def test_a_listener_is_told_of_every_change_under_the_id_of_its_request(http: Http, given: Json) -> None:
+async def test_listener_is_notified_of_every_change_with_its_subscription_id(http: Http, given: Json) -> None:
     async with listening(http, {"toolsListChanged": True}, given) as (stream, acknowledged):
         assert acknowledged["notifications"] == {"toolsListChanged": True}
         assert acknowledged["_meta"][SUBSCRIPTION_KEY] == given
         for _ in range(2):
             await toggle(http)
-            change = await heard(stream)
+            change = await next_message(stream)
             assert change["method"] == CHANGED
             assert change["params"]["_meta"][SUBSCRIPTION_KEY] == given
 
 
 @pytest.mark.requirement("M-25", "M-16")
-async def test_when_the_notice_comes_the_list_has_changed(http: Http) -> None:
+async def test_list_changed_notification_comes_after_the_list_has_changed(http: Http) -> None:
     async def names() -> set[str]:
         found, params = set[str](), Message()
         while True:
@@ -85,10 +85,10 @@ async def test_when_the_notice_comes_the_list_has_changed(http: Http) -> None:
     async with listening(http, {"toolsListChanged": True}) as (stream, _):
         before = await names()
         await toggle(http)
-        assert (await heard(stream))["method"] == CHANGED
+        assert (await next_message(stream))["method"] == CHANGED
         assert (await names()) ^ before == {"probe_fleeting"}
         await toggle(http)
-        assert (await heard(stream))["method"] == CHANGED
+        assert (await next_message(stream))["method"] == CHANGED
         assert await names() == before
 
 
@@ -101,7 +101,7 @@ async def test_when_the_notice_comes_the_list_has_changed(http: Http) -> None:
         {"promptsListChanged": True, "resourcesListChanged": True, "com.example/other": True},
     ],
 )
-async def test_nobody_hears_what_they_did_not_ask_for(http: Http, wanted: Message) -> None:
+async def test_listener_gets_no_notifications_it_did_not_request(http: Http, wanted: Message) -> None:
     async with listening(http, wanted) as (stream, acknowledged):
         assert acknowledged["notifications"] == {}, "what is not served is not promised"
         await toggle(http)
@@ -110,14 +110,14 @@ async def test_nobody_hears_what_they_did_not_ask_for(http: Http, wanted: Messag
 
 
 @pytest.mark.requirement("M-38")
-async def test_of_several_wishes_those_are_honoured_that_can_be(http: Http) -> None:
+async def test_listener_acknowledgement_leaves_out_unsupported_notifications(http: Http) -> None:
     wanted = {"toolsListChanged": True, "promptsListChanged": True, "resourceSubscriptions": ["file:///a"]}
     async with listening(http, wanted) as (_, acknowledged):
         assert acknowledged["notifications"] == {"toolsListChanged": True}
 
 
 @pytest.mark.requirement("M-38", "J-4")
-async def test_a_filter_of_another_shape_is_refused(http: Http) -> None:
+async def test_listener_with_a_malformed_filter_is_refused(http: Http) -> None:
     filters: list[Json] = [None, [1], "toolsListChanged", {"toolsListChanged": "yes"}, {"toolsListChanged": 1}]
     for wrong in filters:
         assert (await http.modern(LISTEN, {"notifications": wrong})).error["code"] == -32602, wrong
@@ -125,18 +125,18 @@ async def test_a_filter_of_another_shape_is_refused(http: Http) -> None:
 
 
 @pytest.mark.requirement("M-39")
-async def test_several_listeners_hear_each_under_its_own_id(http: Http) -> None:
+async def test_listeners_of_one_client_each_get_their_own_subscription_id(http: Http) -> None:
     wanted = {"toolsListChanged": True}
     async with listening(http, wanted, "a") as (one, _), listening(http, wanted, "b") as (two, _):
         await toggle(http)
         await toggle(http)
         for stream, name in ((one, "a"), (two, "b")):
-            messages = [await heard(stream), await heard(stream)]
+            messages = [await next_message(stream), await next_message(stream)]
             assert [each["params"]["_meta"][SUBSCRIPTION_KEY] for each in messages] == [name, name]
 
 
 @pytest.mark.requirement("M-39", "M-46")
-async def test_progress_and_logs_stay_on_the_stream_of_their_call(http: Http) -> None:
+async def test_listener_gets_no_progress_or_log_messages_of_calls(http: Http) -> None:
     async with listening(http, {"toolsListChanged": True}) as (stream, _):
         meta = modern_meta(progressToken="t", **{"io.modelcontextprotocol/logLevel": "debug"})
         reply = await http.modern("tools/call", {"name": "probe_logs"}, meta=meta)
@@ -145,7 +145,7 @@ async def test_progress_and_logs_stay_on_the_stream_of_their_call(http: Http) ->
 
 
 @pytest.mark.requirement("M-25", "L-34")
-async def test_a_modern_listener_and_an_older_session_both_hear_in_their_own_way(http: Http, probe: Served) -> None:
+async def test_listener_and_stateful_session_are_both_notified(http: Http, probe: Served) -> None:
     async with (
         http_talk(probe.origin, LEGACY[1]) as session,
         listening(http, {"toolsListChanged": True}) as (stream, _),
@@ -153,25 +153,25 @@ async def test_a_modern_listener_and_an_older_session_both_hear_in_their_own_way
     ):
         await toggle(http)
         await toggle(http)
-        assert SUBSCRIPTION_KEY in (await heard(stream))["params"]["_meta"]
+        assert SUBSCRIPTION_KEY in (await next_message(stream))["params"]["_meta"]
         message = await standalone.message()
         judge.check(message, session.revision)
         assert "_meta" not in message.get("params", {})
 
 
 @pytest.mark.requirement("M-31", "M-38")
-async def test_who_hangs_up_is_forgotten(http: Http) -> None:
+async def test_listener_that_disconnects_is_removed(http: Http) -> None:
     for _ in range(30):  # one after the other, so that only leftovers could reach a limit
         async with listening(http, {"toolsListChanged": True}):
             pass
     async with listening(http, {"toolsListChanged": True}) as (stream, _):
         await toggle(http)
         await toggle(http)
-        assert (await heard(stream))["method"] == CHANGED
+        assert (await next_message(stream))["method"] == CHANGED
 
 
 @pytest.mark.requirement("M-40")
-async def test_a_server_that_ends_answers_its_listeners_first() -> None:
+async def test_server_shutdown_sends_listeners_their_final_response() -> None:
     async with asyncio.timeout(WAIT):
         with served("probe.py") as server:
             async with (
@@ -179,7 +179,7 @@ async def test_a_server_that_ends_answers_its_listeners_first() -> None:
                 listening(http, {"toolsListChanged": True}, "last") as (stream, _),
             ):
                 os.kill(server.process, signal.SIGTERM)
-                farewell = await heard(stream)
+                farewell = await next_message(stream)
                 assert farewell["id"] == "last"
                 assert farewell["result"]["resultType"] == "complete"
                 assert farewell["result"]["_meta"][SUBSCRIPTION_KEY] == "last"
@@ -195,7 +195,7 @@ def listen(stdio: StdioTalk, wanted: Message, id: Json) -> Message:  # noqa: A00
 
 
 @pytest.mark.requirement("M-25", "M-38", "M-39")
-async def test_on_stdio_listeners_share_the_line(stdio: StdioTalk) -> None:
+async def test_stdio_listeners_of_one_process_are_both_notified(stdio: StdioTalk) -> None:
     wanted = {"toolsListChanged": True}
     for name in ("a", "b"):
         await stdio.write(listen(stdio, wanted, name))
@@ -212,7 +212,7 @@ async def test_on_stdio_listeners_share_the_line(stdio: StdioTalk) -> None:
 
 
 @pytest.mark.requirement("M-37", "M-38")
-async def test_on_stdio_a_cancelled_listener_hears_nothing_more(stdio: StdioTalk) -> None:
+async def test_stdio_cancelled_listener_gets_no_more_notifications(stdio: StdioTalk) -> None:
     await stdio.write(listen(stdio, {"toolsListChanged": True}, "gone"))
     assert (await stdio.read())["method"] == ACKNOWLEDGED
     await stdio.tell("notifications/cancelled", {"requestId": "gone"})
@@ -222,13 +222,13 @@ async def test_on_stdio_a_cancelled_listener_hears_nothing_more(stdio: StdioTalk
 
 
 @pytest.mark.requirement("M-25")
-async def test_on_stdio_who_did_not_listen_hears_nothing(stdio: StdioTalk) -> None:
+async def test_stdio_client_without_a_listener_gets_no_notifications(stdio: StdioTalk) -> None:
     assert (await stdio.call("probe_toggle")).notices == []
     assert (await stdio.call("probe_number")).notices == []
 
 
 @pytest.mark.requirement("M-40", "M-37")
-async def test_on_stdio_listeners_are_answered_when_the_input_ends() -> None:
+async def test_stdio_end_of_input_sends_listeners_their_final_response() -> None:
     async with own_line("probe.py") as line:
         stdio = await stdio_talk(line, MODERN)
         await stdio.write(asked := listen(stdio, {"toolsListChanged": True}, "last"))
@@ -245,7 +245,7 @@ async def test_on_stdio_listeners_are_answered_when_the_input_ends() -> None:
 
 @pytest.mark.requirement("L-34")
 @pytest.mark.parametrize("revision", LEGACY)
-async def test_on_stdio_a_session_is_told_of_a_change(stdio: StdioTalk) -> None:
+async def test_stdio_session_is_notified_of_a_list_change(stdio: StdioTalk) -> None:
     heard_now = await stdio.call("probe_toggle")
     notices = heard_now.notices or [await stdio.read()]
     assert [notice["method"] for notice in notices] == [CHANGED]
@@ -253,7 +253,7 @@ async def test_on_stdio_a_session_is_told_of_a_change(stdio: StdioTalk) -> None:
 
 @pytest.mark.requirement("M-25", "M-11")
 @pytest.mark.parametrize("revision", [LEGACY[1]])
-async def test_on_stdio_a_listener_beside_a_session(stdio: StdioTalk) -> None:
+async def test_stdio_listener_beside_a_session_both_are_notified(stdio: StdioTalk) -> None:
     await stdio.write(request(LISTEN, {"notifications": {"toolsListChanged": True}, "_meta": modern_meta()}, "new"))
     assert (await stdio.read_unchecked())["method"] == ACKNOWLEDGED
     told = await stdio.call("probe_toggle")

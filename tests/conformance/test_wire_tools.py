@@ -27,7 +27,7 @@ def by_name(tools: list[Message]) -> dict[str, Message]:
 
 
 @pytest.mark.requirement("L-24", "M-17", "M-18", "M-19")
-async def test_the_list_comes_in_pages_that_hold_every_tool_once_in_the_same_order(talk: Talk) -> None:
+async def test_tools_list_pages_hold_every_tool_once_in_the_same_order(talk: Talk) -> None:
     pages: list[list[str]] = []
     hints: set[tuple[object, object]] = set()
     params: Message = {}
@@ -48,14 +48,14 @@ async def test_the_list_comes_in_pages_that_hold_every_tool_once_in_the_same_ord
 
 
 @pytest.mark.requirement("M-17", "M-16")
-async def test_another_process_lists_in_the_same_order() -> None:
+async def test_tools_list_order_is_the_same_in_another_process() -> None:
     with served("probe.py") as first, served("probe.py") as second:
         async with http_talk(first.origin, MODERN) as one, http_talk(second.origin, MODERN) as two:
             assert await one.tools() == await two.tools()
 
 
 @pytest.mark.requirement("L-24", "M-19")
-async def test_an_empty_cursor_is_the_start_and_an_unknown_one_is_refused(talk: Talk) -> None:
+async def test_tools_list_empty_cursor_is_the_first_page_and_unknown_cursor_is_refused(talk: Talk) -> None:
     first = (await talk.ask("tools/list")).result
     assert (await talk.ask("tools/list", {"cursor": ""})).result == first
     for wrong in (
@@ -71,7 +71,7 @@ async def test_an_empty_cursor_is_the_start_and_an_unknown_one_is_refused(talk: 
 
 
 @pytest.mark.requirement("L-24", "M-19")
-async def test_a_cursor_stays_good_when_the_list_changes(talk: Talk) -> None:
+async def test_tools_list_cursor_stays_valid_after_the_list_changed(talk: Talk) -> None:
     before = [tool["name"] for tool in await talk.tools()]
     cursor = (await talk.ask("tools/list")).result["nextCursor"]
     await talk.call("probe_toggle")
@@ -81,7 +81,7 @@ async def test_a_cursor_stays_good_when_the_list_changes(talk: Talk) -> None:
 
 
 @pytest.mark.requirement("M-18", "M-47")
-async def test_lists_say_how_long_they_are_good_and_for_whom(talk: Talk) -> None:
+async def test_lists_carry_ttl_and_cache_scope_in_the_newest_revision_only(talk: Talk) -> None:
     for method in ("tools/list", "server/discover"):
         if talk.modern:
             result = (await talk.ask(method)).result
@@ -94,7 +94,7 @@ async def test_lists_say_how_long_they_are_good_and_for_whom(talk: Talk) -> None
 
 
 @pytest.mark.requirement("L-25", "L-26", "M-20")
-async def test_every_tool_has_a_name_and_a_schema_for_its_arguments(talk: Talk) -> None:
+async def test_tools_list_every_tool_has_a_valid_name_and_an_object_input_schema(talk: Talk) -> None:
     tools = await talk.tools()
     assert len({tool["name"].casefold() for tool in tools}) == len(tools)
     for tool in tools:
@@ -106,7 +106,7 @@ async def test_every_tool_has_a_name_and_a_schema_for_its_arguments(talk: Talk) 
 
 
 @pytest.mark.requirement("L-27", "M-13")
-async def test_every_schema_is_valid_in_its_dialect(talk: Talk) -> None:
+async def test_tools_list_every_schema_is_valid_in_its_dialect(talk: Talk) -> None:
     tools = by_name(await talk.tools())
     for tool in tools.values():
         for schema in (tool["inputSchema"], tool.get("outputSchema", True)):
@@ -121,7 +121,7 @@ async def test_every_schema_is_valid_in_its_dialect(talk: Talk) -> None:
 
 
 @pytest.mark.requirement("L-25", "L-31", "M-20", "M-21")
-async def test_everything_an_author_says_of_a_tool_is_passed_on(talk: Talk) -> None:
+async def test_tools_list_title_annotations_icons_and_meta_are_passed_on(talk: Talk) -> None:
     tool = by_name(await talk.tools())["probe_decorated"]
     assert tool["title"] == "Decorated"
     assert tool["annotations"] == {
@@ -140,14 +140,14 @@ async def test_everything_an_author_says_of_a_tool_is_passed_on(talk: Talk) -> N
 
 
 @pytest.mark.requirement("L-31")
-async def test_hints_that_nobody_gave_are_not_made_up(talk: Talk) -> None:
+async def test_tools_list_annotations_that_were_not_declared_are_left_out(talk: Talk) -> None:
     tools = by_name(await talk.tools())
     assert tools["probe_number"]["annotations"] == {"readOnlyHint": True}
     assert tools["probe_guarded"]["annotations"] == {"readOnlyHint": False, "destructiveHint": True}
 
 
 @pytest.mark.requirement("L-25", "M-20")
-async def test_a_schema_for_results_has_the_form_of_its_revision(talk: Talk) -> None:
+async def test_tools_list_output_schema_has_the_form_of_the_revision(talk: Talk) -> None:
     tools = by_name(await talk.tools())
     number, words, point = (tools[f"probe_{name}"]["outputSchema"] for name in ("number", "words", "point"))
     if talk.modern:
@@ -170,7 +170,7 @@ def value(heard: Heard, talk: Talk) -> object:
 
 
 @pytest.mark.requirement("L-28", "L-29", "M-22", "M-23")
-async def test_a_value_comes_as_structure_and_as_text(talk: Talk) -> None:
+async def test_tools_call_value_is_sent_as_structured_content_and_as_text(talk: Talk) -> None:
     heard = await talk.call("probe_point", {"x": 1})
     assert heard.result["structuredContent"] == {"x": 1, "y": 0}
     assert json.loads(heard.text) == {"x": 1, "y": 0}
@@ -182,7 +182,7 @@ async def test_a_value_comes_as_structure_and_as_text(talk: Talk) -> None:
 
 
 @pytest.mark.requirement("L-29", "M-23")
-async def test_every_structured_value_fits_its_schema(talk: Talk) -> None:
+async def test_tools_call_structured_content_matches_the_output_schema(talk: Talk) -> None:
     tools = by_name(await talk.tools())
     calls: list[tuple[str, Message]] = [
         ("probe_point", {"x": 1, "y": -1}), ("probe_number", {}), ("probe_words", {}), ("probe_maybe", {}),
@@ -195,7 +195,7 @@ async def test_every_structured_value_fits_its_schema(talk: Talk) -> None:
 
 
 @pytest.mark.requirement("L-28", "M-22")
-async def test_a_result_always_has_content(talk: Talk) -> None:
+async def test_tools_call_result_always_has_content(talk: Talk) -> None:
     heard = await talk.call("probe_nothing")
     assert heard.result["content"] == []
     assert "structuredContent" not in heard.result
@@ -204,7 +204,7 @@ async def test_a_result_always_has_content(talk: Talk) -> None:
 
 
 @pytest.mark.requirement("L-30", "M-22")
-async def test_every_kind_of_block_is_written_as_it_should_be(talk: Talk) -> None:
+async def test_tools_call_content_block_of_every_type_is_encoded(talk: Talk) -> None:
     heard = await talk.call("probe_blocks")
     blocks = heard.result["content"]
     assert [block["type"] for block in blocks] == BLOCKS
@@ -220,7 +220,7 @@ async def test_every_kind_of_block_is_written_as_it_should_be(talk: Talk) -> Non
 
 
 @pytest.mark.requirement("M-6", "M-7")
-async def test_every_result_says_what_it_is_and_whose(talk: Talk) -> None:
+async def test_results_carry_result_type_and_server_info_in_the_newest_revision_only(talk: Talk) -> None:
     calls = (
         "probe_number",
         "probe_nothing",
@@ -243,7 +243,7 @@ async def test_every_result_says_what_it_is_and_whose(talk: Talk) -> None:
 
 
 @pytest.mark.requirement("L-32", "L-35", "M-24", "M-26")
-async def test_arguments_that_do_not_fit_are_told_to_the_model(talk: Talk) -> None:
+async def test_tools_call_bad_arguments_are_an_error_result_with_every_problem(talk: Talk) -> None:
     wrong: list[Message] = [
         {},
         {"x": "one"},
@@ -264,7 +264,7 @@ async def test_arguments_that_do_not_fit_are_told_to_the_model(talk: Talk) -> No
 
 
 @pytest.mark.requirement("L-27", "M-13", "L-35")
-async def test_arguments_are_judged_by_the_dialect_of_their_schema(talk: Talk) -> None:
+async def test_tools_call_arguments_are_validated_by_the_dialect_of_the_schema(talk: Talk) -> None:
     assert value(await talk.call("probe_draft07", {"pair": [2, "a"]}), talk) if talk.modern else True
     assert "isError" not in (await talk.call("probe_draft07", {"pair": [2, "a"]})).result
     for wrong in ([3, "a"], [2, 2]):
@@ -272,7 +272,7 @@ async def test_arguments_are_judged_by_the_dialect_of_their_schema(talk: Talk) -
 
 
 @pytest.mark.requirement("L-32", "M-24")
-async def test_names_are_taken_letter_by_letter(talk: Talk) -> None:
+async def test_tools_call_name_that_does_not_match_exactly_is_refused(talk: Talk) -> None:
     for wrong in (
         "PROBE_NUMBER",
         "probe_number ",
@@ -289,14 +289,14 @@ async def test_names_are_taken_letter_by_letter(talk: Talk) -> None:
 
 
 @pytest.mark.requirement("L-33", "M-24")
-async def test_a_tool_that_fails_says_so_in_its_result(talk: Talk) -> None:
+async def test_tools_call_tool_failure_is_an_error_result_with_its_message(talk: Talk) -> None:
     heard = await talk.call("probe_fail")
     assert heard.result["isError"] is True
     assert heard.text == "the city is not known; try another"
 
 
 @pytest.mark.requirement("L-33", "L-35", "M-24", "M-26")
-async def test_what_an_exception_says_stays_inside(talk: Talk) -> None:
+async def test_tools_call_exception_text_is_not_sent(talk: Talk) -> None:
     for tool in ("probe_crash", "probe_liar"):
         heard = await talk.call(tool)
         assert heard.result["isError"] is True
@@ -307,7 +307,7 @@ async def test_what_an_exception_says_stays_inside(talk: Talk) -> None:
 
 
 @pytest.mark.requirement("L-35", "M-26")
-async def test_a_call_that_needs_a_persons_yes_is_refused_without_one(talk: Talk) -> None:
+async def test_tools_call_that_needs_approval_is_refused_without_it(talk: Talk) -> None:
     """Clients that can open a page for the person are sent there, the others read the link; on stdio there is none."""
     answer = (await talk.call("probe_guarded")).answer
     assert "done" not in json.dumps(answer)
@@ -318,7 +318,7 @@ async def test_a_call_that_needs_a_persons_yes_is_refused_without_one(talk: Talk
 
 
 @pytest.mark.requirement("L-35", "M-26")
-async def test_nothing_that_steers_a_terminal_gets_through(talk: Talk) -> None:
+async def test_tools_call_terminal_control_characters_are_removed(talk: Talk) -> None:
     heard = await talk.call("probe_escape")
     assert heard.text == "red text and  more"
     echoed = await talk.call("probe_echo", {"value": {"k\u001b[2J": "v\u0007\u009b31m"}})
@@ -326,7 +326,7 @@ async def test_nothing_that_steers_a_terminal_gets_through(talk: Talk) -> None:
 
 
 @pytest.mark.requirement("L-10", "M-22")
-async def test_forty_calls_at_once_are_forty_answers(probe: Served) -> None:
+async def test_tools_call_forty_at_once_each_get_their_own_result(probe: Served) -> None:
     for revision in (*LEGACY, MODERN):
         async with http_talk(probe.origin, revision) as talk:
             calls = [talk.call("probe_point", {"x": number, "y": number}) for number in range(40)]
@@ -335,7 +335,7 @@ async def test_forty_calls_at_once_are_forty_answers(probe: Served) -> None:
 
 
 @pytest.mark.requirement("M-8")
-async def test_no_error_has_a_code_that_is_taken_or_retired(http: Http) -> None:
+async def test_error_codes_are_those_of_the_newest_revision(http: Http) -> None:
     replies = [
         await http.modern("no/such"),
         await http.modern("tools/call", {"name": "no_such"}),

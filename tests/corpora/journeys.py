@@ -28,7 +28,7 @@ def documents(parts: Iterable[ConversionResult]) -> list[Any]:
     return [document for part in parts for document in part.documents]
 
 
-def without_carriers(written: list[Any], source: Catalog, target: Catalog) -> Any:
+def without_loss_records(written: list[Any], source: Catalog, target: Catalog) -> Any:
     """The documents converted back without their loss records; each must be valid without its own."""
     given = [detach_loss_record(document, target)[0] for document in written]
     ids = [tool.id for document in given for tool in target.read(document)]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.corpora.corpora import FILES, OWN, definitions
-from tests.corpora.journeys import converted, documents, exactly, resolve, unlisted, without_carriers
+from tests.corpora.journeys import converted, documents, exactly, resolve, unlisted, without_loss_records
 from toolhall.dialects.catalogs import CATALOGS, WRITE_ONLY_CATALOGS, detect_dialect
 from toolhall.dialects.convert import lossless
 from toolhall.dialects.findings import BadDocument
@@ -53,7 +53,7 @@ def test_corpus_round_trip_is_exact(file: Path, target: str, record_property: Ca
         for loss in losses:
             resolve(document, loss.path)
         if source.name != target:
-            assert not unlisted(document, without_carriers(there, source, CATALOGS[target]), losses)
+            assert not unlisted(document, without_loss_records(there, source, CATALOGS[target]), losses)
     record_property("definitions", len(definitions(file)))
     record_property("corpus", file.stem)
     record_property("lost", dict(kinds))
@@ -61,7 +61,7 @@ def test_corpus_round_trip_is_exact(file: Path, target: str, record_property: Ca
 
 @each_file
 @pytest.mark.parametrize("target", WRITE_ONLY_CATALOGS)
-def test_corpus_write_only_losses_resolve(file: Path, target: str) -> None:
+def test_corpus_losses_to_write_only_dialects_have_paths_that_resolve(file: Path, target: str) -> None:
     for document in definitions(file):
         try:
             parts = converted([document], target)

@@ -192,7 +192,7 @@ def versions(tool: Tool, mutation: str) -> Iterator[tuple[str, Tool, Tool, Bump]
 
 
 @each_file
-def test_definition_compared_with_itself_has_no_changes(file: Path) -> None:
+def test_corpus_definition_compared_with_itself_has_no_changes(file: Path) -> None:
     for tool in tools(file):
         again = msgspec.json.decode(msgspec.json.encode(tool), type=Tool)
         assert diff(tool, again) == []
@@ -200,7 +200,7 @@ def test_definition_compared_with_itself_has_no_changes(file: Path) -> None:
 
 @each_file
 @pytest.mark.parametrize("mutation", MUTATIONS)
-def test_mutation_requires_the_known_bump(file: Path, mutation: str) -> None:
+def test_corpus_definition_mutated_requires_the_known_version_bump(file: Path, mutation: str) -> None:
     counted: Counter[str] = Counter()
     wrong: list[str] = []
     for tool in tools(file):

@@ -40,16 +40,18 @@ def masked(said: Any, found: Any) -> Any:
 
 
 @pytest.mark.parametrize(("path", "request_body", "reply"), EXAMPLES, ids=range(len(EXAMPLES)))
-async def test_an_example(path: str, request_body: str, reply: str) -> None:
+async def test_dialects_page_example_request_gets_the_reply_on_the_page(
+    path: str, request_body: str, reply: str
+) -> None:
     with Toolhall(calculator, weather) as hall:
         found = await posted(hall, path, request_body.encode())
     said = json.loads(reply)
     assert masked(said, found) == said
 
 
-def test_there_are_examples_of_every_dialect_but_mcp() -> None:
+def test_dialects_page_has_examples_of_every_dialect_but_mcp() -> None:
     assert {path.split("/")[1] for path, *_ in EXAMPLES} == {"oxp", "hub", "machine", "tools"}
 
 
-def test_every_dialect_is_named() -> None:
+def test_dialects_page_names_every_dialect() -> None:
     assert [name for name in DIALECTS if f"`{name}`" not in PAGE] == []

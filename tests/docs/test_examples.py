@@ -25,7 +25,7 @@ _LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#]+)")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_code_on_a_page_is_a_file_that_is_tested(page: Path) -> None:
+def test_python_code_on_a_page_equals_its_file_in_docs_src(page: Path) -> None:
     text = page.read_text()
     included = list(_INCLUDED.finditer(text))
     assert len([match for match in included if "```python" in match[0]]) == len(_CODE.findall(text)), (
@@ -37,7 +37,7 @@ def test_code_on_a_page_is_a_file_that_is_tested(page: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["mount", "open-and-close"])
-def test_these_pages_show_whole_files_that_stand_alone(name: str) -> None:
+def test_mount_and_open_and_close_pages_show_whole_files(name: str) -> None:
     included = list(_INCLUDED.finditer((ROOT / f"docs/how-to/{name}.md").read_text()))
     assert included
     for match in included:
@@ -46,12 +46,12 @@ def test_these_pages_show_whole_files_that_stand_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
+def test_relative_links_on_a_page_exist(page: Path) -> None:
     broken = [link for link in _LINK.findall(page.read_text()) if not (page.parent / link).exists()]
     assert not broken
 
 
-async def test_asking() -> None:
+async def test_asking_example_returns_the_order_or_fails_when_declined() -> None:
     def accept(_: str, __: Question) -> Answered:
         return Filled("accept", {"size": "large", "quantity": 2})
 
@@ -62,7 +62,7 @@ async def test_asking() -> None:
             await client.call(asking.order_pizza, kind="margherita")
 
 
-async def test_results() -> None:
+async def test_results_example_returns_values_blocks_and_replies() -> None:
     async with Client(results) as client:
         assert await client.call(results.forecast, city="Oslo") == results.Forecast("Oslo", 21.5)
         blocks = await client.call(results.chart, city="Oslo")
@@ -72,21 +72,21 @@ async def test_results() -> None:
         assert report.value == {"city": "Oslo", "celsius": 21.5}
 
 
-async def test_schemas() -> None:
+async def test_schemas_example_validates_its_arguments() -> None:
     async with Client(schemas.find_flights) as client:
         assert await client.call(schemas.find_flights, "OSL", "JFK") == ["OSL-JFK economy x1"]
         with pytest.raises(BadArguments, match="/passengers"):
             await client.call(schemas.find_flights, "OSL", "JFK", passengers=10)
 
 
-async def test_changing_tools() -> None:
+async def test_changing_tools_example_adds_a_tool_during_a_call() -> None:
     answer = await changing_tools.hall.dispatcher.answer(CallTool("open_door", {}, "test"), LOCAL)
     assert isinstance(answer, CompletedCall)
     assert changing_tools.hall.dispatcher.find("secret_door", LOCAL)
     changing_tools.hall.close()
 
 
-async def test_many_tools() -> None:
+async def test_many_tools_example_finds_and_calls_a_tool_by_search() -> None:
     with many_tools.hall as hall:
         shown = tool_requests.list_page(hall.dispatcher, LOCAL, ListToolsParams())
         assert [tool.name for tool in shown.tools] == ["search_tools", "Warehouse_count_stock"]

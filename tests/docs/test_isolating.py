@@ -11,13 +11,13 @@ from toolhall.execution.worker_pool import DEFAULT_POOL_SIZE
 from toolhall.execution.worker_protocol import WorkerLimits
 from toolhall.model.errors import Crashed
 from toolhall.model.messages import ProgressEvent
-from toolhall.telemetry.metrics import render
+from toolhall.telemetry import render
 from toolhall.testing import Client
 
 HOW_TO = Path(__file__).parents[2] / "docs/how-to"
 
 
-async def test_isolated_tools() -> None:
+async def test_isolating_example_runs_tools_in_processes_with_limits() -> None:
     async with Client(isolating) as client:
         assert await client.call(isolating.unpack, data="789c030000000001") == 0
         assert client.events == [ProgressEvent(0, 1, "unpacking")]
@@ -28,7 +28,7 @@ async def test_isolated_tools() -> None:
     assert caught.value.message in (HOW_TO / "isolate-tools.md").read_text()
 
 
-def test_the_limits_are_those_on_the_page() -> None:
+def test_isolating_page_states_the_default_limits() -> None:
     page, limits = (HOW_TO / "isolate-tools.md").read_text(), WorkerLimits()
     assert (limits.memory >> 30, DEFAULT_POOL_SIZE) == (1, 8)
     assert f"| open files | {limits.files} |" in page
@@ -36,7 +36,7 @@ def test_the_limits_are_those_on_the_page() -> None:
     assert f"| processes | {limits.processes} more" in page
 
 
-def test_every_figure_is_on_the_page() -> None:
+def test_observing_page_lists_every_metric() -> None:
     with Toolhall() as hall:
         assert callable(hall.http)  # the routes are built on first use, and metrics with them
         figures = set(re.findall(r"# TYPE (\w+)", render(hall.telemetry).decode()))

@@ -20,7 +20,7 @@ document, because a model may read any of them.
 """
 
 
-def test_the_page_is_made_from_the_rules() -> None:
+def test_lint_rules_page_equals_the_rules() -> None:
     rows = (
         f"| `{rule.id}` | {rule.severity} | {rule.summary} | {rule.fix} |\n"
         for rule in sorted(ALL_RULES, key=lambda each: each.id)

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import toolhall
 from toolhall.authoring.context import Context
-from toolhall.authoring.declaration import ToolOptions
-from toolhall.authoring.toolkit import ToolkitOptions
+from toolhall.authoring.declaration import ToolkitOptions, ToolOptions
 from toolhall.config import Config
 from toolhall.model import errors
 
@@ -26,7 +25,7 @@ def endings(kind: type[BaseException]) -> set[str]:
     return {child.__name__ for child in below}.union(*map(endings, below)) - {"Refused", "Failed"}
 
 
-def test_every_setting_is_documented_with_its_default() -> None:
+def test_settings_page_documents_every_setting_with_its_default() -> None:
     assert rows("settings.md") == set(Config.__struct_fields__)
     assert len(Config.__struct_fields__) <= MOST_SETTINGS
     text = (ROOT / "docs/reference/settings.md").read_text()
@@ -37,21 +36,21 @@ def test_every_setting_is_documented_with_its_default() -> None:
             assert f"| `{field}` | `{said}` |" in text
 
 
-def test_every_error_is_documented() -> None:
+def test_errors_page_documents_every_error() -> None:
     assert rows("errors.md") == endings(errors.ToolhallError)
 
 
-def test_every_option_and_member_of_the_authoring_api_is_documented() -> None:
+def test_authoring_page_documents_every_option_and_member() -> None:
     page = (ROOT / "docs/reference/authoring.md").read_text()
     members = [name for name in vars(Context) if not name.startswith("_")]
     for name in (*ToolOptions.__annotations__, *ToolkitOptions.__annotations__, *members, "caller", "cancelled"):
         assert f"| `{name}" in page, name
 
 
-def test_no_page_is_empty() -> None:
+def test_documentation_pages_are_not_empty() -> None:
     assert [page for page in ROOT.glob("docs/**/*.md") if len(page.read_text()) < SHORTEST_PAGE] == []
 
 
-def test_public_names_exist_and_say_what_they_are() -> None:
+def test_public_names_exist_and_have_docstrings() -> None:
     for name in toolhall.__all__:
         assert getattr(toolhall, name).__doc__, name

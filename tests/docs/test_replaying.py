@@ -24,12 +24,16 @@ def replayed(recorded: Path, source: str) -> None:
     replay(recorded, str(target))
 
 
-def test_nothing_changed(recorded: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_replay_of_the_unchanged_example_reports_same_answers(
+    recorded: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     replayed(recorded, Path(replaying.__file__).read_text())
     assert capfd.readouterr().out == "Weather.forecast: 2 same\n"
 
 
-def test_something_changed(recorded: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_replay_of_the_changed_example_prints_the_output_on_the_page(
+    recorded: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     changed = Path(replaying.__file__).read_text().replace("len(city))", 'len(city) + (city == "Bergen"))')
     with pytest.raises(CommandError):
         replayed(recorded, changed)

@@ -77,22 +77,22 @@ def written() -> str:
     return "\n".join(lines) + "\n"
 
 
-def test_the_page_says_what_the_tests_prove() -> None:
+def test_threats_page_equals_the_marked_tests() -> None:
     if os.environ.get("UPDATE_DOCS"):
         PAGE.write_text(written(), "utf-8")
     assert PAGE.read_text("utf-8") == written(), "UPDATE_DOCS=1 .venv/bin/pytest tests/docs/test_threats.py writes it"
 
 
 @pytest.mark.parametrize("row", [*(row for row, said in ROWS.items() if not said.later), *PROMISES])
-def test_every_row_that_applies_has_a_test(row: str) -> None:
+def test_threat_row_that_applies_has_a_marked_test(row: str) -> None:
     assert PROOFS.get(row), f"no test is marked with threat({row!r})"
 
 
-def test_no_test_claims_a_row_that_is_not_there() -> None:
+def test_threat_marks_name_existing_rows() -> None:
     assert PROOFS.keys() <= ROWS.keys() | PROMISES.keys()
 
 
 @pytest.mark.parametrize("advisory", ADVISORIES, ids=lambda each: each.name)
-def test_what_happened_to_others_is_proven_not_to_happen_here(advisory: object) -> None:
+def test_advisory_rows_have_marked_tests(advisory: object) -> None:
     assert isinstance(advisory, tuple)
     assert all(PROOFS.get(row) for row in advisory[3])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.docs.test_dialects import masked, posted
-from tests.unit.execution.remote.peer import Wire, peer, whole
+from tests.unit.execution.remote.fake_tool_server import ServerConnection, fake_tool_server, http_response
 from toolhall import ToolFailed, Toolhall
 from toolhall.dialects.hub import call_messages, catalog, results
 from toolhall.dialects.hub.catalog import write_declaration
@@ -53,13 +53,13 @@ def report_again(report: call_messages.ToolServerMessage) -> bytes:
 
 
 @pytest.mark.parametrize("message", told("from the hall"))
-def test_what_the_hall_says(message: str) -> None:
+def test_tool_server_page_message_of_the_hall_round_trips(message: str) -> None:
     again = json.loads(order_again(call_messages.read_hub_message(message.encode())))
     assert stated(again) == stated(json.loads(message))
 
 
 @pytest.mark.parametrize("message", told("from the tool server"))
-def test_what_a_tool_server_says(message: str) -> None:
+def test_tool_server_page_message_of_a_tool_server_round_trips(message: str) -> None:
     said, again = (
         json.loads(message),
         json.loads(report_again(call_messages.read_tool_server_message(message.encode()))),
@@ -69,7 +69,7 @@ def test_what_a_tool_server_says(message: str) -> None:
     assert stated(again) == stated(said)
 
 
-def test_a_declaration_says_all_that_can_be_said() -> None:
+def test_tool_server_page_declaration_round_trips_and_documents_every_member() -> None:
     (message,) = told("declaration")
     said = json.loads(message)
     assert json.loads(encode(write_declaration(catalog.read(said)))) == said
@@ -80,14 +80,14 @@ def test_a_declaration_says_all_that_can_be_said() -> None:
     assert set(re.findall(r"`(\w+)`", " ".join(members))) == {*method["dev.toolhall/tool"], "name"}
 
 
-async def test_joining() -> None:
+async def test_tool_server_page_join_messages_get_the_replies_on_the_page() -> None:
     (health,) = [message for message in told("from the tool server") if '"h1"' in message]
 
-    async def answer(body: bytes, wire: Wire) -> None:
-        wire.write(whole(health.replace("h1", json.loads(body)["id"]).encode()))
+    async def answer(body: bytes, wire: ServerConnection) -> None:
+        wire.write(http_response(health.replace("h1", json.loads(body)["id"]).encode()))
 
     lease = ""
-    async with peer(answer) as server:
+    async with fake_tool_server(answer) as server:
         with Toolhall() as hall:
             for side, message, reply in MESSAGES:
                 if side != "to the hall":
@@ -99,7 +99,7 @@ async def test_joining() -> None:
     assert lease
 
 
-def test_there_are_messages_of_every_type() -> None:
+def test_tool_server_page_has_messages_of_every_type() -> None:
     types = {json.loads(message).get("type") for _, message, _ in MESSAGES}
     known = {
         "tool_request",
@@ -114,7 +114,7 @@ def test_there_are_messages_of_every_type() -> None:
     assert types - {None} == known
 
 
-def test_every_code_on_the_page_means_something_to_the_hall() -> None:
+def test_tool_server_page_error_codes_are_known_to_the_hall() -> None:
     rows = " ".join(re.findall(r"^\| (`[A-Z_]+`[^|]*)\|", PAGE, re.MULTILINE))
     meant = {
         code: type(results.read_tool_server_error(call_messages.ErrorPayload(code)))

@@ -16,8 +16,8 @@ from tests.harness.patience import patience
 from tests.harness.processes import read_line
 from tests.typescript import project
 from toolhall import Config, ToolFailed
-from toolhall.execution.remote.circuit_breaker import FAILURE_THRESHOLD, OPEN_SECONDS
 from toolhall.execution.remote.leases import EXPIRY_SECONDS, HEARTBEAT_SECONDS
+from toolhall.execution.remote.replica import FAILURE_THRESHOLD, OPEN_SECONDS
 from toolhall.testing import Client
 
 ROOT = Path(__file__).parents[2]

@@ -44,7 +44,7 @@ class _Flow:
             way.set()
 
 
-class Flaky:
+class FlakyProxy:
     """Forwards connections to a port of this machine, each with what the plan has for it."""
 
     def __init__(self, upstream_port: int, seed: int = 0) -> None:
@@ -60,7 +60,7 @@ class Flaky:
         self.port = 0
         self.connections = 0  # that were ever made
 
-    async def __aenter__(self) -> "Flaky":
+    async def __aenter__(self) -> "FlakyProxy":
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         self.port = self._server.sockets[0].getsockname()[1]
         return self

@@ -41,7 +41,7 @@ class _File:
         return bytes(content)
 
 
-class LosingDisk(Disk):
+class PowerLossDisk(Disk):
     """Works like any other until it has done so many things, and then loses power in the middle of the next."""
 
     def __init__(self, chance: Random, things: int) -> None:

@@ -34,7 +34,7 @@ def toolkit(number: int, state: str) -> list[ToolRecord]:
     ]
 
 
-def told(step: int) -> ToolEvent:
+def expected_event(step: int) -> ToolEvent:
     """The event that comes with each step."""
     return event(kept(toolkit=f"Kit{step // TURN}"), step=step)
 
@@ -53,11 +53,11 @@ async def do(store: ToolStore, step: int) -> None:
     rows = [row for row in await store.all() if row.toolkit == f"Kit{number - ALIVE if kind == 2 else number}"]
     match kind:
         case 0:
-            await store.save(toolkit(number, "registered"), [told(step)])
+            await store.save(toolkit(number, "registered"), [expected_event(step)])
         case 1:
-            await store.save([changed(row, state="active") for row in rows], [told(step)])
+            await store.save([changed(row, state="active") for row in rows], [expected_event(step)])
         case _:
-            await store.remove(rows, [told(step)])
+            await store.remove(rows, [expected_event(step)])
 
 
 async def register(folder: Path) -> None:

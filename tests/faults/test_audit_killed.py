@@ -22,7 +22,7 @@ def killed(how: str, data: Path, rounds: int, seed: int) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", seeds(2))
-def test_no_record_that_was_promised_is_lost(tmp_path: Path, seed: int) -> None:
+def test_audit_process_killed_keeps_every_promised_record(tmp_path: Path, seed: int) -> None:
     promised = killed("commit", tmp_path, 100, seed)
     assert len(promised) > 100
     report = verified(tmp_path / "audit")
@@ -65,7 +65,7 @@ asyncio.run(main(Path(sys.argv[1])))
 """
 
 
-def test_a_file_that_may_not_grow_is_told_and_forgiven(tmp_path: Path) -> None:
+def test_audit_file_at_the_size_limit_fails_and_recovers(tmp_path: Path) -> None:
     """Threat R3, with the system's own limit: the record that did not fit is whole once there is room."""
     done = subprocess.run(
         [sys.executable, "-c", FULL, str(tmp_path)],

@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from tests.faults.power_loss import LosingDisk, PowerLost
+from tests.faults.power_loss import PowerLossDisk, PowerLost
 from tests.harness.seeds import seeds
-from tests.unit.parts import Clock
-from tests.unit.stores.audit.audit_logs import DAY, NOON, books, calls, record
+from tests.unit.builders import Clock
+from tests.unit.stores.audit.audit_logs import DAY, NOON, calls, open_writer, record
 from toolhall.stores.audit.anchors import AnchorStore, AnchorSync, MemoryAnchorStore
 from toolhall.stores.audit.hash_chain import AuditPublicKey, Checkpoint
 from toolhall.stores.audit.verify import ExternalEvidence, verify_audit
@@ -42,26 +42,26 @@ def work(made: AuditWriter, chance: Random, clock: Clock, start: int, acknowledg
     return number
 
 
-class Telling(AnchorSync):
-    """The store hears of each checkpoint at once."""
+class EagerAnchorSync(AnchorSync):
+    """Writes each checkpoint to the anchor store at once."""
 
     def on_checkpoints(self, public: AuditPublicKey, checkpoints: Iterable[Checkpoint]) -> None:
         super().on_checkpoints(public, checkpoints)
         self.flush()
 
 
-class KeptAnchors(MemoryAnchorStore):
-    """What the store was told is safe at once, as in a database."""
+class DurableAnchorStore(MemoryAnchorStore):
+    """An anchor store whose writes are durable at once, as in a database."""
 
     durable = True
 
 
-def compared(folder: Path, store: AnchorStore, clock: Clock, seed: int) -> AnchorSync:
+def open_anchors(folder: Path, store: AnchorStore, clock: Clock, seed: int) -> AnchorSync:
     """A log is synced before the store hears of its checkpoint, so that no power loss puts it behind the store.
 
     Nor does a checkpoint say that the store knew of the audit before the store does.
     """
-    anchoring = Telling(folder, clock)
+    anchoring = EagerAnchorSync(folder, clock)
     anchoring.open(store, writes=True)
     assert anchoring.behind == (), seed
     return anchoring
@@ -70,11 +70,11 @@ def compared(folder: Path, store: AnchorStore, clock: Clock, seed: int) -> Ancho
 def crash(folder: Path, seed: int) -> None:
     chance, clock = Random(seed), Clock(NOON)
     acknowledged: list[str] = []
-    number, store = 0, KeptAnchors()
+    number, store = 0, DurableAnchorStore()
     for _ in range(ROUNDS):
-        anchoring = compared(folder, store, clock, seed)
-        disk = LosingDisk(chance, chance.randrange(1, 160))
-        made = books(
+        anchoring = open_anchors(folder, store, clock, seed)
+        disk = PowerLossDisk(chance, chance.randrange(1, 160))
+        made = open_writer(
             folder, Retention(sign_records=11, segment_bytes=6_000), clock=clock, disk=disk, listener=anchoring
         )
         number = work(made, chance, clock, number, acknowledged)
@@ -82,10 +82,10 @@ def crash(folder: Path, seed: int) -> None:
         if lock is not None:
             lock.release()  # as the system does for a process that is gone
         disk.lose_power()
-    again = books(folder, clock=clock, disk=LosingDisk(chance, 1_000_000))
+    again = open_writer(folder, clock=clock, disk=PowerLossDisk(chance, 1_000_000))
     again.write([record(number)], sync=True)
     again.close()
-    compared(folder, store, clock, seed)
+    open_anchors(folder, store, clock, seed)
     report = verify_audit(folder, ExternalEvidence(anchor=store.read()), lambda _: None)
     assert report.good, (seed, report)
     found = calls(folder)
@@ -95,6 +95,6 @@ def crash(folder: Path, seed: int) -> None:
 
 
 @pytest.mark.parametrize("share", range(min(SHARES, len(SEEDS))))
-def test_no_acknowledged_record_is_lost(tmp_path: Path, share: int) -> None:
+def test_audit_power_loss_keeps_every_acknowledged_record(tmp_path: Path, share: int) -> None:
     for seed in SEEDS[share::SHARES]:
         crash(tmp_path / str(seed), seed)

@@ -9,10 +9,20 @@ from random import Random
 
 import pytest
 
-from tests.faults.flaky_proxy import WAYS, Fault, Flaky, Kind, Way
+from tests.faults.flaky_proxy import WAYS, Fault, FlakyProxy, Kind, Way
 from tests.harness.patience import patience
 from tests.harness.seeds import seeds
-from tests.unit.execution.remote.peer import LOCAL, TOKEN, Wire, ended, peer, progress, stream, until, whole
+from tests.unit.execution.remote.fake_tool_server import (
+    LOCAL,
+    TOKEN,
+    ServerConnection,
+    fake_tool_server,
+    http_response,
+    progress,
+    stream,
+    tool_response,
+    until,
+)
 from toolhall.dialects.hub.call_messages import CallEvent, ToolResponseMessage
 from toolhall.execution.remote.http_transport import HttpTransport
 from toolhall.execution.remote.replica_transport import CallLost
@@ -47,10 +57,10 @@ class Echo:
 
 
 @asynccontextmanager
-async def echo(*plan: Fault) -> AsyncGenerator[tuple[Flaky, Echo, asyncio.StreamReader, asyncio.StreamWriter]]:
+async def echo(*plan: Fault) -> AsyncGenerator[tuple[FlakyProxy, Echo, asyncio.StreamReader, asyncio.StreamWriter]]:
     server = Echo()
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-    async with asyncio.timeout(patience()), Flaky(listening.sockets[0].getsockname()[1], seed=1) as flaky:
+    async with asyncio.timeout(patience()), FlakyProxy(listening.sockets[0].getsockname()[1], seed=1) as flaky:
         flaky.plan(*plan)
         reader, writer = await asyncio.open_connection("127.0.0.1", flaky.port)
         try:
@@ -64,7 +74,7 @@ async def echo(*plan: Fault) -> AsyncGenerator[tuple[Flaky, Echo, asyncio.Stream
     await listening.wait_closed()
 
 
-async def test_without_a_plan_everything_passes_and_ends() -> None:
+async def test_flaky_proxy_without_faults_passes_everything_on() -> None:
     async with echo() as (flaky, server, reader, writer):
         writer.write(b"hello")
         assert await reader.readexactly(5) == b"hello"
@@ -75,7 +85,7 @@ async def test_without_a_plan_everything_passes_and_ends() -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_corrupt_changes_one_byte(way: Way) -> None:
+async def test_flaky_proxy_corrupt_changes_one_byte(way: Way) -> None:
     async with echo(Fault("corrupt", way, after=2)) as (_, server, reader, writer):
         writer.write(b"hello")
         back = await reader.readexactly(5)
@@ -85,7 +95,7 @@ async def test_corrupt_changes_one_byte(way: Way) -> None:
         assert await reader.readexactly(5) == b"again"
 
 
-async def test_the_same_seed_does_the_same_harm() -> None:
+async def test_flaky_proxy_with_the_same_seed_causes_the_same_faults() -> None:
     backs: set[bytes] = set()
     for _ in range(2):
         async with echo(Fault("corrupt"), Fault("corrupt", after=1)) as (_, _, reader, writer):
@@ -94,14 +104,14 @@ async def test_the_same_seed_does_the_same_harm() -> None:
     assert len(backs) == 1
 
 
-async def test_duplicate_says_it_twice() -> None:
+async def test_flaky_proxy_duplicate_sends_a_piece_twice() -> None:
     async with echo(Fault("duplicate")) as (_, server, reader, writer):
         writer.write(b"hello")
         assert await reader.readexactly(10) == b"hellohello"
         assert server.came == b"hello"
 
 
-async def test_latency_makes_it_late() -> None:
+async def test_flaky_proxy_latency_delays_data() -> None:
     async with echo(Fault("latency", seconds=0.05)) as (_, _, reader, writer):
         begun = asyncio.get_running_loop().time()
         writer.write(b"hello")
@@ -111,7 +121,7 @@ async def test_latency_makes_it_late() -> None:
 
 @pytest.mark.parametrize("planned", [True, False])
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_stall_lasts_until_it_is_healed(way: Way, planned: bool) -> None:
+async def test_flaky_proxy_stall_lasts_until_healed(way: Way, planned: bool) -> None:
     async with echo(*([Fault("stall", way, after=2)] if planned else [])) as (flaky, server, reader, writer):
         if not planned:
             flaky.stall(way)
@@ -126,7 +136,7 @@ async def test_a_stall_lasts_until_it_is_healed(way: Way, planned: bool) -> None
         assert await waiting == b"hello"
 
 
-async def test_cut_ends_what_is_stalled() -> None:
+async def test_flaky_proxy_cut_ends_a_stalled_connection() -> None:
     async with echo(Fault("stall", after=2)) as (flaky, _, reader, writer):
         writer.write(b"hello")
         assert await reader.readexactly(2) == b"he"
@@ -136,7 +146,7 @@ async def test_cut_ends_what_is_stalled() -> None:
         await until(lambda: flaky.open == 0)
 
 
-async def test_drop_swallows_the_rest() -> None:
+async def test_flaky_proxy_drop_discards_the_rest() -> None:
     async with echo(Fault("drop", "up", after=2)) as (_, server, reader, writer):
         writer.write(b"hello")
         assert await reader.readexactly(2) == b"he"
@@ -146,7 +156,7 @@ async def test_drop_swallows_the_rest() -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_half_close_ends_one_way(way: Way) -> None:
+async def test_flaky_proxy_half_close_by_plan_ends_one_direction(way: Way) -> None:
     async with echo(Fault("half_close", way, after=2)) as (_, server, reader, writer):
         writer.write(b"hello")
         assert await reader.read() == b"he"
@@ -157,7 +167,7 @@ async def test_half_close_ends_one_way(way: Way) -> None:
             await until(lambda: server.ends == ["end"])
 
 
-async def test_half_close_when_told_to() -> None:
+async def test_flaky_proxy_half_close_on_demand_ends_one_direction() -> None:
     async with echo() as (flaky, server, reader, writer):
         writer.write(b"hello")
         await reader.readexactly(5)
@@ -168,7 +178,7 @@ async def test_half_close_when_told_to() -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_reset_resets_both(way: Way) -> None:
+async def test_flaky_proxy_reset_resets_both_sides(way: Way) -> None:
     async with echo(Fault("reset", way)) as (_, server, reader, writer):
         writer.write(b"hello")
         with pytest.raises(ConnectionResetError):
@@ -176,14 +186,14 @@ async def test_reset_resets_both(way: Way) -> None:
         await until(lambda: server.ends == ["reset"])
 
 
-async def test_close_ends_both_after_so_many_bytes() -> None:
+async def test_flaky_proxy_close_ends_both_sides_after_the_given_bytes() -> None:
     async with echo(Fault("close", after=2)) as (_, server, reader, writer):
         writer.write(b"hello")
         assert await reader.read() == b"he"
         await until(lambda: server.ends == ["end"])
 
 
-async def test_cut_resets_what_is_there_and_what_comes_until_it_is_healed() -> None:
+async def test_flaky_proxy_cut_resets_old_and_new_connections_until_healed() -> None:
     async with echo() as (flaky, _, reader, writer):
         writer.write(b"hello")
         await reader.readexactly(5)
@@ -212,34 +222,36 @@ class Upstream:
         self.saw: Counter[str] = Counter()
         self._random = Random(seed)
 
-    async def answer(self, body: bytes, wire: Wire) -> None:
+    async def answer(self, body: bytes, wire: ServerConnection) -> None:
         try:
             call_id = json.loads(body)["id"]
         except (ValueError, KeyError, TypeError):  # it was corrupted
-            wire.write(whole(b'{"type":"tool_error","code":"INVALID_REQUEST","message":"what?"}'))
+            wire.write(http_response(b'{"type":"tool_error","code":"INVALID_REQUEST","message":"what?"}'))
             return
         self.saw[str(call_id)] += 1
-        told = stream(progress(call_id, 1), progress(call_id, 2), ended(call_id, {"a": 1}))
-        wire.write(told if self._random.random() < 0.4 else whole(ended(call_id, {"a": "x" * 500})))
+        told = stream(progress(call_id, 1), progress(call_id, 2), tool_response(call_id, {"a": 1}))
+        wire.write(told if self._random.random() < 0.4 else http_response(tool_response(call_id, {"a": "x" * 500})))
 
 
-async def deaf(_: CallEvent) -> None:
+async def ignore_event(_: CallEvent) -> None:
     return None
 
 
-async def one(line: HttpTransport, call_id: str, seconds: float | None = None) -> ToolResponseMessage | CallLost | None:
+async def call_once(
+    line: HttpTransport, call_id: str, seconds: float | None = None
+) -> ToolResponseMessage | CallLost | None:
     """What came of a call; None: its caller gave it up."""
     request = encode({"type": "tool_request", "id": call_id, "tool": "A", "method": "b", "params": {"c": "x" * 300}})
     try:
         async with asyncio.timeout(seconds or patience()):
-            return await line.call(request, call_id, deaf)
+            return await line.call(request, call_id, ignore_event)
     except CallLost as lost:
         return lost
     except TimeoutError:
         return None
 
 
-def harm(random: Random) -> list[Fault]:
+def random_faults(random: Random) -> list[Fault]:
     """One fault of every kind, at some byte of a request or of a reply."""
     kinds: tuple[Kind, ...] = ("stall", "drop", "reset", "close", "half_close", "corrupt")
     faults = [Fault(kind, random.choice(WAYS), random.randrange(2_000)) for kind in kinds for _ in range(5)]
@@ -248,18 +260,18 @@ def harm(random: Random) -> list[Fault]:
 
 
 @pytest.mark.parametrize("seed", seeds(4))
-async def test_each_call_gets_one_end_or_one_loss(seed: int) -> None:
+async def test_http_transport_through_faults_gives_each_call_one_result_or_one_loss(seed: int) -> None:
     """Through all kinds of harm: none that reached the server is said not to have been delivered; nothing is kept."""
     random, upstream = Random(seed), Upstream(seed)
-    async with peer(upstream.answer) as server, Flaky(server.port, seed) as flaky:
-        flaky.plan(*harm(random), share=0.7)
+    async with fake_tool_server(upstream.answer) as server, FlakyProxy(server.port, seed) as flaky:
+        flaky.plan(*random_faults(random), share=0.7)
         line = HttpTransport(f"http://127.0.0.1:{flaky.port}", Secret(TOKEN), LOCAL)
         ids = [f"{random.getrandbits(64):016x}" for _ in range(CALLS)]
         found: dict[str, ToolResponseMessage | CallLost | None] = {}
 
         async def several(mine: list[str]) -> None:
             for call_id in mine:
-                found[call_id] = await one(line, call_id, PATIENCE)
+                found[call_id] = await call_once(line, call_id, PATIENCE)
                 if random.random() < 0.05:
                     flaky.cut()
                     asyncio.get_running_loop().call_later(0.005, flaky.heal)
@@ -275,7 +287,7 @@ async def test_each_call_gets_one_end_or_one_loss(seed: int) -> None:
         flaky.cut()  # what is left has a plan of its own
         await until(lambda: not flaky.open and not line.open_count)
         flaky.heal()
-        assert is_result(await one(line, "at last"))
+        assert is_result(await call_once(line, "at last"))
         line.close()
         await until(lambda: not line.open_count and not flaky.open and not server.wires)
 
@@ -288,17 +300,17 @@ def is_result(end: ToolResponseMessage | CallLost | None) -> bool:
     return isinstance(end, ToolResponseMessage) and end.error is None
 
 
-async def test_while_everything_is_cut_nothing_is_delivered_and_then_it_heals() -> None:
+async def test_http_transport_through_a_cut_delivers_nothing_and_then_recovers() -> None:
     upstream = Upstream(0)
-    async with peer(upstream.answer) as server, Flaky(server.port) as flaky:
+    async with fake_tool_server(upstream.answer) as server, FlakyProxy(server.port) as flaky:
         line = HttpTransport(f"http://127.0.0.1:{flaky.port}", Secret(TOKEN), LOCAL)
-        assert is_result(await one(line, "1"))
+        assert is_result(await call_once(line, "1"))
         flaky.cut()
         await until(lambda: not flaky.open)
         for call_id in ("2", "3"):
-            assert isinstance(await one(line, call_id), CallLost)
+            assert isinstance(await call_once(line, call_id), CallLost)
         assert set(upstream.saw) == {"1"}
         flaky.heal()
-        assert is_result(await one(line, "4"))
+        assert is_result(await call_once(line, "4"))
         line.close()
         await until(lambda: not server.wires)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.managing_clients import Client, found_by
+from tests.faults.managing_clients import Client, read_states
 from tests.harness.patience import patience
 from tests.harness.seeds import seeds
 from tests.threats.served import Served, environment, serving, toolhall
@@ -52,7 +52,7 @@ def killed_while_it_starts(folder: Path, target: Path, moment: float) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(6))
-def test_what_was_acknowledged_is_there_and_nothing_is_half_done(tmp_path: Path, seed: int) -> None:
+def test_hall_killed_keeps_every_acknowledged_change_and_none_by_half(tmp_path: Path, seed: int) -> None:
     print(f"seed {seed}")  # noqa: T201 - for whoever has to find out why
     chance, clients = random.Random(seed), [Client(name, seed) for name in CLIENTS]
     target = tmp_path / "tools.py"
@@ -60,15 +60,15 @@ def test_what_was_acknowledged_is_there_and_nothing_is_half_done(tmp_path: Path,
     for _ in range(ROUNDS):
         with serving(tmp_path, target) as server:
             assert healthy(server.port)
-            found = found_by(clients, server.port)
+            found = read_states(clients, server.port)
             for client in clients:
                 client.settle(found[client.name])
             changed_until_killed(server, clients, chance)
         if chance.random() < 0.25:
             killed_while_it_starts(tmp_path, target, chance.uniform(0, STARTING))
     with serving(tmp_path, target) as server:
-        found = found_by(clients, server.port)
+        found = read_states(clients, server.port)
         for client in clients:
             client.settle(found[client.name])
         assert server.stop() == 0
-    assert sum(len(client.truth.told) for client in clients) > ROUNDS
+    assert sum(len(client.expected.events) for client in clients) > ROUNDS

@@ -15,7 +15,7 @@ from tests.recorded import recorded
 from tests.threats.lines import MODERN, REVISIONS, HttpLine, call, calling, encoded, value
 from tests.threats.served import TOOLS, Served, environment, eventually, serving, toolhall
 from tests.threats.wire import Connection, healthy
-from tests.unit.stores.audit.audit_logs import verified_with_store, wrote
+from tests.unit.stores.audit.audit_logs import verified_with_store, write_records
 from toolhall.stores.audit.hash_chain import segments_of
 
 COSTLY: tuple[str, dict[str, Any]] = ("wide", {"items": ["xxxxx"] * 500})
@@ -45,7 +45,7 @@ def killed_at_work(folder: Path) -> tuple[list[Any], int]:
     return records(folder), server.port
 
 
-def test_killed_server_serves_again(tmp_path: Path) -> None:
+def test_server_killed_serves_again_on_the_same_port_and_data(tmp_path: Path) -> None:
     """On the same port and the same data, at once; what was recorded before is there, and new calls follow it."""
     before, port = killed_at_work(tmp_path)
     assert len(before) > 30
@@ -61,9 +61,9 @@ def test_killed_server_serves_again(tmp_path: Path) -> None:
     assert len({record["call"] for record in after}) == len(after), "an id was given twice"
 
 
-def test_half_a_record_spoils_no_other(tmp_path: Path) -> None:
+def test_audit_record_cut_off_by_a_crash_is_set_aside_and_new_ones_follow(tmp_path: Path) -> None:
     """A record that was cut off by a crash is set aside, and new ones follow on the last whole one."""
-    wrote(tmp_path / "data" / "audit", 3)
+    write_records(tmp_path / "data" / "audit", 3)
     (segment,) = segments_of(tmp_path / "data" / "audit" / "1")
     with segment.open("ab") as file:
         file.write(b'{"sha256":"00')
@@ -75,7 +75,7 @@ def test_half_a_record_spoils_no_other(tmp_path: Path) -> None:
     assert torn.read_bytes() == b'{"sha256":"00'
 
 
-def test_question_survives_a_restart(tmp_path: Path) -> None:
+def test_elicitation_is_answered_after_a_kill_and_restart_of_the_server(tmp_path: Path) -> None:
     """MCP 2026-07-28: a person may answer after the server was killed and started again."""
     with serving(tmp_path) as server:
         asked = call(HttpLine(server.port, MODERN), "paint", wall="north").result
@@ -86,7 +86,7 @@ def test_question_survives_a_restart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("left", [b"", b"x" * 33], ids=["nothing", "too_much"])
-def test_half_a_key_is_no_key(tmp_path: Path, left: bytes) -> None:
+def test_state_key_file_of_a_wrong_size_is_replaced_or_refused(tmp_path: Path, left: bytes) -> None:
     """A key file that a crash or a full disk left unfinished is replaced, or refused in one line; never used."""
     (tmp_path / "data").mkdir()
     key = tmp_path / "data" / "state.key"
@@ -125,7 +125,7 @@ def workers(server: Served) -> list[int]:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
-def test_no_process_outlives_the_server(tmp_path: Path, how: signal.Signals) -> None:
+def test_server_stopped_or_killed_leaves_no_child_processes(tmp_path: Path, how: signal.Signals) -> None:
     """What the server started ends with it, however it ends."""
     with serving(tmp_path) as server:
         worker_of(server)
@@ -134,7 +134,7 @@ def test_no_process_outlives_the_server(tmp_path: Path, how: signal.Signals) -> 
     assert eventually(lambda: not any(psutil.pid_exists(child) for child in children)), children
 
 
-def test_killed_worker_is_replaced(tmp_path: Path) -> None:
+def test_validation_worker_killed_is_replaced(tmp_path: Path) -> None:
     """The process that checks costly arguments may die at any time; the next call that needs one gets one."""
     with serving(tmp_path) as server:
         line = HttpLine(server.port, MODERN)
@@ -146,7 +146,7 @@ def test_killed_worker_is_replaced(tmp_path: Path) -> None:
         assert healthy(server.port)
 
 
-def test_killed_stdio_client(tmp_path: Path) -> None:
+def test_stdio_server_exits_when_its_client_is_killed(tmp_path: Path) -> None:
     """A server over stdio whose client was killed ends by itself."""
     script = (
         "import subprocess, sys, time\n"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.faults.registering_process import expected, told
+from tests.faults.registering_process import expected, expected_event
 from tests.harness.seeds import seeds
 from tests.interfaces.tool_records import changed
 from tests.interfaces.tool_stores import open_store
@@ -74,13 +74,13 @@ async def steps_in(folder: Path) -> int:
     history = await store.history(limit=10**9)
     rows = [changed(row, serial=0) for row in await store.all()]
     store.close()
-    assert history == tuple(told(step) for step in reversed(range(len(history))))
+    assert history == tuple(expected_event(step) for step in reversed(range(len(history))))
     assert rows == expected(len(history))
     return len(history)
 
 
 @pytest.mark.parametrize("seed", seeds(4))
-async def test_nothing_acknowledged_is_lost_and_nothing_is_half_there(
+async def test_registration_killed_keeps_every_acknowledged_step_and_none_by_half(
     tmp_path: Path, killer: Killer, seed: int
 ) -> None:
     chance, done = random.Random(seed), 0
@@ -94,7 +94,9 @@ async def test_nothing_acknowledged_is_lost_and_nothing_is_half_there(
     assert done > ROUNDS
 
 
-async def test_killed_while_it_makes_its_file(tmp_path: Path, killer: Killer) -> None:
+async def test_registration_killed_while_creating_its_file_leaves_one_that_opens(
+    tmp_path: Path, killer: Killer
+) -> None:
     """However little of it is there, the next process opens it."""
     chance = random.Random(0)
     for number in range(ROUNDS):

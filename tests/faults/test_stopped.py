@@ -66,7 +66,7 @@ def listening(server: Served) -> Connection:
 
 
 @both_signals
-def test_listen_streams_get_their_final_result(tmp_path: Path, how: signal.Signals) -> None:
+def test_stopping_server_sends_listen_streams_their_final_result(tmp_path: Path, how: signal.Signals) -> None:
     """MCP 2026-07-28: a subscription that the server ends is answered, then closed."""
     with serving(tmp_path) as server:
         streams = [listening(server) for _ in range(3)]
@@ -81,7 +81,7 @@ def test_listen_streams_get_their_final_result(tmp_path: Path, how: signal.Signa
 
 
 @pytest.mark.parametrize("revision", LEGACY)
-def test_get_streams_end(tmp_path: Path, revision: str) -> None:
+def test_stopping_server_ends_get_streams(tmp_path: Path, revision: str) -> None:
     """The standing streams of the older revisions end as streams do, so that clients know."""
     with serving(tmp_path) as server:
         line = HttpLine(server.port, revision)
@@ -94,7 +94,7 @@ def test_get_streams_end(tmp_path: Path, revision: str) -> None:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_running_calls_are_answered(tmp_path: Path, revision: str) -> None:
+def test_stopping_server_answers_running_calls(tmp_path: Path, revision: str) -> None:
     """What was begun is finished: a plain reply, and a stream of progress with its answer."""
     with serving(tmp_path) as server:
         line = HttpLine(server.port, revision)
@@ -110,7 +110,7 @@ def test_running_calls_are_answered(tmp_path: Path, revision: str) -> None:
 
 
 @pytest.mark.parametrize("revision", LEGACY)
-def test_open_question_does_not_hold_it_up(tmp_path: Path, revision: str) -> None:
+def test_stopping_server_does_not_wait_for_an_open_elicitation(tmp_path: Path, revision: str) -> None:
     """A tool that waits for a person's reply hears that none will come, and its caller gets an answer."""
     with serving(tmp_path) as server:
         line = HttpLine(server.port, revision)
@@ -121,7 +121,7 @@ def test_open_question_does_not_hold_it_up(tmp_path: Path, revision: str) -> Non
             assert messages_of(connection.rest())[-1]["result"]["isError"]
 
 
-def test_no_new_call_is_begun(tmp_path: Path) -> None:
+def test_stopping_server_accepts_no_new_calls(tmp_path: Path) -> None:
     """While it finishes what runs, nobody else is let in."""
     with serving(tmp_path) as server:
         line = HttpLine(server.port, MODERN)
@@ -136,14 +136,14 @@ def test_no_new_call_is_begun(tmp_path: Path) -> None:
         assert server.process.wait(patience()) == 0
 
 
-def test_blocked_thread_does_not_hold_it_up(tmp_path: Path) -> None:
+def test_stopping_server_does_not_wait_for_a_blocked_thread(tmp_path: Path) -> None:
     """A tool that sleeps in a thread long after its caller was answered cannot keep the process alive."""
     with serving(tmp_path) as server:
         assert "0.5 seconds" in call(HttpLine(server.port, MODERN), "blocks", seconds=60).text
         stopped_soon(server)
 
 
-def test_stubborn_client_does_not_hold_it_up(tmp_path: Path) -> None:
+def test_stopping_server_does_not_wait_for_idle_or_half_sent_requests(tmp_path: Path) -> None:
     """Nor can connections that were opened and never used, or half used."""
     with serving(tmp_path) as server:
         line = HttpLine(server.port, MODERN)
@@ -159,7 +159,7 @@ def test_stubborn_client_does_not_hold_it_up(tmp_path: Path) -> None:
             connection.close()
 
 
-def test_every_call_is_recorded(tmp_path: Path) -> None:
+def test_stopped_server_has_recorded_every_call(tmp_path: Path) -> None:
     """Each call that was answered has its record once the server has stopped."""
     with serving(tmp_path) as server:
         lines = [HttpLine(server.port, revision) for revision in REVISIONS]
@@ -171,7 +171,7 @@ def test_every_call_is_recorded(tmp_path: Path) -> None:
 
 
 @both_signals
-def test_stdio_server_stops(tmp_path: Path, how: signal.Signals) -> None:
+def test_stdio_server_exits_on_a_signal(tmp_path: Path, how: signal.Signals) -> None:
     """Over stdio a signal ends the server as well."""
     with stdio(tmp_path) as line:
         assert value(call(line, "number", value=7)) == 7
@@ -180,7 +180,7 @@ def test_stdio_server_stops(tmp_path: Path, how: signal.Signals) -> None:
         assert "Traceback" not in line.log
 
 
-def test_stdio_server_answers_before_it_ends(tmp_path: Path) -> None:
+def test_stdio_server_answers_running_calls_before_it_exits(tmp_path: Path) -> None:
     """The end of the input leaves running calls the time to answer."""
     with stdio(tmp_path) as line:
         assert value(call(line, "number", value=7)) == 7

@@ -117,7 +117,7 @@ async def test_ask_invalid_reply_is_refused() -> None:
     assert "gigantic" not in str(caught.value)
 
 
-async def test_given_without_value_raises() -> None:
+async def test_ask_reply_value_of_a_declined_form_raises_value_error() -> None:
     @tool
     async def careless(ctx: Context) -> str:
         reply = await ctx.ask("Which size?", Order)
@@ -129,7 +129,7 @@ async def test_given_without_value_raises() -> None:
         assert await client.call(careless) == "checked"
 
 
-async def test_ask_with_a_json_schema() -> None:
+async def test_ask_with_a_json_schema_returns_the_filled_values() -> None:
     schema = {"type": "object", "properties": {"email": {"type": "string", "format": "email"}}}
 
     @tool
@@ -160,7 +160,7 @@ async def test_ask_nested_form_is_refused() -> None:
         assert await client.call(nested) == "refused"
 
 
-async def test_question_keys_are_stable() -> None:
+async def test_question_keys_are_numbered_in_order_unless_given() -> None:
     keys: list[str] = []
 
     @tool

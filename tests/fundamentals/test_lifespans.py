@@ -9,7 +9,7 @@ from typing import Any, Self
 import anyio
 import pytest
 
-from tests.unit.toolserver.calling import desk_of
+from tests.unit.toolserver.handler_harness import open_handler
 from toolhall import BadDeclaration, LifespanFailed, Toolhall, Toolkit, tool
 from toolhall.execution import lifespan as lifespans
 from toolhall.testing import Client
@@ -263,13 +263,13 @@ async def test_toolkit_with_lifespan_cannot_be_added_to_an_open_hall() -> None:
 
 
 async def test_tool_server_enters_and_exits_toolkits() -> None:
-    async with desk_of(Database) as desk:
-        assert await desk.result("ask", tool="Database") == {"result": True}
+    async with open_handler(Database) as harness:
+        assert await harness.result("ask", tool="Database") == {"result": True}
         assert happened == ["connect"]
     assert happened == ["connect", "disconnect"]
 
 
 async def test_tool_server_start_failure_names_the_reason(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.CRITICAL), pytest.raises(LifespanFailed, match="toolkit 'Offline'"):
-        async with desk_of(Offline):
+        async with open_handler(Offline):
             pass

@@ -17,7 +17,7 @@ async def definition_of(function: Any) -> Any:
     return definition
 
 
-async def test_title_and_description_options() -> None:
+async def test_title_and_description_options_are_published() -> None:
     @tool(title="Weather forecast", description="What the sky will do.")
     def forecast() -> None:
         """For programmers."""
@@ -26,7 +26,7 @@ async def test_title_and_description_options() -> None:
     assert (found.title, found.description) == ("Weather forecast", "What the sky will do.")
 
 
-async def test_icons_option() -> None:
+async def test_icons_option_is_published() -> None:
     icon = Icon(src="https://example.org/a.png", mime_type="image/png", sizes=("48x48",), theme="dark")
 
     @tool(icons=[icon])
@@ -47,7 +47,7 @@ async def test_effect_sets_annotations(effect: Any, read_only: bool, destructive
     assert found.annotations == Annotations(read_only=read_only, destructive=destructive)
 
 
-async def test_annotations_option() -> None:
+async def test_annotations_option_is_published() -> None:
     @tool(annotations=Annotations(title="Look", idempotent=True, open_world=False))
     def look() -> None: ...
 
@@ -68,7 +68,7 @@ async def test_without_effect_there_are_no_annotations() -> None:
     assert (await definition_of(act)).annotations is None
 
 
-async def test_tags_meta_and_version_options() -> None:
+async def test_tags_meta_and_version_options_are_published() -> None:
     @tool(tags=["weather", "europe"], meta={"example.org/owner": "sky"}, version="2.1.0-rc.1")
     def forecast() -> None: ...
 

@@ -82,7 +82,7 @@ def pydantic_field(n: Annotated[int, pydantic.Field(ge=1, le=9, description="A n
 @pytest.mark.parametrize(
     "function", [msgspec_meta, annotated_type, annotated_interval, pydantic_field], ids=lambda each: each.__name__
 )
-async def test_bounds_in_any_notation(function: Any) -> None:
+async def test_parameter_bounds_of_every_notation_are_published_and_enforced(function: Any) -> None:
     expected = {"type": "integer", "minimum": 1, "maximum": 9, "description": "A number"}
     assert (await schema_of(function))["properties"]["n"] == expected
     assert "/n: the value is less than the minimum of 1" in await refusal(function, n=0)
@@ -91,7 +91,7 @@ async def test_bounds_in_any_notation(function: Any) -> None:
         await client.call_named(function.__name__, {"n": 9})
 
 
-async def test_bounds_of_strings_and_lists() -> None:
+async def test_parameter_bounds_of_strings_lists_and_floats_are_published_and_enforced() -> None:
     @tool
     def pick(
         code: Annotated[str, msgspec.Meta(pattern="^[A-Z]+$", min_length=2, max_length=3)],
@@ -113,14 +113,14 @@ async def test_bounds_of_strings_and_lists() -> None:
     assert all(place in told for place in ("/code: ", "/parts: ", "/step: "))
 
 
-async def test_bounds_inside_lists() -> None:
+async def test_parameter_bounds_of_list_items_are_enforced() -> None:
     @tool
     def pick(days: list[Annotated[int, annotated_types.Ge(0)]]) -> None: ...
 
     assert "/days/1: the value is less than the minimum of 0" in await refusal(pick, days=[1, -1])
 
 
-async def test_titles_examples_and_extra_keywords() -> None:
+async def test_parameter_titles_examples_and_extra_keywords_are_published() -> None:
     @tool
     def pick(
         city: Annotated[str, pydantic.Field(title="City", examples=["Oslo"], json_schema_extra={"x-kind": "place"})],

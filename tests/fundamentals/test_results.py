@@ -127,7 +127,7 @@ async def test_union_of_blocks_can_be_returned() -> None:
         assert await client.call(either, picture=False) == Text("none")
 
 
-async def test_notes_have_audience_priority_and_date() -> None:
+async def test_notes_of_a_text_are_returned_with_audience_priority_and_date() -> None:
     notes = Notes(audience=("user", "assistant"), priority=0.5, last_modified="2026-07-28T12:00:00Z")
 
     @tool
@@ -165,7 +165,7 @@ async def test_reply_can_be_an_error() -> None:
             await client.call(fetch)
 
 
-async def test_reply_without_value() -> None:
+async def test_reply_without_value_has_an_unset_value() -> None:
     @tool
     def say() -> Reply:
         return Reply((Text("only words"),))

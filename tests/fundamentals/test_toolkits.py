@@ -34,7 +34,7 @@ async def test_each_decorated_method_is_a_tool() -> None:
         assert await client.call(counter.read) == 2
 
 
-async def test_instance_keeps_its_state() -> None:
+async def test_toolkit_instance_keeps_its_state_between_calls() -> None:
     counter = Counter(start=40)
     async with Client(counter) as client:
         await client.call(counter.add)
@@ -42,7 +42,7 @@ async def test_instance_keeps_its_state() -> None:
     assert counter.count == 42
 
 
-async def test_class_is_instantiated() -> None:
+async def test_toolkit_class_is_instantiated_when_served() -> None:
     async with Client(Counter) as client:
         await client.call_named("Counter_add", {"by": 5})
         assert (await client.call_named("Counter_read", {})).encoded == b"5"
@@ -62,7 +62,7 @@ async def test_class_options_are_defaults_of_tools() -> None:
     assert (read.level, read.id.version, read.tags) == (0, "2.0.0", ("count", "look"))
 
 
-async def test_toolkit_name_option() -> None:
+async def test_toolkit_name_option_prefixes_published_names() -> None:
     class Internal(Toolkit, name="Clock"):
         @tool
         def now(self) -> str:
@@ -97,7 +97,7 @@ async def test_static_method_can_be_a_tool() -> None:
         assert (await client.call_named("Maths_half", {"number": 3})).encoded == b"1.5"
 
 
-async def test_serving_runs_no_properties() -> None:
+async def test_serving_a_toolkit_evaluates_no_properties() -> None:
     class Careful(Toolkit):
         @property
         def connection(self) -> str:

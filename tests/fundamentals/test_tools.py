@@ -39,7 +39,7 @@ def test_decorated_function_can_be_called() -> None:
     assert add(2, 3) == 5
 
 
-async def test_decorator_with_and_without_parentheses() -> None:
+async def test_decorator_with_and_without_parentheses_makes_tools() -> None:
     @tool
     def bare() -> str:
         return "bare"
@@ -99,7 +99,7 @@ async def test_function_toolkit_is_named_after_its_file() -> None:
     assert str(definition.id) == "test_tools.add@0.1.0"
 
 
-async def test_name_option() -> None:
+async def test_name_option_replaces_the_function_name() -> None:
     @tool(name="get_sum")
     def add(a: int, b: int) -> int:
         return a + b

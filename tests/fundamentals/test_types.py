@@ -272,7 +272,7 @@ async def test_path_is_decoded_as_a_path() -> None:
             await client.call_named("parent", {"file": "a\0b", "others": ["\0"]})
 
 
-async def test_types_of_the_same_name_stay_apart() -> None:
+async def test_types_of_the_same_name_are_decoded_separately() -> None:
     def make(field: str) -> Any:
         return msgspec.defstruct("Node", [(field, int), ("next", "Node | None", None)], module=field)
 

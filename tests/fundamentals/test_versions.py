@@ -28,8 +28,8 @@ class Shop(Toolkit, version="1.0.0"):
         return len(item)
 
 
-class Asking(Toolkit, name="Shop", version="1.0.0"):
-    """The same shop, whose tool wants to know more, under the same version."""
+class ShopWithCurrency(Toolkit, name="Shop", version="1.0.0"):
+    """The shop with a new required parameter, under the same version."""
 
     @tool(effect="reads")
     def price(self, item: str, currency: str) -> int:
@@ -37,12 +37,12 @@ class Asking(Toolkit, name="Shop", version="1.0.0"):
         return len(item + currency)
 
 
-class AskingMore(Asking, name="Shop", version="1.1.0"):
-    """A minor version, though callers of the old one would be refused."""
+class ShopWithCurrencyMinor(ShopWithCurrency, name="Shop", version="1.1.0"):
+    """The new required parameter in a minor version, which is too little."""
 
 
-class Asked(Asking, name="Shop", version="2.0.0"):
-    """The version that says so."""
+class ShopWithCurrencyMajor(ShopWithCurrency, name="Shop", version="2.0.0"):
+    """The new required parameter in a major version."""
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ async def test_changed_definition_under_the_same_version_is_refused(config: Conf
     async with Client(Shop, config=config):
         pass
     with pytest.raises(BrokenPromise) as broken:
-        async with Client(Asking, config=config):
+        async with Client(ShopWithCurrency, config=config):
             pass
     assert "write version 2.0.0" in broken.value.message
 
@@ -64,14 +64,14 @@ async def test_version_must_rise_as_the_change_requires(config: Config) -> None:
     async with Client(Shop, config=config):
         pass
     with pytest.raises(BrokenPromise, match=r"from 1\.0\.0 to 1\.1\.0 is too little for a major change"):
-        async with Client(AskingMore, config=config):
+        async with Client(ShopWithCurrencyMinor, config=config):
             pass
-    async with Client(Asked, config=config) as client:
+    async with Client(ShopWithCurrencyMajor, config=config) as client:
         assert await called(client, "Shop_price", item="tea", currency="EUR") == 6
 
 
 async def test_several_versions_are_served_and_selected(config: Config) -> None:
-    async with Client(Shop, Asked, config=config) as client:
+    async with Client(Shop, ShopWithCurrencyMajor, config=config) as client:
         assert await called(client, "Shop.price@^1", item="tea") == 3
         assert await called(client, "Shop_price", item="tea", currency="EUR") == 6  # the newest
         assert [str(each.id) for each in await client.list_tools()] == ["Shop.price@2.0.0"]
@@ -99,22 +99,22 @@ async def test_external_definition_is_quarantined(config: Config) -> None:
         assert [each.name for each in await client.list_tools()] == ["greeter_greet"]
 
 
-async def test_deprecated_tool_has_sunset_and_successor(config: Config) -> None:
-    async with Client(Shop, Asked, config=config) as client:
+async def test_deprecated_tool_without_sunset_can_still_be_called(config: Config) -> None:
+    async with Client(Shop, ShopWithCurrencyMajor, config=config) as client:
         registrar = client.hall.registration
         await registrar.deprecate("Shop.price@1.0.0", "ada", None, "Shop.price@2.0.0")
         assert await called(client, "Shop.price@^1", item="tea") == 3
 
 
 async def test_retired_tool_is_refused_with_its_successor(config: Config) -> None:
-    async with Client(Shop, Asked, config=config) as client:
+    async with Client(Shop, ShopWithCurrencyMajor, config=config) as client:
         await client.hall.registration.deprecate("Shop.price@1.0.0", "ada", date(2020, 1, 1), "Shop.price@2.0.0")
         with pytest.raises(Retired, match=r"was retired on 2020-01-01; call Shop\.price@2\.0\.0 instead"):
             await called(client, "Shop.price@^1", item="tea")
 
 
 async def test_rollback_restores_the_previous_version(config: Config) -> None:
-    async with Client(Shop, Asked, config=config) as client:
+    async with Client(Shop, ShopWithCurrencyMajor, config=config) as client:
         await client.hall.registration.roll_back("Shop.price", "ada")
         assert await called(client, "Shop_price", item="tea") == 3
         with pytest.raises(ToolhallError, match="is inactive"):

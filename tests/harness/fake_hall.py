@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from websockets.sync.server import ServerConnection, serve
 
 from tests.harness.patience import patience
-from tests.servers.serving import Answer, Asked, serving
+from tests.servers.http_server import HttpRequest, HttpResponse, run_http_server
 
 Answerer = Callable[[str, dict[str, Any]], dict[str, Any] | None]
 
@@ -46,12 +46,12 @@ class FakeHall:
             result = {"status": "left", "running": 0}
         return {"type": "response", "id": message["id"], "result": None if error else result, "error": error}
 
-    def over_http(self, asked: Asked) -> Answer:
+    def over_http(self, asked: HttpRequest) -> HttpResponse:
         """The same over HTTP."""
         self.keys.add(asked.headers.get("authorization"))
         said = self.answer(json.loads(asked.body))
         status = 503 if (said["error"] or {}).get("code") == "UNAVAILABLE" else 400 if said["error"] else 200
-        return Answer(status, json.dumps(said).encode())
+        return HttpResponse(status, json.dumps(said).encode())
 
     def wait_for(self, method: str, times: int = 1) -> dict[str, Any]:
         """Wait until it was told this so often; the last params."""
@@ -76,7 +76,7 @@ def ids_of(params: dict[str, Any]) -> list[str]:
 def fake_hall(judge: Answerer | None = None) -> Generator[FakeHall]:
     """One that tool servers reach over HTTP."""
     hall = FakeHall(judge)
-    with serving(hall.over_http) as hall.url:
+    with run_http_server(hall.over_http) as hall.url:
         yield hall
 
 

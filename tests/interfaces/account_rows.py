@@ -59,15 +59,15 @@ def sqlite_engine(folder: Path, clock: Callable[[], float]) -> Generator[Account
 
 
 @contextmanager
-def handles(folder: Path, clock: Callable[[], float], count: int) -> Generator[list[AccountStore]]:
+def store_handles(folder: Path, clock: Callable[[], float], count: int) -> Generator[list[AccountStore]]:
     """Several handles of one file, each with a connection and a thread of its own."""
     with ExitStack() as stack:
         opened = [stack.enter_context(database(folder)) for _ in range(count)]
         yield [SqlAccountStore(each, RowMac(ROOT_KEY), clock) for each in opened]
 
 
-def by_hand(folder: Path, statement: str) -> None:
-    """Somebody else's hands in the file."""
+def execute_sql(folder: Path, statement: str) -> None:
+    """Change the database file behind the store's back."""
     with closing(sqlite3.connect(folder / DATABASE_FILE)) as connection, connection:
         assert connection.execute(statement).rowcount, "it changes something"
 

@@ -20,7 +20,7 @@ def child(code: str, *arguments: object) -> Generator["subprocess.Popen[str]"]:
             process.kill()
 
 
-def line(process: "subprocess.Popen[str]") -> str:
+def read_line(process: "subprocess.Popen[str]") -> str:
     """The next line that it prints."""
     assert process.stdout is not None
     return process.stdout.readline().strip()

@@ -20,7 +20,7 @@ def mark(log: str, number: int) -> Checkpoint:
     return Checkpoint(log, number, f"{number:064d}", 1.5, "signature")
 
 
-def test_only_what_is_newer_is_kept(stores: Stores) -> None:
+def test_anchor_store_advance_keeps_only_newer_checkpoints_of_its_key(stores: Stores) -> None:
     anchors = stores.anchors
     assert anchors.read() == Anchor()
     anchors.advance("key", [mark("a", 5), mark("b", 2)])
@@ -29,7 +29,7 @@ def test_only_what_is_newer_is_kept(stores: Stores) -> None:
     assert anchors.read() == Anchor(public="key", marks={"a": mark("a", 5), "b": mark("b", 3)})
 
 
-def test_accepting_replaces_everything_and_is_remembered(stores: Stores) -> None:
+def test_anchor_store_accept_replaces_all_checkpoints_and_is_recorded(stores: Stores) -> None:
     anchors = stores.anchors
     anchors.advance("key", [mark("a", 5), mark("b", 2)])
     for number in range(MAX_ACCEPTANCES + 1):
@@ -41,7 +41,7 @@ def test_accepting_replaces_everything_and_is_remembered(stores: Stores) -> None
     assert anchors.read().accepted == found.accepted
 
 
-async def test_a_checkpoint_makes_no_file_and_is_in_the_first_one(tmp_path: Path) -> None:
+async def test_anchor_store_on_demand_checkpoint_is_written_with_the_first_data(tmp_path: Path) -> None:
     stores = open_stores(tmp_path, allow_readonly=False)
     stores.anchors.advance("key", [mark("a", 5)])
     assert not (tmp_path / DATABASE_FILE).exists()
@@ -53,7 +53,7 @@ async def test_a_checkpoint_makes_no_file_and_is_in_the_first_one(tmp_path: Path
     again.close()
 
 
-async def test_a_state_is_used_once(stores: Stores) -> None:
+async def test_request_state_store_state_is_consumed_once_until_released(stores: Stores) -> None:
     used = await asyncio.gather(*(stores.states.consume("s1", "ada", NOW + 10, NOW) for _ in range(4)))
     assert sorted(used) == [False, False, False, True]
     assert await stores.states.consume("s2", "ada", NOW + 10, NOW)
@@ -63,7 +63,9 @@ async def test_a_state_is_used_once(stores: Stores) -> None:
     assert not await stores.states.consume("s1", "ada", NOW + 10, NOW)
 
 
-async def test_used_states_of_a_caller_are_bounded(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_request_state_store_used_states_of_a_caller_are_limited(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for module in (approvals, sql_anchors):
         monkeypatch.setattr(module, "MAX_USED_STATES", 3)
     for number in range(3):

@@ -20,14 +20,14 @@ def key(key_id: str = "a" * 12, **other: Any) -> ApiKey:
     return ApiKey(**plain | other)
 
 
-async def test_there_is_nothing_at_first(keys: ApiKeyStore) -> None:
+async def test_api_key_store_new_is_empty(keys: ApiKeyStore) -> None:
     assert await keys.all() == ()
     assert await keys.revoke("a" * 12, 1.0) is None
     await keys.record_uses({"a" * 12: 1.0})
     assert await keys.all() == ()
 
 
-async def test_what_was_added_is_there_as_it_was(keys: ApiKeyStore) -> None:
+async def test_api_key_store_added_key_is_returned_unchanged(keys: ApiKeyStore) -> None:
     odd = "\u202e \U0001f6e0 '\"; DROP TABLE api_keys; -- %s :by ?"
     whole = key(
         "b" * 12, name=odd, owner=odd, shared=True, scopes=("admin", odd), expires_at=1e11, last_used_at=0.5, by=odd
@@ -37,20 +37,20 @@ async def test_what_was_added_is_there_as_it_was(keys: ApiKeyStore) -> None:
     assert await keys.all() == (whole, key(created_at=9.25))
 
 
-async def test_what_was_made_first_comes_first(keys: ApiKeyStore) -> None:
+async def test_api_key_store_lists_keys_by_creation_time(keys: ApiKeyStore) -> None:
     for key_id, moment in (("c" * 12, 3.0), ("b" * 12, 4.0), ("a" * 12, 3.0)):
         await keys.add(key(key_id, created_at=moment))
     assert [each.id[0] for each in await keys.all()] == ["a", "c", "b"]
 
 
-async def test_an_id_is_taken_once(keys: ApiKeyStore) -> None:
+async def test_api_key_store_add_with_a_taken_id_is_stale(keys: ApiKeyStore) -> None:
     await keys.add(key())
     with pytest.raises(Stale):
         await keys.add(key(name="other"))
     assert await keys.all() == (key(),)
 
 
-async def test_revoking_is_kept_and_happens_once(keys: ApiKeyStore) -> None:
+async def test_api_key_store_revocation_is_kept_and_its_time_never_changes(keys: ApiKeyStore) -> None:
     await keys.add(key())
     await keys.add(key("b" * 12))
     revoked = await keys.revoke("a" * 12, 7.0)
@@ -59,7 +59,7 @@ async def test_revoking_is_kept_and_happens_once(keys: ApiKeyStore) -> None:
     assert await keys.all() == (revoked, key("b" * 12))
 
 
-async def test_the_last_use_is_kept_and_never_goes_back(keys: ApiKeyStore) -> None:
+async def test_api_key_store_last_use_is_kept_and_never_moves_back(keys: ApiKeyStore) -> None:
     await keys.add(key())
     await keys.add(key("b" * 12))
     await keys.record_uses({"a" * 12: 7.5, "gone": 1.0})
@@ -79,7 +79,7 @@ async def test_the_last_use_is_kept_and_never_goes_back(keys: ApiKeyStore) -> No
         {"shared": "yes"},
     ],
 )
-async def test_what_would_not_come_back_is_refused(keys: ApiKeyStore, wrong: dict[str, Any]) -> None:
+async def test_api_key_store_invalid_field_is_unstorable(keys: ApiKeyStore, wrong: dict[str, Any]) -> None:
     with pytest.raises(Unstorable):
         await keys.add(msgspec.structs.replace(key(), **wrong))
     assert await keys.all() == ()

@@ -34,14 +34,14 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Itera
         yield approvals
 
 
-async def approved(store: ApprovalStore, new_id: str = "a1", **other: Any) -> Approval:
+async def claim_and_approve(store: ApprovalStore, new_id: str = "a1", **other: Any) -> Approval:
     found = await store.claim(wanted(**other), new_id)
     done = await store.decide(found.id, YES)
     assert done is not None
     return done
 
 
-async def test_a_question_is_asked_once(store: ApprovalStore, clock: Clock) -> None:
+async def test_approval_store_repeated_claim_returns_the_pending_request(store: ApprovalStore, clock: Clock) -> None:
     first = await store.claim(wanted(), "a1")
     assert first == Approval(**msgspec.structs.asdict(wanted()), id="a1", created=START, expires=START + 300)
     assert await store.claim(wanted(), "a2") == first == await store.find("a1")
@@ -49,8 +49,8 @@ async def test_a_question_is_asked_once(store: ApprovalStore, clock: Clock) -> N
     assert await store.pending() == (first,)
 
 
-async def test_a_yes_is_used_once(store: ApprovalStore) -> None:
-    done = await approved(store)
+async def test_approval_store_approval_is_consumed_once(store: ApprovalStore) -> None:
+    done = await claim_and_approve(store)
     assert (done.state, done.approver, done.method, done.decided_at) == ("approved", "alice", "totp", START)
     used = await store.claim(wanted(), "a2")
     assert (used.id, used.state) == ("a1", "consumed")
@@ -72,15 +72,17 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("member", OTHERS)
-async def test_a_yes_is_for_nothing_else(store: ApprovalStore, member: str) -> None:
-    await approved(store)
+async def test_approval_store_approval_is_not_consumed_by_a_different_request(
+    store: ApprovalStore, member: str
+) -> None:
+    await claim_and_approve(store)
     other = await store.claim(wanted(**{member: OTHERS[member]}), "a2")
     assert (other.id, other.state) == ("a2", "pending")
     assert (await store.claim(wanted(), "a3")).state == "consumed"
 
 
-async def test_a_yes_is_too_old_after_five_minutes(store: ApprovalStore, clock: Clock) -> None:
-    await approved(store)
+async def test_approval_store_approval_expires_after_five_minutes(store: ApprovalStore, clock: Clock) -> None:
+    await claim_and_approve(store)
     clock.now += 300
     found = await store.find("a1")
     assert found is not None
@@ -88,7 +90,7 @@ async def test_a_yes_is_too_old_after_five_minutes(store: ApprovalStore, clock: 
     assert (await store.claim(wanted(), "a2")).id == "a2"
 
 
-async def test_what_is_too_old_cannot_be_answered(store: ApprovalStore, clock: Clock) -> None:
+async def test_approval_store_expired_request_cannot_be_decided(store: ApprovalStore, clock: Clock) -> None:
     await store.claim(wanted(), "a1")
     clock.now += 300
     assert await store.decide("a1", YES) is None
@@ -96,7 +98,7 @@ async def test_what_is_too_old_cannot_be_answered(store: ApprovalStore, clock: C
     assert (await store.claim(wanted(), "a2")).state == "pending"
 
 
-async def test_an_answer_is_the_last_word(store: ApprovalStore) -> None:
+async def test_approval_store_decision_cannot_be_changed(store: ApprovalStore) -> None:
     assert await store.decide("nothing", YES) is None
     await store.claim(wanted(), "a1")
     assert await store.decide("a1", NO) is not None
@@ -106,8 +108,8 @@ async def test_an_answer_is_the_last_word(store: ApprovalStore) -> None:
     assert found.state == "denied"
 
 
-async def test_a_step_up_is_good_for_a_quarter_of_an_hour(store: ApprovalStore, clock: Clock) -> None:
-    await approved(store, how="step_up")
+async def test_approval_store_step_up_is_reusable_for_fifteen_minutes(store: ApprovalStore, clock: Clock) -> None:
+    await claim_and_approve(store, how="step_up")
     clock.now += 899
     for tool in ("House.burn@1.0.0", "House.flood@2.0.0"):
         found = await store.claim(wanted(how="step_up", tool=tool, arguments_sha256="c"), "a2")
@@ -119,7 +121,7 @@ async def test_a_step_up_is_good_for_a_quarter_of_an_hour(store: ApprovalStore, 
     assert (await store.claim(wanted(how="step_up"), "a5")).state == "pending"
 
 
-async def test_a_caller_has_three_questions_at_most(store: ApprovalStore, clock: Clock) -> None:
+async def test_approval_store_fourth_pending_request_of_a_caller_is_refused(store: ApprovalStore, clock: Clock) -> None:
     for number in range(3):
         await store.claim(wanted(arguments_sha256=str(number)), f"a{number}")
         clock.now += 10
@@ -132,7 +134,9 @@ async def test_a_caller_has_three_questions_at_most(store: ApprovalStore, clock:
     assert (await store.claim(wanted(arguments_sha256="4"), "a4")).id == "a4"
 
 
-async def test_after_a_no_the_tool_is_left_alone_for_a_while(store: ApprovalStore, clock: Clock) -> None:
+async def test_approval_store_request_after_a_denial_is_refused_for_a_minute(
+    store: ApprovalStore, clock: Clock
+) -> None:
     await store.claim(wanted(), "a1")
     await store.decide("a1", NO)
     clock.now += 20
@@ -146,29 +150,31 @@ async def test_after_a_no_the_tool_is_left_alone_for_a_while(store: ApprovalStor
     assert (await store.claim(wanted(), "a5")).state == "pending"
 
 
-async def test_the_one_before(store: ApprovalStore, clock: Clock) -> None:
+async def test_approval_store_last_approved_returns_the_newest_of_the_same_caller_and_tool(
+    store: ApprovalStore, clock: Clock
+) -> None:
     first = await store.claim(wanted(shown=b"1"), "a0")
     assert await store.last_approved(first) is None
     await store.decide("a0", YES)
     await store.claim(wanted(), "used")
     clock.now += 1
-    await approved(store, "a1", tool="House.burn@0.9.0", shown=b"2")
-    await approved(store, "a2", tool="House.burnt@1.0.0", shown=b"3")
-    await approved(store, "a3", caller="cd", shown=b"4")
+    await claim_and_approve(store, "a1", tool="House.burn@0.9.0", shown=b"2")
+    await claim_and_approve(store, "a2", tool="House.burnt@1.0.0", shown=b"3")
+    await claim_and_approve(store, "a3", caller="cd", shown=b"4")
     now = await store.claim(wanted(), "a4")
     last = await store.last_approved(now)
     assert last is not None
     assert last.shown == b"2"
 
 
-async def test_what_ended_long_ago_is_forgotten(store: ApprovalStore, clock: Clock) -> None:
+async def test_approval_store_request_is_removed_after_its_retention(store: ApprovalStore, clock: Clock) -> None:
     await store.claim(wanted(), "a1")
     clock.now += 300 + base.RETENTION_SECONDS
     await store.claim(wanted(caller="cd"), "a2")
     assert await store.find("a1") is None
 
 
-async def test_of_too_many_the_first_to_end_are_forgotten(
+async def test_approval_store_above_its_maximum_removes_the_first_expired(
     store: ApprovalStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("approvals", "sql.approvals"):
@@ -180,9 +186,9 @@ async def test_of_too_many_the_first_to_end_are_forgotten(
     assert kept == [4, 5, 6, 7, 8]
 
 
-async def test_of_many_who_ask_at_once_one_gets_the_yes(store: ApprovalStore) -> None:
+async def test_approval_store_concurrent_claims_one_consumes_the_approval(store: ApprovalStore) -> None:
     for number in range(10):
-        await approved(store, f"a{number}", arguments_sha256=str(number))
+        await claim_and_approve(store, f"a{number}", arguments_sha256=str(number))
         same = wanted(arguments_sha256=str(number))
         found = await asyncio.gather(*(store.claim(same, f"b{number}-{each}") for each in range(RACERS)))
         assert sorted(each.state for each in found) == ["consumed"] + ["pending"] * (RACERS - 1)
@@ -191,26 +197,28 @@ async def test_of_many_who_ask_at_once_one_gets_the_yes(store: ApprovalStore) ->
         await store.claim(same, "rest")
 
 
-async def test_every_engine_of_a_hall_keeps_them(stores: Stores) -> None:
+async def test_approval_store_of_every_engine_keeps_an_approval(stores: Stores) -> None:
     assert await stores.approvals.pending() == ()
     assert await stores.approvals.find("a1") is None
-    await approved(stores.approvals)
+    await claim_and_approve(stores.approvals)
     assert (await stores.approvals.claim(wanted(), "a2")).state == "consumed"
 
 
 # --- the file
 
 
-async def test_they_survive_a_restart(tmp_path: Path, clock: Clock) -> None:
+async def test_approval_store_in_sqlite_reopened_has_the_same_approvals(tmp_path: Path, clock: Clock) -> None:
     with sqlite_engine(tmp_path, clock) as (store, _):
-        await approved(store)
+        await claim_and_approve(store)
     with sqlite_engine(tmp_path, clock) as (store, _):
         assert (await store.claim(wanted(), "a2")).state == "consumed"
     with sqlite_engine(tmp_path, clock) as (store, _):
         assert (await store.claim(wanted(), "a3")).state == "pending"
 
 
-async def test_two_handles_of_one_file_never_use_a_yes_twice(tmp_path: Path, clock: Clock) -> None:
+async def test_approval_store_in_sqlite_two_connections_never_consume_one_approval_twice(
+    tmp_path: Path, clock: Clock
+) -> None:
     """P3: each connection has a thread of its own, and both reach for the same row, a hundred times by four."""
     with database(tmp_path) as one, database(tmp_path) as two:
         handles = [SqlApprovalStore(each, RowMac(ROOT_KEY), clock) for each in (one, two)]
@@ -237,7 +245,7 @@ FORGERIES = (
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)
-async def test_a_yes_that_was_written_by_hand_is_none(tmp_path: Path, clock: Clock, forgery: str) -> None:
+async def test_approval_store_in_sqlite_forged_approval_is_ignored(tmp_path: Path, clock: Clock, forgery: str) -> None:
     with sqlite_engine(tmp_path, clock) as (store, _):
         await store.claim(wanted(), "a1")
     with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection:
@@ -258,9 +266,11 @@ USED = (
 
 
 @pytest.mark.parametrize("forgery", USED)
-async def test_a_used_yes_stays_used(tmp_path: Path, clock: Clock, forgery: str) -> None:
+async def test_approval_store_in_sqlite_consumed_approval_reset_by_hand_is_ignored(
+    tmp_path: Path, clock: Clock, forgery: str
+) -> None:
     with sqlite_engine(tmp_path, clock) as (store, _):
-        await approved(store)
+        await claim_and_approve(store)
         used = await store.claim(wanted(), "a2")
         assert await store.find("a1") == used
     with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection:
@@ -271,9 +281,11 @@ async def test_a_used_yes_stays_used(tmp_path: Path, clock: Clock, forgery: str)
         assert (await store.claim(wanted(), "a3")).id == "a3"
 
 
-async def test_alices_yes_copied_to_bob_is_none(tmp_path: Path, clock: Clock) -> None:
+async def test_approval_store_in_sqlite_approval_moved_to_another_caller_is_ignored(
+    tmp_path: Path, clock: Clock
+) -> None:
     with sqlite_engine(tmp_path, clock) as (store, _):
-        await approved(store)
+        await claim_and_approve(store)
     with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection:
         connection.execute("UPDATE approvals SET caller = 'bob', person = 'bob'")
         connection.commit()

@@ -1,4 +1,4 @@
-"""In stores of approvals and factors time never goes back, also when the clock does."""
+"""Stores of approvals and factors never go back in time, also when the clock is set back."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ from toolhall.stores.approvals import ApprovalStore, Decision
 from toolhall.stores.factors import FactorStore
 
 YES = Decision("approved", "alice", "totp")
-Both = tuple[ApprovalStore, FactorStore]
+ApprovalAndFactorStores = tuple[ApprovalStore, FactorStore]
 
 
 @pytest.fixture
@@ -19,13 +19,15 @@ def clock() -> Clock:
 
 
 @pytest.fixture(params=ENGINES)
-def both(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[Both]:
+def both_stores(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[ApprovalAndFactorStores]:
     with ENGINES[request.param](tmp_path, clock) as stores:
         yield stores
 
 
-async def test_a_yes_that_was_too_old_stays_so(both: Both, clock: Clock) -> None:
-    store, _ = both
+async def test_approval_store_expired_approval_stays_expired_when_the_clock_is_set_back(
+    both_stores: ApprovalAndFactorStores, clock: Clock
+) -> None:
+    store, _ = both_stores
     await store.claim(wanted(), "a1")
     await store.decide("a1", YES)
     for turned in (301, -600):
@@ -37,8 +39,10 @@ async def test_a_yes_that_was_too_old_stays_so(both: Both, clock: Clock) -> None
     assert (again.id, again.created >= START + 301) == ("a2", True)
 
 
-async def test_a_question_that_was_too_old_is_not_answered(both: Both, clock: Clock) -> None:
-    store, _ = both
+async def test_approval_store_expired_request_is_undecidable_when_the_clock_is_set_back(
+    both_stores: ApprovalAndFactorStores, clock: Clock
+) -> None:
+    store, _ = both_stores
     await store.claim(wanted(), "a1")
     clock.now += 301
     assert await store.pending() == ()
@@ -46,8 +50,10 @@ async def test_a_question_that_was_too_old_is_not_answered(both: Both, clock: Cl
     assert (await store.pending(), await store.decide("a1", YES)) == ((), None)
 
 
-async def test_an_invitation_that_ended_stays_so(both: Both, clock: Clock) -> None:
-    _, store = both
+async def test_factor_store_expired_invitation_stays_expired_when_the_clock_is_set_back(
+    both_stores: ApprovalAndFactorStores, clock: Clock
+) -> None:
+    _, store = both_stores
     await store.add(factor(id="i1", kind="invitation", expires=START + 600))
     clock.now += 600
     assert await store.find("i1") is None
@@ -56,7 +62,9 @@ async def test_an_invitation_that_ended_stays_so(both: Both, clock: Clock) -> No
     assert not await store.add(factor(), "i1")
 
 
-async def test_a_restart_does_not_go_behind_the_last_approval(tmp_path: Path, clock: Clock) -> None:
+async def test_approval_store_reopened_does_not_go_behind_the_time_of_the_last_approval(
+    tmp_path: Path, clock: Clock
+) -> None:
     clock.now += 1_000
     with sqlite_engine(tmp_path, clock) as (store, _):
         await store.claim(wanted(caller="cd"), "a1")
@@ -69,7 +77,7 @@ async def test_a_restart_does_not_go_behind_the_last_approval(tmp_path: Path, cl
     assert START + 1_100 <= asked.created < START + 1_200
 
 
-async def test_nor_behind_the_last_code(tmp_path: Path, clock: Clock) -> None:
+async def test_factor_store_reopened_does_not_go_behind_the_time_of_the_last_code(tmp_path: Path, clock: Clock) -> None:
     clock.now += 600
     with sqlite_engine(tmp_path, clock) as (_, store):
         await store.add(factor())

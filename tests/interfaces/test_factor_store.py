@@ -26,7 +26,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Itera
         yield factors
 
 
-async def test_they_are_listed_by_person_and_age(store: FactorStore) -> None:
+async def test_factor_store_lists_factors_by_person_and_age(store: FactorStore) -> None:
     first, second = factor(), factor(id="f0", created_at=START + 1, kind="passkey")
     other = factor(id="f2", person="bob")
     for each in (second, other, first):
@@ -38,14 +38,14 @@ async def test_they_are_listed_by_person_and_age(store: FactorStore) -> None:
     assert not await store.add(first)
 
 
-async def test_one_is_removed_once(store: FactorStore) -> None:
+async def test_factor_store_removed_factor_cannot_be_removed_again(store: FactorStore) -> None:
     await store.add(factor())
     assert await store.remove("f1")
     assert not await store.remove("f1")
     assert await store.all() == ()
 
 
-async def test_one_is_found_by_its_id(store: FactorStore, clock: Clock) -> None:
+async def test_factor_store_find_returns_the_factor_with_the_id(store: FactorStore, clock: Clock) -> None:
     invitation = factor(id="i1", kind="invitation", expires=START + 600)
     for each in (factor(), invitation):
         await store.add(each)
@@ -54,7 +54,7 @@ async def test_one_is_found_by_its_id(store: FactorStore, clock: Clock) -> None:
     assert await store.find("i1") is None
 
 
-async def test_a_counter_only_rises(store: FactorStore, clock: Clock) -> None:
+async def test_factor_store_counter_that_does_not_rise_is_refused(store: FactorStore, clock: Clock) -> None:
     await store.add(factor())
     clock.now += 5
     assert [await store.advance("f1", counter) for counter in (7, 7, 6, 8)] == [True, False, False, True]
@@ -62,18 +62,18 @@ async def test_a_counter_only_rises(store: FactorStore, clock: Clock) -> None:
     assert not await store.advance("nothing", 9)
 
 
-async def test_a_passkey_that_never_counts_may_be_used_again(store: FactorStore) -> None:
+async def test_factor_store_passkey_with_counter_zero_may_be_used_again(store: FactorStore) -> None:
     await store.add(factor(kind="passkey"))
     assert [await store.advance("f1", counter) for counter in (0, 0, 3, 0, 3)] == [True, True, True, False, False]
 
 
-async def test_of_many_with_one_code_one_is_right(store: FactorStore) -> None:
+async def test_factor_store_one_code_used_concurrently_is_accepted_once(store: FactorStore) -> None:
     await store.add(factor())
     for step in range(1, 20):
         assert sum(await asyncio.gather(*(store.advance("f1", step) for _ in range(6)))) == 1
 
 
-async def test_an_invitation_is_taken_once(store: FactorStore, clock: Clock) -> None:
+async def test_factor_store_invitation_is_used_once(store: FactorStore, clock: Clock) -> None:
     invitation = factor(id="i1", kind="invitation", expires=START + 600)
     await store.add(invitation)
     assert await store.all("alice") == (invitation,)
@@ -84,21 +84,21 @@ async def test_an_invitation_is_taken_once(store: FactorStore, clock: Clock) -> 
     assert await store.all() == (new,)
 
 
-async def test_an_invitation_of_a_factor_that_is_there_stays(store: FactorStore) -> None:
+async def test_factor_store_invitation_for_a_taken_factor_id_is_kept(store: FactorStore) -> None:
     await store.add(factor())
     await store.add(factor(id="i1", kind="invitation", expires=START + 600))
     assert not await store.add(factor(), "i1")
     assert [each.id for each in await store.all()] == ["f1", "i1"]
 
 
-async def test_an_invitation_ends(store: FactorStore, clock: Clock) -> None:
+async def test_factor_store_invitation_expires(store: FactorStore, clock: Clock) -> None:
     await store.add(factor(id="i1", kind="invitation", expires=START + 600))
     clock.now += 600
     assert await store.all() == ()
     assert not await store.add(factor(), "i1")
 
 
-async def test_five_tries_in_five_minutes(store: FactorStore, clock: Clock) -> None:
+async def test_factor_store_attempts_above_five_in_five_minutes_must_wait(store: FactorStore, clock: Clock) -> None:
     for _ in range(5):
         assert await store.record_attempt("alice") == 0
         clock.now += 10
@@ -111,13 +111,13 @@ async def test_five_tries_in_five_minutes(store: FactorStore, clock: Clock) -> N
     assert await store.record_attempt("alice") == 0
 
 
-async def test_every_engine_of_a_hall_keeps_them(stores: Stores) -> None:
+async def test_factor_store_of_every_engine_keeps_an_added_factor(stores: Stores) -> None:
     assert await stores.factors.all() == ()
     assert await stores.factors.add(factor())
     assert [each.id for each in await stores.factors.all()] == ["f1"]
 
 
-async def test_alices_factor_copied_to_bob_is_none(tmp_path: Path, clock: Clock) -> None:
+async def test_factor_store_row_copied_to_another_person_is_ignored(tmp_path: Path, clock: Clock) -> None:
     with sqlite_engine(tmp_path, clock) as (_, store):
         await store.add(factor())
         await store.advance("f1", 5)
@@ -129,7 +129,7 @@ async def test_alices_factor_copied_to_bob_is_none(tmp_path: Path, clock: Clock)
         assert [each.id for each in await store.all()] == ["f1"]
 
 
-async def test_a_counter_that_was_set_back_is_worth_nothing(tmp_path: Path, clock: Clock) -> None:
+async def test_factor_store_row_with_a_lowered_counter_is_ignored(tmp_path: Path, clock: Clock) -> None:
     with sqlite_engine(tmp_path, clock) as (_, store):
         await store.add(factor())
         assert await store.advance("f1", 5)

@@ -22,13 +22,13 @@ def grant(grant_id: str = "g_a", **other: Any) -> Grant:
     return Grant(id=grant_id, **plain | other)
 
 
-async def test_there_is_nothing_at_first(grants: GrantStore) -> None:
+async def test_grant_store_new_is_empty(grants: GrantStore) -> None:
     assert await grants.all() == ()
     assert await grants.remove("g_a") is None
     assert await grants.all() == ()
 
 
-async def test_what_was_added_is_there_as_it_was(grants: GrantStore) -> None:
+async def test_grant_store_added_grant_is_returned_unchanged(grants: GrantStore) -> None:
     odd = "\u202e \U0001f6e0 '\"; DROP TABLE grants; -- %s :by ?"
     whole = grant(
         effect="forbid", callers=odd, tools=odd, by=odd, conditions=(Condition(odd, VALUES), Condition("", ({},)))
@@ -38,14 +38,14 @@ async def test_what_was_added_is_there_as_it_was(grants: GrantStore) -> None:
     assert await grants.all() == (grant("g_b", created_at=1.25), whole)
 
 
-async def test_an_id_is_taken_once(grants: GrantStore) -> None:
+async def test_grant_store_add_with_a_taken_id_is_stale(grants: GrantStore) -> None:
     await grants.add(grant())
     with pytest.raises(Stale):
         await grants.add(grant(effect="forbid"))
     assert await grants.all() == (grant(),)
 
 
-async def test_what_was_removed_is_gone(grants: GrantStore) -> None:
+async def test_grant_store_removed_grant_is_gone(grants: GrantStore) -> None:
     kept = [grant("g_a"), grant("g_b", effect="forbid"), grant("g_c", effect="forbid")]
     for each in kept:
         await grants.add(each)
@@ -68,7 +68,7 @@ async def test_what_was_removed_is_gone(grants: GrantStore) -> None:
         {"conditions": (Condition("/a", ((1, 2),)),)},
     ],
 )
-async def test_what_would_not_come_back_is_refused(grants: GrantStore, wrong: dict[str, Any]) -> None:
+async def test_grant_store_invalid_field_is_unstorable(grants: GrantStore, wrong: dict[str, Any]) -> None:
     with pytest.raises(Unstorable):
         await grants.add(msgspec.structs.replace(grant(), **wrong))
     assert await grants.all() == ()

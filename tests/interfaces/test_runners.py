@@ -44,19 +44,19 @@ async def hall(place: Place) -> AsyncIterator[Reach]:
 
 
 @pytest.mark.parametrize("tool", ["echo", "free"], ids=["promised", "not promised"])
-async def test_values_of_every_kind(hall: Reach, tool: str) -> None:
+async def test_runner_value_of_every_json_type_is_returned_unchanged(hall: Reach, tool: str) -> None:
     returned = {kind: await hall.value(tool, value=value) for kind, value in VALUES.items()}
     assert exact(returned) == exact(VALUES)
 
 
-async def test_integers_of_any_size(hall: Reach) -> None:
+async def test_runner_integer_of_any_size_is_returned_unchanged(hall: Reach) -> None:
     if NO_BIG_INTEGERS in hall.place.differs:
         pytest.skip(hall.place.differs[NO_BIG_INTEGERS])
     integers = [2**53 + 1, 2**63, -(2**63), 10**19 + 1, [{"deep": 2**62 + 1}]]
     assert [await hall.value("echo", value=value) for value in integers] == integers
 
 
-async def test_nothing_at_all(hall: Reach) -> None:
+async def test_runner_tool_without_output_returns_no_value(hall: Reach) -> None:
     assert await hall.value("nothing") is None
     said = (await hall.oxp("nothing", {})).json["result"]
     assert (said["success"], "value" in said) == (True, False)
@@ -65,26 +65,26 @@ async def test_nothing_at_all(hall: Reach) -> None:
     assert (result["content"], "structuredContent" in result) == ([], False)
 
 
-async def test_objects_that_hold_objects(hall: Reach) -> None:
+async def test_runner_nested_objects_are_passed_in_and_out(hall: Reach) -> None:
     ada = {"name": "Ada", "age": 36, "friends": [{"name": "Bob", "friends": [{"name": "Eve"}]}]}
     found = await hall.value("befriend", person=ada, friend="Zoë")
     assert found == {**ada, "friends": [{"name": "Bob", "friends": [{"name": "Eve"}]}, {"name": "Zoë"}]}
 
 
-async def test_an_output_that_is_promised_is_checked(hall: Reach) -> None:
+async def test_runner_output_that_breaks_its_schema_is_bad_output(hall: Reach) -> None:
     code, message, _ = await hall.refusal("misprint")
     assert code == "bad_output"
     assert message.startswith("the tool returned something other than its output schema promises")
 
 
-async def test_what_json_cannot_say(hall: Reach) -> None:
+async def test_runner_output_that_json_cannot_encode_is_bad_output(hall: Reach) -> None:
     code, message, _ = await hall.refusal("scribble")
     assert code == "bad_output"
     assert message.startswith("the tool returned something that cannot be written as JSON")
 
 
 @pytest.mark.parametrize("size", [1_100_000, 8_000_000], ids=["more than is passed on", "much more"])
-async def test_a_result_that_is_too_large(hall: Reach, size: int) -> None:
+async def test_runner_result_above_the_size_limit_is_bad_output(hall: Reach, size: int) -> None:
     code, message, _ = await hall.refusal("large", size=size)
     assert code == "bad_output", message
     assert "bytes" in message
@@ -94,7 +94,7 @@ async def test_a_result_that_is_too_large(hall: Reach, size: int) -> None:
 # --- blocks -----------------------------------------------------------------------------------------------------------
 
 
-async def test_blocks_of_every_kind(hall: Reach) -> None:
+async def test_runner_content_blocks_of_every_type_are_returned(hall: Reach) -> None:
     async with hall.talk(MODERN) as talk:
         result = (await talk.call("Kit_blocks")).result
     assert result["content"] == BLOCKS
@@ -103,7 +103,7 @@ async def test_blocks_of_every_kind(hall: Reach) -> None:
 
 
 @pytest.mark.parametrize("is_error", [False, True])
-async def test_blocks_a_value_and_notes_at_once(hall: Reach, is_error: bool) -> None:
+async def test_runner_reply_with_blocks_value_and_meta_is_returned(hall: Reach, is_error: bool) -> None:
     async with hall.talk(MODERN) as talk:
         result = (await talk.call("Kit_reply", {"is_error": is_error})).result
     assert result["content"] == [{"type": "text", "text": "two of them"}]
@@ -115,7 +115,7 @@ async def test_blocks_a_value_and_notes_at_once(hall: Reach, is_error: bool) -> 
 # --- arguments --------------------------------------------------------------------------------------------------------
 
 
-async def test_what_is_left_out_has_its_default(hall: Reach) -> None:
+async def test_runner_omitted_argument_has_its_default(hall: Reach) -> None:
     assert await hall.value("greet", name="Ada") == "Hello, Ada! Hello, Ada!"
     assert await hall.value("greet", name="Ada", times=1) == "Hello, Ada!"
     assert await hall.value("greet", name="Ada", greeting="Hej", times=1) == "Hej, Ada!"
@@ -126,7 +126,7 @@ async def test_what_is_left_out_has_its_default(hall: Reach) -> None:
     [({"count": "1"}, "/count"), ({"count": 0}, "/count"), ({}, "/count"), ({"count": 1, "more": 1}, "/more")],
     ids=["of another type", "out of bounds", "missing", "unknown"],
 )
-async def test_arguments_are_refused_before_they_reach_the_tool(
+async def test_runner_bad_arguments_are_refused_before_the_tool_runs(
     hall: Reach, tmp_path: Path, wrong: Message, path: str
 ) -> None:
     file = tmp_path / "entered"
@@ -138,7 +138,7 @@ async def test_arguments_are_refused_before_they_reach_the_tool(
     assert file.read_text() == "in 1\n"
 
 
-async def test_arguments_that_the_tool_refuses(hall: Reach) -> None:
+async def test_runner_bad_arguments_raised_by_the_tool_are_returned(hall: Reach) -> None:
     code, _, details = await hall.refusal("refuse", name="Ada")
     assert code == "bad_arguments"
     assert details["problems"] == [
@@ -151,7 +151,7 @@ async def test_arguments_that_the_tool_refuses(hall: Reach) -> None:
 
 
 @both_revisions
-async def test_what_it_tells_comes_in_order(hall: Reach, revision: str) -> None:
+async def test_runner_progress_and_log_messages_arrive_in_order(hall: Reach, revision: str) -> None:
     async with hall.talk(revision) as talk:
         await talk.set_level("info")
         heard = await talk.call("Kit_steps", token="t")
@@ -167,7 +167,7 @@ async def test_what_it_tells_comes_in_order(hall: Reach, revision: str) -> None:
 
 @both_revisions
 @pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
-async def test_a_person_is_asked(hall: Reach, revision: str, action: str) -> None:
+async def test_runner_form_elicitation_answer_reaches_the_tool(hall: Reach, revision: str, action: str) -> None:
     filled = {"content": {"name": "Ada"}} if action == "accept" else {}
     async with hall.talk(revision) as talk:
         heard = await talk.call("Kit_ask", respond=always({"action": action, **filled}))
@@ -178,7 +178,7 @@ async def test_a_person_is_asked(hall: Reach, revision: str, action: str) -> Non
 
 
 @both_revisions
-async def test_a_person_is_asked_again(hall: Reach, revision: str) -> None:
+async def test_runner_two_form_elicitations_in_one_call_are_both_answered(hall: Reach, revision: str) -> None:
     names = iter(["Ada", "Grace"])
     async with hall.talk(revision) as talk:
         heard = await talk.call(
@@ -191,7 +191,7 @@ async def test_a_person_is_asked_again(hall: Reach, revision: str) -> None:
 
 @both_revisions
 @pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
-async def test_a_person_is_sent_to_a_page(hall: Reach, revision: str, action: str) -> None:
+async def test_runner_url_elicitation_answer_reaches_the_tool(hall: Reach, revision: str, action: str) -> None:
     async with hall.talk(revision) as talk:
         heard = await talk.call("Kit_visit", respond=always({"action": action}))
     (question,) = heard.questions
@@ -200,11 +200,11 @@ async def test_a_person_is_sent_to_a_page(hall: Reach, revision: str, action: st
     assert (value if talk.modern else value["result"]) is (action == "accept")
 
 
-async def test_nobody_can_be_asked(hall: Reach) -> None:
+async def test_runner_elicitation_without_a_client_that_supports_it_is_unsupported(hall: Reach) -> None:
     assert (await hall.refusal("ask")).code == "unsupported"
 
 
-async def test_time_stands_still_while_a_person_is_asked(hall: Reach) -> None:
+async def test_runner_timeout_is_suspended_during_an_elicitation(hall: Reach) -> None:
     async with hall.talk(NOVEMBER) as talk:
         heard = await talk.call("Kit_ask_patiently", respond=after_a_while({"name": "Ada"}))
     assert heard.text == "Ada"
@@ -214,7 +214,7 @@ async def test_time_stands_still_while_a_person_is_asked(hall: Reach) -> None:
 
 
 @both_revisions
-async def test_a_cancelled_call_ends_the_tool(hall: Reach, revision: str, tmp_path: Path) -> None:
+async def test_runner_cancelled_call_stops_the_tool(hall: Reach, revision: str, tmp_path: Path) -> None:
     file = tmp_path / "seen"
     async with hall.talk(revision) as talk:
         call = talk.request("tools/call", {"name": "Kit_linger", "arguments": {"file": str(file)}}, token="t")
@@ -225,7 +225,7 @@ async def test_a_cancelled_call_ends_the_tool(hall: Reach, revision: str, tmp_pa
         await stopped(hall, file)
 
 
-async def test_a_caller_that_goes_away_ends_the_tool(hall: Reach, tmp_path: Path) -> None:
+async def test_runner_disconnected_caller_stops_the_tool(hall: Reach, tmp_path: Path) -> None:
     file = tmp_path / "seen"
     call = asyncio.create_task(hall.rest("linger", {"file": str(file)}))
     await eventually(file.exists)
@@ -235,14 +235,14 @@ async def test_a_caller_that_goes_away_ends_the_tool(hall: Reach, tmp_path: Path
     await stopped(hall, file)
 
 
-async def test_a_deadline_ends_the_tool(hall: Reach, tmp_path: Path) -> None:
+async def test_runner_timeout_stops_the_tool(hall: Reach, tmp_path: Path) -> None:
     file = tmp_path / "seen"
     code, message, _ = await hall.refusal("dawdle", file=str(file))
     assert (code, message.startswith("the tool did not finish ")) == ("timed_out", True)
     await stopped(hall, file)
 
 
-async def test_a_tool_that_says_it_failed(hall: Reach) -> None:
+async def test_runner_tool_failure_carries_its_message_and_retry_hints(hall: Reach) -> None:
     refusal = await hall.refusal("fail", how="for good")
     assert refusal == ("tool_failed", "the shelf is empty", {})
     error = (await hall.oxp("fail", {"how": "for a while"})).json["result"]["error"]
@@ -254,7 +254,7 @@ async def test_a_tool_that_says_it_failed(hall: Reach) -> None:
     assert "retry_after_ms" not in error
 
 
-async def test_what_a_crash_says_stays_in_the_log(hall: Reach, tmp_path: Path) -> None:
+async def test_runner_exception_text_is_only_in_the_log_of_the_tools_process(hall: Reach, tmp_path: Path) -> None:
     text = f"the password is {tmp_path.name}"
     said = await hall.rest("crash", {"text": text})
     assert (said.status, said.json["error"]["code"]) == (500, "crashed")
@@ -272,7 +272,7 @@ async def test_what_a_crash_says_stays_in_the_log(hall: Reach, tmp_path: Path) -
 # --- what it is supplied with -----------------------------------------------------------------------------------------
 
 
-async def test_a_tool_gets_what_it_declares(hall: Reach) -> None:
+async def test_runner_declared_secret_and_account_are_supplied(hall: Reach) -> None:
     said = await hall.oxp("equipped", {}, BROUGHT)
     assert said.json["result"]["value"] == {
         "secret": digest(SECRET),
@@ -283,7 +283,7 @@ async def test_a_tool_gets_what_it_declares(hall: Reach) -> None:
     }
 
 
-async def test_a_tool_gets_nothing_else(hall: Reach) -> None:
+async def test_runner_undeclared_secrets_and_accounts_are_not_supplied(hall: Reach) -> None:
     both = {
         "secrets": [*BROUGHT["secrets"], {"id": "KIT_PIN", "value": PIN}],
         "authorization": BROUGHT["authorization"],
@@ -294,14 +294,14 @@ async def test_a_tool_gets_nothing_else(hall: Reach) -> None:
     assert said.json["result"]["value"] == {"other": True, "account": True}
 
 
-async def test_a_tool_does_not_run_without_what_it_declares(hall: Reach) -> None:
+async def test_runner_missing_secret_or_account_is_needs_requirement(hall: Reach) -> None:
     refusal = await hall.refusal("equipped")
     assert refusal.code == "needs_requirement"
     assert {each["kind"] for each in refusal.details["missing"]} == {"secret", "account"}
 
 
 @pytest.mark.parametrize("how", ["return", "fail", "crash"])
-async def test_a_secret_does_not_come_back(hall: Reach, how: str) -> None:
+async def test_runner_secret_is_redacted_in_results_messages_errors_and_logs(hall: Reach, how: str) -> None:
     """Not in a value, a block, a note or an error, not in what is told meanwhile, and not in a log."""
     await hall.keep("KIT_WORD", WORD)
     async with hall.talk(MODERN) as talk:
@@ -331,7 +331,7 @@ LOCAL: Message = {
 }
 
 
-async def test_the_tool_sees_who_calls(hall: Reach) -> None:
+async def test_runner_context_has_the_caller(hall: Reach) -> None:
     assert await hall.value("who") == LOCAL
     wanted = {"name": f"robot-{os.urandom(4).hex()}", "owner": "alice", "scopes": ["tools:Kit"]}
     key = (await hall.post("/api/keys", wanted)).json
@@ -342,18 +342,18 @@ async def test_the_tool_sees_who_calls(hall: Reach) -> None:
     assert key["secret"] not in "".join(hall.place.logged())
 
 
-async def test_the_tool_sees_for_whom_it_is_called(hall: Reach) -> None:
+async def test_runner_context_has_the_user_the_caller_acts_for(hall: Reach) -> None:
     said = await hall.oxp("who", {}, {"user_id": "bob"})
     assert said.json["result"]["value"] == {**LOCAL, "acting_for": "bob"}
     said = await hall.oxp("equipped", {}, {**BROUGHT, "user_id": "bob"})
     assert said.json["result"]["value"]["user"] == "bob"
 
 
-async def test_two_versions_side_by_side(hall: Reach) -> None:
+async def test_runner_two_versions_of_a_toolkit_are_called_side_by_side(hall: Reach) -> None:
     answers = {version: (await hall.post(f"/tools/Pair/which{version}", {})).json for version in ("", "?version=1.0.0")}
     assert answers == {"": "second", "?version=1.0.0": "first"}
     assert (await hall.post("/tools/Pair/which?version=3.0.0", {})).status == 404
 
 
-async def test_fifty_calls_at_once(hall: Reach) -> None:
+async def test_runner_fifty_calls_at_once_each_get_their_own_value(hall: Reach) -> None:
     assert await asyncio.gather(*(hall.value("meet", number=number) for number in range(50))) == list(range(50))

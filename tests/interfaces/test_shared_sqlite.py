@@ -1,4 +1,4 @@
-"""Several processes of one family write to one file: nothing is lost or counts twice, and nobody else comes in."""
+"""The workers of one server write to one SQLite file: nothing is lost or counts twice, and others are refused."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.interfaces.approval_rows import factor, wanted
-from tests.interfaces.child_processes import child, line
+from tests.interfaces.child_processes import child, read_line
 from toolhall.stores import sqlite
 from toolhall.stores.access import ApiKey, Grant
 from toolhall.stores.approvals import Decision
@@ -24,7 +24,7 @@ MANY = 8
 
 
 @pytest.fixture
-def family(tmp_path: Path) -> Iterator[tuple[Stores, Stores]]:
+def workers(tmp_path: Path) -> Iterator[tuple[Stores, Stores]]:
     first = open_stores(tmp_path, allow_readonly=False, role="first")
     second = open_stores(tmp_path, allow_readonly=False, role="sibling")
     yield first, second
@@ -32,7 +32,7 @@ def family(tmp_path: Path) -> Iterator[tuple[Stores, Stores]]:
     first.close()
 
 
-def forbidding(name: str) -> Grant:
+def forbid_grant(name: str) -> Grant:
     return Grant(id=name, effect="forbid", callers="*", tools=name, created_at=1.0, by="me")
 
 
@@ -40,59 +40,61 @@ def key(name: str) -> ApiKey:
     return ApiKey(id=name, name=name, digest=b"d" * 32, created_at=1.0, by="me")
 
 
-async def test_a_yes_is_used_up_once_whoever_gets_the_call(family: tuple[Stores, Stores]) -> None:
-    one, other = family
+async def test_shared_sqlite_approval_is_consumed_once_by_either_process(workers: tuple[Stores, Stores]) -> None:
+    one, other = workers
     for turn in range(MANY):
         asked = await one.approvals.claim(wanted(), f"asked{turn}")
         assert asked.state == "pending"
         decision = Decision("approved", "alice", "totp")
         assert await other.approvals.decide(asked.id, decision) is not None
-        claims = [each.approvals.claim(wanted(), f"new{turn}{number}") for number, each in enumerate(family)]
+        claims = [each.approvals.claim(wanted(), f"new{turn}{number}") for number, each in enumerate(workers)]
         first, second = sorted(await asyncio.gather(*claims), key=lambda each: each.state)
         assert (first.state, first.id, second.state) == ("consumed", asked.id, "pending")
         assert await one.approvals.decide(second.id, decision) is not None
         assert (await other.approvals.claim(wanted(), "none")).id == second.id
 
 
-async def test_a_code_is_good_once_whoever_gets_it(family: tuple[Stores, Stores]) -> None:
-    assert await family[0].factors.add(factor())
+async def test_shared_sqlite_factor_code_is_accepted_once_by_either_process(workers: tuple[Stores, Stores]) -> None:
+    assert await workers[0].factors.add(factor())
     for counter in range(1, MANY):
-        taken = await asyncio.gather(*(each.factors.advance("f1", counter) for each in family))
+        taken = await asyncio.gather(*(each.factors.advance("f1", counter) for each in workers))
         assert sorted(taken) == [False, True]
 
 
-async def test_the_seal_over_what_forbids_holds_with_several_writers(
-    family: tuple[Stores, Stores], tmp_path: Path
+async def test_shared_sqlite_grant_table_mac_holds_with_several_writers(
+    workers: tuple[Stores, Stores], tmp_path: Path
 ) -> None:
-    added = [each.grants.add(forbidding(f"{place}.{n}")) for n in range(MANY) for place, each in enumerate(family)]
+    added = [each.grants.add(forbid_grant(f"{place}.{n}")) for n in range(MANY) for place, each in enumerate(workers)]
     await asyncio.gather(*added)
-    removed = [each.grants.remove(f"{1 - place}.{n}") for n in range(0, MANY, 2) for place, each in enumerate(family)]
+    removed = [each.grants.remove(f"{1 - place}.{n}") for n in range(0, MANY, 2) for place, each in enumerate(workers)]
     assert None not in await asyncio.gather(*removed)
     left = {f"{place}.{n}" for n in range(1, MANY, 2) for place in (0, 1)}
-    for each in family:
+    for each in workers:
         assert {grant.id for grant in await each.grants.all()} == left
-    for each in reversed(family):
+    for each in reversed(workers):
         each.close()
     again = open_stores(tmp_path, allow_readonly=False)
     assert {grant.id for grant in await again.grants.all()} == left
     again.close()
 
 
-async def test_a_use_in_one_process_does_not_bring_back_what_another_revoked(family: tuple[Stores, Stores]) -> None:
-    one, other = family
+async def test_shared_sqlite_key_use_does_not_undo_a_revocation_by_another_process(
+    workers: tuple[Stores, Stores],
+) -> None:
+    one, other = workers
     names = [f"k{number}" for number in range(MANY)]
     for name in names:
         await one.keys.add(key(name))
     uses = [one.keys.record_uses(dict.fromkeys(names, float(moment))) for moment in range(MANY)]
     await asyncio.gather(*uses, *(other.keys.revoke(name, 5.0) for name in names))
-    for each in family:
+    for each in workers:
         assert [(found.revoked_at, found.last_used_at) for found in await each.keys.all()] == [(5.0, MANY - 1.0)] * MANY
 
 
-async def test_each_notices_what_the_other_changed_and_not_what_it_changed_itself(
-    family: tuple[Stores, Stores],
+async def test_shared_sqlite_version_changes_only_by_writes_of_another_process(
+    workers: tuple[Stores, Stores],
 ) -> None:
-    one, other = family
+    one, other = workers
     assert one.version is not None
     assert other.version is not None
     before = await one.version(), await other.version()
@@ -101,7 +103,7 @@ async def test_each_notices_what_the_other_changed_and_not_what_it_changed_itsel
     assert await other.version() != before[1]
 
 
-async def test_nobody_else_comes_in_while_one_of_them_lives(tmp_path: Path) -> None:
+async def test_shared_sqlite_other_processes_are_refused_while_a_worker_holds_it(tmp_path: Path) -> None:
     first = open_stores(tmp_path, allow_readonly=False, role="first")
     second = open_stores(tmp_path, allow_readonly=False, role="sibling")
     supervisor = rf"in use by process {os.getppid()};"
@@ -125,30 +127,30 @@ KILLED = """
 import asyncio, os, sys
 from pathlib import Path
 from toolhall.stores.open import open_stores
-from tests.interfaces.test_shared_sqlite import forbidding
+from tests.interfaces.test_shared_sqlite import forbid_grant
 
 async def add():
     stores = open_stores(Path(sys.argv[1]), allow_readonly=False, role="sibling")
     for number in range(1000):
-        await stores.grants.add(forbidding(f"killed{number}"))
+        await stores.grants.add(forbid_grant(f"killed{number}"))
         print(number, flush=True)
 
 asyncio.run(add())
 """
 
 
-async def test_one_that_is_killed_while_it_writes_hinders_nobody(tmp_path: Path) -> None:
+async def test_shared_sqlite_worker_killed_while_writing_does_not_block_the_others(tmp_path: Path) -> None:
     first = open_stores(tmp_path, allow_readonly=False, role="first")
     with child(KILLED, tmp_path) as process:
-        line(process)
-        await first.grants.add(forbidding("mine"))
+        read_line(process)
+        await first.grants.add(forbid_grant("mine"))
         process.kill()
-    await first.grants.add(forbidding("after"))
+    await first.grants.add(forbid_grant("after"))
     assert {"mine", "killed0", "after"} <= {grant.id for grant in await first.grants.all()}
     first.close()
 
 
-async def test_who_waits_too_long_for_another_writer_is_told_and_can_go_on(
+async def test_shared_sqlite_write_that_waits_too_long_fails_and_can_be_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "_BUSY_SECONDS", 0.0)

@@ -1,4 +1,4 @@
-"""The file: it lasts, it migrates whole or not at all, and what is wrong with it is said in one line."""
+"""The SQLite file: it persists, loses nothing on a full disk, and what is wrong with it is said in one line."""
 
 import asyncio
 import sqlite3
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.patience import patience
-from tests.interfaces.child_processes import child, line
+from tests.interfaces.child_processes import child, read_line
 from tests.interfaces.tool_records import changed, event, kept
 from tests.interfaces.tool_stores import open_readonly, open_store
 from toolhall.stores.common import DATABASE_FILE, StoreFailed
@@ -32,8 +32,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / DATABASE_FILE
 
 
-def altered(path: Path, *statements: str) -> None:
-    """Somebody else's hands in the file."""
+def execute_sql(path: Path, *statements: str) -> None:
+    """Change the database file behind the store's back."""
     with closing(sqlite3.connect(path)) as connection, connection:
         for statement in statements:
             connection.execute(statement)
@@ -55,7 +55,7 @@ def refusal(folder: Path) -> str:
     return said
 
 
-async def test_everything_lasts(tmp_path: Path) -> None:
+async def test_sqlite_file_reopened_has_the_same_contents(tmp_path: Path) -> None:
     big = kept("big", document=bytes(range(256)) * 4096, by="\U0001f6e0 e\u0301 \u202e")
     store = open_store(tmp_path)
     saved = await store.save([big, kept()], [event(big, detail="\x00\uffff")])
@@ -67,7 +67,7 @@ async def test_everything_lasts(tmp_path: Path) -> None:
         again.close()
 
 
-async def test_serials_go_on_after_a_restart(tmp_path: Path) -> None:
+async def test_sqlite_file_reopened_continues_its_serials(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     (first,) = await store.save([kept()], [])
     await store.remove([first], [])
@@ -78,7 +78,7 @@ async def test_serials_go_on_after_a_restart(tmp_path: Path) -> None:
     assert second.serial > first.serial
 
 
-def test_a_closed_store_says_so(tmp_path: Path) -> None:
+def test_sqlite_file_closed_read_fails_with_the_fix(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     store.close()
     store.close()
@@ -86,7 +86,7 @@ def test_a_closed_store_says_so(tmp_path: Path) -> None:
         asyncio.run(store.all())
 
 
-async def test_closing_waits_for_what_is_being_written(tmp_path: Path) -> None:
+async def test_sqlite_file_close_waits_for_running_writes(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     writer = asyncio.create_task(store.save([kept()], []))
     await asyncio.sleep(0)
@@ -97,7 +97,7 @@ async def test_closing_waits_for_what_is_being_written(tmp_path: Path) -> None:
     store.close()
 
 
-def test_an_acknowledged_change_is_on_the_disk(tmp_path: Path) -> None:
+def test_sqlite_file_uses_wal_with_full_synchronous(tmp_path: Path) -> None:
     """SQLite in its log mode forgets acknowledged changes in a power cut unless it syncs each one."""
     connection = open_to_write(tmp_path / DATABASE_FILE, MACS)
     found = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous")}
@@ -106,7 +106,7 @@ def test_an_acknowledged_change_is_on_the_disk(tmp_path: Path) -> None:
     assert found == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
 
 
-async def test_a_shared_document_is_stored_once_and_goes_with_its_last_tool(tmp_path: Path) -> None:
+async def test_sqlite_file_shared_document_is_stored_once_and_removed_with_its_last_tool(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     document = b"[" + b" " * 1_000_000 + b"]"
     first, *others = await store.save([kept(f"t{number}", document=document) for number in range(50)], [])
@@ -124,7 +124,7 @@ async def test_a_shared_document_is_stored_once_and_goes_with_its_last_tool(tmp_
         assert connection.execute("SELECT count(*) FROM documents").fetchone() == (0,)
 
 
-def test_nobody_pays_for_what_is_not_used(path: Path) -> None:
+def test_sqlite_file_opening_does_not_import_alembic_or_the_orm(path: Path) -> None:
     """SQLAlchemy is loaded with the store, Alembic only when tables must be made."""
     code = (
         "import sys, pathlib, toolhall, toolhall.cli.app, toolhall.stores.common, toolhall.stores.tools\n"
@@ -150,7 +150,7 @@ def damaged(whole: bytes) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("accident", range(5))
-def test_a_damaged_file_is_refused_and_left_as_it_is(path: Path, accident: int) -> None:
+def test_sqlite_file_damaged_is_refused_and_unchanged(path: Path, accident: int) -> None:
     broken = list(damaged(path.read_bytes()))[accident]
     path.write_bytes(broken)
     assert "it is damaged; restore a backup, or move it away" in refusal(path.parent)
@@ -169,13 +169,13 @@ def test_a_damaged_file_is_refused_and_left_as_it_is(path: Path, accident: int) 
         "UPDATE events SET what = 'whatever' WHERE number = 50",
     ],
 )
-def test_a_row_that_nobody_saved_is_refused(path: Path, statement: str) -> None:
-    altered(path, statement)
+def test_sqlite_file_with_an_invalid_row_is_refused_as_damaged(path: Path, statement: str) -> None:
+    execute_sql(path, statement)
     assert "damaged" in refusal(path.parent)
 
 
-async def test_a_count_that_is_gone_is_refused(path: Path) -> None:
-    altered(path, "DELETE FROM changes")
+async def test_sqlite_file_without_its_change_counter_is_refused_as_damaged(path: Path) -> None:
+    execute_sql(path, "DELETE FROM changes")
     store = open_store(path.parent)
     with pytest.raises(StoreFailed, match="damaged"):
         await store.save([kept()], [])
@@ -185,7 +185,7 @@ async def test_a_count_that_is_gone_is_refused(path: Path) -> None:
 # --- no room, no right
 
 
-async def test_a_full_disk_loses_nothing_and_recovers(path: Path) -> None:
+async def test_sqlite_file_full_disk_loses_nothing_and_recovers(path: Path) -> None:
     macs = RowMac(load_or_create_key(path.parent / ROOT_KEY_FILE))
     connection = open_to_write(path, macs)
     before = tools.select_records(connection, macs)
@@ -231,11 +231,11 @@ asyncio.run(main())
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits are POSIX's")
-async def test_a_disk_that_takes_no_more_loses_nothing_and_recovers(tmp_path: Path) -> None:
+async def test_sqlite_file_at_the_file_size_limit_loses_nothing_and_recovers(tmp_path: Path) -> None:
     """The log cannot grow; what was acknowledged stays, half a change does not, and the process lives on."""
     with child(FILLING, tmp_path) as process:
-        count, said = line(process).split(" ", 1)
-        assert line(process) == "after"
+        count, said = read_line(process).split(" ", 1)
+        assert read_line(process) == "after"
     saved = int(count)
     assert saved > 3
     assert said.startswith(f"{tmp_path / DATABASE_FILE}: the disk ")
@@ -245,7 +245,9 @@ async def test_a_disk_that_takes_no_more_loses_nothing_and_recovers(tmp_path: Pa
     store.close()
 
 
-async def test_another_program_that_writes_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sqlite_file_locked_by_another_program_fails_and_can_be_retried(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("toolhall.stores.sqlite._BUSY_SECONDS", 0.0)
     store = open_store(path.parent)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -256,20 +258,20 @@ async def test_another_program_that_writes_is_named(path: Path, monkeypatch: pyt
     store.close()
 
 
-def test_a_file_that_may_not_be_written_is_named(path: Path) -> None:
+def test_sqlite_file_without_write_permission_fails_with_the_fix(path: Path) -> None:
     connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
     with closing(connection), pytest.raises(StoreFailed, match="give this user the right"), translate_errors(path):
         connection.execute("DELETE FROM tools")
 
 
 @pytest.mark.parametrize("folder", ["file", "file/below", "taken"])
-def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path, folder: str) -> None:
+def test_sqlite_file_in_an_unusable_folder_fails_with_the_fix(tmp_path: Path, folder: str) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "taken" / DATABASE_FILE).mkdir(parents=True)
     assert "choose another folder with --data" in refusal(tmp_path / folder)
 
 
-def test_odd_folder_names_are_names(tmp_path: Path) -> None:
+def test_sqlite_file_in_a_folder_with_url_characters_is_opened(tmp_path: Path) -> None:
     folder = tmp_path / "a?mode=ro&x=#%41 ü"
     open_store(folder).close()
     assert (folder / DATABASE_FILE).stat().st_size > 0

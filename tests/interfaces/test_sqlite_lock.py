@@ -1,4 +1,4 @@
-"""One process writes to the file, everybody may read it, and whoever dies lets go."""
+"""The lock of the SQLite file: one process writes, any may read, and a dead process releases it."""
 
 import os
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interfaces.child_processes import HOLDING, child, line
+from tests.interfaces.child_processes import HOLDING, child, read_line
 from tests.interfaces.tool_records import changed, event, kept
 from tests.interfaces.tool_stores import open_readonly, open_store
 from toolhall.stores.common import DATABASE_FILE, InUse, StoreFailed
@@ -15,9 +15,9 @@ from toolhall.stores.file_lock import LOCK_NAME
 from toolhall.stores.sqlite import open_to_read
 
 
-def test_a_second_process_is_refused_and_told_what_to_do(tmp_path: Path) -> None:
+def test_sqlite_lock_second_process_is_refused_with_the_fix(tmp_path: Path) -> None:
     with child(HOLDING, tmp_path) as process:
-        pid = int(line(process))
+        pid = int(read_line(process))
         with pytest.raises(InUse) as raised:
             open_store(tmp_path)
     assert raised.value.pid == pid == process.pid
@@ -26,7 +26,7 @@ def test_a_second_process_is_refused_and_told_what_to_do(tmp_path: Path) -> None
     )
 
 
-def test_so_is_a_second_store_in_this_process(tmp_path: Path) -> None:
+def test_sqlite_lock_second_store_in_the_same_process_is_refused(tmp_path: Path) -> None:
     first = open_store(tmp_path)
     for _ in range(2):  # being refused does not free it either
         with pytest.raises(InUse, match=rf"in use by this process \({os.getpid()}\)"):
@@ -35,7 +35,7 @@ def test_so_is_a_second_store_in_this_process(tmp_path: Path) -> None:
     open_store(tmp_path).close()
 
 
-def test_a_holder_that_has_not_said_its_id_refuses_as_well(tmp_path: Path) -> None:
+def test_sqlite_lock_without_a_process_id_refuses_as_well(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     (tmp_path / LOCK_NAME).write_bytes(b"")
     with pytest.raises(InUse, match="in use by another process") as raised:
@@ -44,10 +44,10 @@ def test_a_holder_that_has_not_said_its_id_refuses_as_well(tmp_path: Path) -> No
     store.close()
 
 
-async def test_killing_a_process_frees_its_lock(tmp_path: Path) -> None:
+async def test_sqlite_lock_of_a_killed_process_is_released(tmp_path: Path) -> None:
     for _ in range(2):
         with child(HOLDING, tmp_path) as process:
-            assert int(line(process)) == process.pid
+            assert int(read_line(process)) == process.pid
             process.kill()
             process.wait()
         store = open_store(tmp_path)
@@ -70,18 +70,18 @@ os.kill(os.getpid(), 9)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-def test_a_forked_child_does_not_keep_its_parents_lock(tmp_path: Path) -> None:
+def test_sqlite_lock_is_not_kept_by_a_forked_child(tmp_path: Path) -> None:
     """A tool may fork a worker that outlives a killed server for a while."""
     with child(FORKING, tmp_path) as process:
-        forked = int(line(process))
+        forked = int(read_line(process))
         process.wait()
         os.kill(forked, 0)  # it lives
         open_store(tmp_path).close()
 
 
-async def test_readers_see_what_another_process_has_written(tmp_path: Path) -> None:
+async def test_sqlite_reader_sees_writes_of_another_process(tmp_path: Path) -> None:
     with child(HOLDING, tmp_path) as process:
-        line(process)
+        read_line(process)
         reader = open_readonly(tmp_path)
         assert [row.tool for row in await reader.all()] == ["pick"]
         assert [each.what for each in await reader.history()] == ["registered"]
@@ -94,7 +94,7 @@ async def test_readers_see_what_another_process_has_written(tmp_path: Path) -> N
     reader.close()
 
 
-async def test_a_reader_does_not_hinder_the_writer(tmp_path: Path) -> None:
+async def test_sqlite_reader_does_not_block_the_writer(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     reader = open_readonly(tmp_path)
     (saved,) = await store.save([kept()], [])
@@ -106,7 +106,7 @@ async def test_a_reader_does_not_hinder_the_writer(tmp_path: Path) -> None:
     reader.close()
 
 
-def test_a_reader_cannot_write(tmp_path: Path) -> None:
+def test_sqlite_reader_cannot_write(tmp_path: Path) -> None:
     open_store(tmp_path).close()
     connection = open_to_read(tmp_path / DATABASE_FILE)
     with pytest.raises(Exception, match="readonly database"), connection.begin():
@@ -114,14 +114,14 @@ def test_a_reader_cannot_write(tmp_path: Path) -> None:
     connection.close()
 
 
-def test_there_must_be_something_to_read(tmp_path: Path) -> None:
+def test_sqlite_reader_without_a_database_fails_with_the_fix(tmp_path: Path) -> None:
     with pytest.raises(StoreFailed, match=rf"{DATABASE_FILE}: there is no database yet; start `toolhall serve` once"):
         open_readonly(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX's")
-async def test_the_files_are_readable_by_their_owner_only(tmp_path: Path) -> None:
+async def test_sqlite_files_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         store = open_store(tmp_path / "new" / "data")
@@ -138,7 +138,7 @@ async def test_the_files_are_readable_by_their_owner_only(tmp_path: Path) -> Non
 
 @pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="this system follows links")
 @pytest.mark.parametrize("name", [DATABASE_FILE, LOCK_NAME])
-def test_no_link_leads_elsewhere(tmp_path: Path, name: str) -> None:
+def test_sqlite_files_that_are_symlinks_are_refused(tmp_path: Path, name: str) -> None:
     """Nobody who may write into the folder can have a file of somebody else truncated."""
     victim = tmp_path / "victim"
     victim.write_text("precious")

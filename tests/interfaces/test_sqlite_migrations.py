@@ -42,8 +42,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / DATABASE_FILE
 
 
-def altered(path: Path, statement: str) -> None:
-    """Somebody else's hands in the file."""
+def execute_sql(path: Path, statement: str) -> None:
+    """Change the database file behind the store's back."""
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(statement)
 
@@ -55,7 +55,7 @@ def refusal(folder: Path) -> str:
     return str(raised.value)
 
 
-def test_migrations_make_the_tables_that_the_statements_use(tmp_path: Path) -> None:
+def test_migrations_create_the_tables_of_the_metadata(tmp_path: Path) -> None:
     connection = open_to_write(tmp_path / DATABASE_FILE, MACS)
     assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
     connection.close()
@@ -64,15 +64,15 @@ def test_migrations_make_the_tables_that_the_statements_use(tmp_path: Path) -> N
     assert tuple(step.revision for step in steps)[::-1] == REVISIONS
 
 
-def test_a_migration_happens_whole_or_not_at_all(tmp_path: Path) -> None:
-    altered(tmp_path / DATABASE_FILE, "CREATE TABLE events (something)")  # in the way of the last step
+def test_migration_that_fails_leaves_the_file_unchanged(tmp_path: Path) -> None:
+    execute_sql(tmp_path / DATABASE_FILE, "CREATE TABLE events (something)")  # in the way of the last step
     assert "SQLite refused: table events already exists" in refusal(tmp_path)
     with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection:
         tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     assert tables == [("events",)]
 
 
-async def test_what_the_first_revision_kept_is_taken_over_once(tmp_path: Path) -> None:
+async def test_migration_from_the_first_revision_signs_code_tools_once(tmp_path: Path) -> None:
     """Rows had no codes then: the operator's own get them with the tables, once; all others must be looked at again."""
     path = tmp_path / DATABASE_FILE
     _at_first_revision(path, kept("own", state="active", origin="code"), kept("other", state="active"))
@@ -80,7 +80,7 @@ async def test_what_the_first_revision_kept_is_taken_over_once(tmp_path: Path) -
     assert {row.tool: row.sound for row in await stores.tools.all()} == {"own": True, "other": False}
     assert (await stores.grants.all(), await stores.keys.all()) == ((), ())
     stores.close()
-    altered(path, "UPDATE tools SET mac = NULL")
+    execute_sql(path, "UPDATE tools SET mac = NULL")
     with closing(open_store(tmp_path)) as again:
         assert [row.sound for row in await again.all()] == [False, False]
 
@@ -109,7 +109,7 @@ def _at_revision(path: Path, revision: str) -> Generator[Connection]:
 
 
 @pytest.mark.parametrize(("taken_out", "opens"), [("nothing", True), ("forbid", False)])
-async def test_grants_are_sealed_anew_once_what_permits_is_sealed_too(
+async def test_migration_of_grants_renews_the_table_mac_only_if_the_old_one_is_valid(
     tmp_path: Path, taken_out: str, opens: bool
 ) -> None:
     """The seal of the third revision was about what forbids; where that is broken, no new one is made."""
@@ -130,7 +130,7 @@ async def test_grants_are_sealed_anew_once_what_permits_is_sealed_too(
 
 
 @pytest.mark.parametrize("sound", [True, False])
-async def test_approvals_from_before_code_was_bound_stay_what_they_were(tmp_path: Path, sound: bool) -> None:
+async def test_migration_of_approvals_signs_only_rows_with_a_valid_mac(tmp_path: Path, sound: bool) -> None:
     """Those that were sound are signed anew with the new column; those that were not stay away."""
     macs = RowMac(load_or_create_key(tmp_path / ROOT_KEY_FILE))
     asked = Approval(**msgspec.structs.asdict(wanted()), id="a1", created=1.0, expires=2.0)
@@ -145,8 +145,8 @@ async def test_approvals_from_before_code_was_bound_stay_what_they_were(tmp_path
         assert stores.anchors.read() == Anchor()
 
 
-def test_what_a_newer_toolhall_wrote_is_left_alone(path: Path) -> None:
-    altered(path, "UPDATE alembic_version SET version_num = '9999'")
+def test_migration_of_a_file_of_a_newer_version_is_refused(path: Path) -> None:
+    execute_sql(path, "UPDATE alembic_version SET version_num = '9999'")
     before = path.read_bytes()
     assert "written by a newer Toolhall (its tables have revision 9999" in refusal(path.parent)
     with pytest.raises(StoreFailed, match="newer Toolhall"):
@@ -154,7 +154,7 @@ def test_what_a_newer_toolhall_wrote_is_left_alone(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_reader_updates_nothing(path: Path) -> None:
-    altered(path, "DELETE FROM alembic_version")
+def test_migration_by_a_reader_is_refused_with_the_fix(path: Path) -> None:
+    execute_sql(path, "DELETE FROM alembic_version")
     with pytest.raises(StoreFailed, match="written by an older Toolhall; start `toolhall serve` on it once"):
         open_readonly(path.parent)

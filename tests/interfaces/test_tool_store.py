@@ -17,12 +17,12 @@ async def rows(store: ToolStore) -> dict[str, ToolRecord]:
     return {row.id: row for row in await store.all()}
 
 
-async def test_there_is_nothing_at_first(store: ToolStore) -> None:
+async def test_tool_store_new_is_empty(store: ToolStore) -> None:
     assert await store.all() == ()
     assert await store.history() == ()
 
 
-async def test_what_was_saved_is_there_with_its_serial(store: ToolStore) -> None:
+async def test_tool_store_saved_records_are_returned_with_their_serials(store: ToolStore) -> None:
     pick, put = kept("pick"), kept("put", sunset="2027-01-31", successor="Kit.put@2.0.0", number=1)
     saved = await store.save([pick, put], [])
     assert [changed(row, serial=0) for row in saved] == [pick, put]
@@ -30,13 +30,13 @@ async def test_what_was_saved_is_there_with_its_serial(store: ToolStore) -> None
     assert await store.all() == saved
 
 
-async def test_what_was_registered_first_comes_first(store: ToolStore) -> None:
+async def test_tool_store_lists_records_by_registration_time(store: ToolStore) -> None:
     await store.save([kept("c", registered_at=2.0), kept("b", registered_at=3.0), kept("a", registered_at=3.0)], [])
     await store.save([kept("d", registered_at=1.0)], [])
     assert [row.tool for row in await store.all()] == ["d", "c", "a", "b"]
 
 
-async def test_a_row_is_replaced_by_who_saw_it_last(store: ToolStore) -> None:
+async def test_tool_store_save_or_remove_with_an_old_serial_is_stale(store: ToolStore) -> None:
     (first,) = await store.save([kept()], [])
     (second,) = await store.save([changed(first, state="active")], [])
     assert await store.all() == (second,)
@@ -49,7 +49,7 @@ async def test_a_row_is_replaced_by_who_saw_it_last(store: ToolStore) -> None:
     assert await store.history() == ()
 
 
-async def test_a_new_row_replaces_nothing(store: ToolStore) -> None:
+async def test_tool_store_save_of_a_new_record_with_a_taken_id_is_stale(store: ToolStore) -> None:
     saved = await store.save([kept()], [])
     with pytest.raises(Stale) as raised:
         await store.save([kept(state="active")], [])
@@ -57,7 +57,7 @@ async def test_a_new_row_replaces_nothing(store: ToolStore) -> None:
     assert await store.all() == saved
 
 
-async def test_one_that_came_back_is_another(store: ToolStore) -> None:
+async def test_tool_store_serial_of_a_removed_record_is_stale_for_its_successor(store: ToolStore) -> None:
     """Who saw the first one does not take the second for it."""
     (first,) = await store.save([kept()], [])
     await store.remove([first], [])
@@ -71,7 +71,7 @@ async def test_one_that_came_back_is_another(store: ToolStore) -> None:
     assert await store.all() == (second,)
 
 
-async def test_all_are_saved_or_none(store: ToolStore) -> None:
+async def test_tool_store_save_with_one_stale_record_saves_none(store: ToolStore) -> None:
     (first,) = await store.save([kept("a")], [])
     await store.save([changed(first, state="active")], [])
     before = await store.all()
@@ -82,7 +82,7 @@ async def test_all_are_saved_or_none(store: ToolStore) -> None:
     assert await store.history() == ()
 
 
-async def test_all_are_removed_or_none(store: ToolStore) -> None:
+async def test_tool_store_remove_with_one_stale_record_removes_none(store: ToolStore) -> None:
     a, b = await store.save([kept("a"), kept("b")], [])
     for unknown in (kept("c"), changed(kept("c"), serial=a.serial)):
         with pytest.raises(Stale):
@@ -93,7 +93,7 @@ async def test_all_are_removed_or_none(store: ToolStore) -> None:
     assert [each.what for each in await store.history()] == ["removed", "removed"]
 
 
-async def test_history_has_the_newest_first_and_outlives_its_tool(store: ToolStore) -> None:
+async def test_tool_store_history_is_newest_first_and_outlives_its_tool(store: ToolStore) -> None:
     a, b = await store.save([kept("a"), kept("b")], [event(kept("a")), event(kept("b"))])
     await store.save([changed(a, state="active")], [event(a, "activated", reason=["seen", {"by": "a person"}])])
     await store.remove([b], [event(b, "removed")])
@@ -104,14 +104,14 @@ async def test_history_has_the_newest_first_and_outlives_its_tool(store: ToolSto
     assert await store.history("Kit.c@1.0.0") == ()
 
 
-async def test_history_is_as_long_as_asked_for(store: ToolStore) -> None:
+async def test_tool_store_history_is_limited_to_the_requested_length(store: ToolStore) -> None:
     await store.save([], [event(kept(), number=number) for number in range(150)])
     assert [each.detail["number"] for each in await store.history(limit=3)] == [149, 148, 147]
     assert [len(await store.history(limit=limit)) for limit in (200, 1, 0, -1)] == [150, 1, 0, 0]
     assert len(await store.history()) == 100
 
 
-async def test_history_cannot_be_changed_afterwards(store: ToolStore) -> None:
+async def test_tool_store_history_is_not_changed_through_returned_events(store: ToolStore) -> None:
     told = event(kept(), by="me")
     await store.save([], [told])
     told.detail["by"] = "you"
@@ -119,27 +119,27 @@ async def test_history_cannot_be_changed_afterwards(store: ToolStore) -> None:
     assert (await store.history())[0].detail == {"by": "me"}
 
 
-async def test_odd_texts_come_back(store: ToolStore) -> None:
+async def test_tool_store_unusual_text_is_returned_unchanged(store: ToolStore) -> None:
     odd = kept(by=ODD, origin_detail=ODD, dialect=ODD, document=ODD.encode() + b"\x00\xff", successor="", sunset=ODD)
     saved = await store.save([odd], [event(odd, **{ODD: ODD, "": "\x00"})])
     assert await store.all() == saved
     assert (await store.history())[0].detail == {ODD: ODD, "": "\x00"}
 
 
-async def test_twins_by_case_or_composition_are_two(store: ToolStore) -> None:
+async def test_tool_store_names_that_differ_in_case_or_composition_are_distinct(store: ToolStore) -> None:
     """Whether both may be served is for the registry to say; nothing is overwritten here."""
     twins = [kept("caf\u00e9"), kept("cafe\u0301"), kept("CAF\u00c9"), kept("cafe")]
     await store.save(twins, [])
     assert set(await rows(store)) == {row.id for row in twins}
 
 
-async def test_a_megabyte_comes_back(store: ToolStore) -> None:
+async def test_tool_store_document_of_a_megabyte_is_returned_unchanged(store: ToolStore) -> None:
     document = bytes(range(256)) * 4096
     await store.save([kept(document=document)], [])
     assert (await store.all())[0].document == document
 
 
-async def test_tools_of_one_document_share_it(store: ToolStore) -> None:
+async def test_tool_store_tools_of_one_document_share_its_bytes(store: ToolStore) -> None:
     """A document of a megabyte may hold thousands of tools, and must not become gigabytes."""
     document = b'{"capabilities": []}' + b" " * 1_000_000
     await store.save([kept(f"t{number}", document=bytes(document), number=number) for number in range(2_000)], [])
@@ -149,7 +149,7 @@ async def test_tools_of_one_document_share_it(store: ToolStore) -> None:
     assert len({id(row.document) for row in read}) == 1
 
 
-async def test_a_document_stays_while_a_tool_came_with_it(store: ToolStore) -> None:
+async def test_tool_store_document_is_kept_while_a_tool_uses_it(store: ToolStore) -> None:
     a, b = await store.save([kept("a", document=b"{}"), kept("b", document=b"{}")], [])
     await store.remove([a], [])
     assert (await store.all())[0].document == b"{}"
@@ -179,7 +179,7 @@ UNSTORABLE: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("wrong", UNSTORABLE, ids=repr)
-async def test_a_row_that_would_not_come_back_is_refused(store: ToolStore, wrong: dict[str, Any]) -> None:
+async def test_tool_store_invalid_record_is_unstorable(store: ToolStore, wrong: dict[str, Any]) -> None:
     with pytest.raises(Unstorable, match="cannot be stored"):
         await store.save([kept("fine"), kept(**wrong)], [event(kept("fine"))])
     assert await store.all() == ()
@@ -198,7 +198,7 @@ def nested(depth: int) -> Any:
     ["\ud800", math.nan, (1, 2), {1: 2}, {1, 2}, b"bytes", object(), nested(100_000)],
     ids=lambda value: str(type(value)),
 )
-async def test_an_event_that_would_not_come_back_is_refused(store: ToolStore, wrong: Any) -> None:
+async def test_tool_store_invalid_event_is_unstorable(store: ToolStore, wrong: Any) -> None:
     told = event(kept())
     told.detail["wrong"] = wrong
     with pytest.raises(Unstorable, match="cannot be stored"):
@@ -206,13 +206,13 @@ async def test_an_event_that_would_not_come_back_is_refused(store: ToolStore, wr
     assert await store.all() == ()
 
 
-async def test_one_tool_twice_in_a_change_is_refused(store: ToolStore) -> None:
+async def test_tool_store_save_of_one_tool_twice_is_unstorable(store: ToolStore) -> None:
     with pytest.raises(Unstorable, match="twice"):
         await store.save([kept(), kept(state="active")], [])
     assert await store.all() == ()
 
 
-async def test_of_many_writers_one_wins(store: ToolStore) -> None:
+async def test_tool_store_save_concurrently_one_writer_wins(store: ToolStore) -> None:
     (seen,) = await store.save([kept()], [])
     writers = [store.save([changed(seen, by=f"writer {number}")], [event(seen, "replaced")]) for number in range(20)]
     ends = await asyncio.gather(*writers, return_exceptions=True)
@@ -222,7 +222,7 @@ async def test_of_many_writers_one_wins(store: ToolStore) -> None:
     assert len(await store.history()) == 1
 
 
-async def test_a_cancelled_change_is_whole_or_absent(store: ToolStore) -> None:
+async def test_tool_store_save_cancelled_is_complete_or_absent(store: ToolStore) -> None:
     """At whatever turn of the loop it is cancelled, it is there with its event or not at all; and work goes on."""
     for turns in range(12):
         row = kept(f"t{turns}")
@@ -237,7 +237,7 @@ async def test_a_cancelled_change_is_whole_or_absent(store: ToolStore) -> None:
     assert set(await rows(store)) == there | {saved.id}
 
 
-async def test_ten_thousand_tools(store: ToolStore) -> None:
+async def test_tool_store_ten_thousand_records_are_saved_changed_and_removed(store: ToolStore) -> None:
     many = [kept(f"t{number}", registered_at=float(number)) for number in range(10_000)]
     saved = await store.save(many, [event(row) for row in many])
     assert await store.all() == saved

@@ -1,4 +1,4 @@
-"""Whatever is saved, replaced, removed and reopened, in whatever order, SQLite says what the oracle says."""
+"""The tool store in SQLite equals the memory store, whatever is saved, replaced, removed and reopened in any order."""
 
 import asyncio
 import shutil
@@ -52,7 +52,7 @@ def empty_file() -> bytes:
         return (Path(folder) / DATABASE_FILE).read_bytes()
 
 
-class Machine(RuleBasedStateMachine):
+class ToolStoreMachine(RuleBasedStateMachine):
     """Does the same to both, with rows as they are and as they were."""
 
     def __init__(self) -> None:
@@ -68,14 +68,14 @@ class Machine(RuleBasedStateMachine):
         self.loop.close()
         shutil.rmtree(self.folder)
 
-    def both(self, do: Callable[[ToolStore], Awaitable[Any]]) -> Any:
+    def run_on_both(self, do: Callable[[ToolStore], Awaitable[Any]]) -> Any:
         """Do it to both: they return the same, or refuse in the same words."""
         ends = [self.loop.run(_end(do, store)) for store in (self.oracle, self.sqlite)]
         assert ends[0] == ends[1]
         return ends[0]
 
     def save(self, rows: Sequence[ToolRecord], events: Sequence[ToolEvent]) -> None:
-        saved = self.both(lambda store: store.save(rows, events))
+        saved = self.run_on_both(lambda store: store.save(rows, events))
         self.seen += saved if isinstance(saved, tuple) else ()
 
     @rule(rows=st.lists(odd_rows, max_size=4), what=WHAT, detail=details)
@@ -84,13 +84,13 @@ class Machine(RuleBasedStateMachine):
 
     @rule(data=st.data(), by=texts, document=st.binary(max_size=5))
     def replace(self, data: st.DataObject, by: str, document: bytes) -> None:
-        rows = [changed(row, by=by, document=document) for row in self.some(data)]
+        rows = [changed(row, by=by, document=document) for row in self.some_records(data)]
         self.save(rows, [event(row, "replaced") for row in rows])
 
     @rule(data=st.data())
     def remove(self, data: st.DataObject) -> None:
-        rows = self.some(data)
-        self.both(lambda store: store.remove(rows, [event(row, "removed") for row in rows]))
+        rows = self.some_records(data)
+        self.run_on_both(lambda store: store.remove(rows, [event(row, "removed") for row in rows]))
 
     @rule()
     def reopen(self) -> None:
@@ -98,7 +98,7 @@ class Machine(RuleBasedStateMachine):
         self.sqlite = open_store(self.folder)
 
     @rule(limit=st.integers(-1, 5))
-    def read_beside(self, limit: int) -> None:
+    def read_by_a_second_connection(self, limit: int) -> None:
         reader = open_readonly(self.folder)
         try:
             assert self.loop.run(reader.all()) == self.loop.run(self.oracle.all())
@@ -107,13 +107,13 @@ class Machine(RuleBasedStateMachine):
             reader.close()
 
     @invariant()
-    def same(self) -> None:
-        self.both(lambda store: store.all())
-        self.both(lambda store: store.history(limit=1_000))
+    def contents_are_equal(self) -> None:
+        self.run_on_both(lambda store: store.all())
+        self.run_on_both(lambda store: store.history(limit=1_000))
         if self.seen:
-            self.both(lambda store: store.history(self.seen[-1].id))
+            self.run_on_both(lambda store: store.history(self.seen[-1].id))
 
-    def some(self, data: st.DataObject) -> list[ToolRecord]:
+    def some_records(self, data: st.DataObject) -> list[ToolRecord]:
         """Rows that were stored once: as they are now, more often than not."""
         now = self.loop.run(self.oracle.all())
         rows = (*now, *now, *self.seen)
@@ -127,7 +127,7 @@ async def _end(do: Callable[[ToolStore], Awaitable[Any]], store: ToolStore) -> A
         return f"{type(refused).__name__}: {refused}"
 
 
-def test_sqlite_equals_the_oracle() -> None:
+def test_tool_store_in_sqlite_equals_the_memory_store() -> None:
     # A failure is shown as it was found: making it smaller would outlast the time that a test may take.
     found = settings(max_examples=25, stateful_step_count=15, phases=[Phase.explicit, Phase.reuse, Phase.generate])
-    run_state_machine_as_test(Machine, settings=found)
+    run_state_machine_as_test(ToolStoreMachine, settings=found)

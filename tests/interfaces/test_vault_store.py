@@ -38,14 +38,14 @@ def row(name: str = "TOKEN", **other: Any) -> SecretRow:
     return SecretRow(name=name, **plain | other)
 
 
-async def test_there_is_nothing_at_first(vault: VaultStore) -> None:
+async def test_vault_store_new_is_empty(vault: VaultStore) -> None:
     assert await vault.all() == VaultContents()
     assert not await vault.remove("TOKEN", None)
     assert not await vault.shred("hall")
     assert await vault.all() == VaultContents()
 
 
-async def test_what_was_put_is_there_as_it_was(vault: VaultStore) -> None:
+async def test_vault_store_put_secret_is_returned_unchanged(vault: VaultStore) -> None:
     odd = row(ODD, id=ODD, user=ODD, sealed=bytes(range(256)), by=ODD, hint=ODD, created_at=1.25)
     await vault.put(odd, key())
     await vault.put(row())
@@ -53,7 +53,7 @@ async def test_what_was_put_is_there_as_it_was(vault: VaultStore) -> None:
     assert await vault.all() == VaultContents((key(),), (odd, row(), row(user="bob", id="s2")))
 
 
-async def test_a_name_is_there_once_for_the_hall_and_once_for_each_user(vault: VaultStore) -> None:
+async def test_vault_store_secret_name_is_unique_for_the_hall_and_for_each_user(vault: VaultStore) -> None:
     await vault.put(row(), key())
     for user in ("ada", "bob"):
         await vault.put(row(user=user))
@@ -65,7 +65,7 @@ async def test_a_name_is_there_once_for_the_hall_and_once_for_each_user(vault: V
     assert set((await vault.all()).rows) == {again, row(user="bob")}
 
 
-async def test_what_no_key_opens_is_not_put(vault: VaultStore) -> None:
+async def test_vault_store_put_without_its_data_key_is_stale(vault: VaultStore) -> None:
     """Else a secret that comes while all keys are changed would be lost."""
     with pytest.raises(Stale):
         await vault.put(row())
@@ -74,7 +74,7 @@ async def test_what_no_key_opens_is_not_put(vault: VaultStore) -> None:
     assert await vault.all() == VaultContents()
 
 
-async def test_a_data_key_goes_with_the_last_secret_that_it_seals(vault: VaultStore) -> None:
+async def test_vault_store_data_key_is_removed_with_the_last_secret_it_seals(vault: VaultStore) -> None:
     await vault.put(row("ONE"), key())
     await vault.put(row("TWO"))
     await vault.remove("ONE", None)
@@ -85,7 +85,7 @@ async def test_a_data_key_goes_with_the_last_secret_that_it_seals(vault: VaultSt
     assert await vault.all() == VaultContents()
 
 
-async def test_a_data_key_for_records_stays(vault: VaultStore) -> None:
+async def test_vault_store_data_key_for_records_is_kept(vault: VaultStore) -> None:
     records = key("r1", use="records", tenant="user:ada")
     await vault.add_data_key(records)
     await vault.put(row(), key())
@@ -95,7 +95,7 @@ async def test_a_data_key_for_records_stays(vault: VaultStore) -> None:
         await vault.add_data_key(records)
 
 
-async def test_all_is_replaced_or_nothing(vault: VaultStore) -> None:
+async def test_vault_store_replace_data_keys_replaces_everything_or_nothing(vault: VaultStore) -> None:
     await vault.put(row("ONE"), key())
     await vault.put(row("TWO"))
     before = await vault.all()
@@ -113,7 +113,7 @@ async def test_all_is_replaced_or_nothing(vault: VaultStore) -> None:
     assert await vault.all() == after
 
 
-async def test_of_many_who_replace_the_same_one_does(vault: VaultStore) -> None:
+async def test_vault_store_replace_data_keys_concurrently_one_writer_wins(vault: VaultStore) -> None:
     await vault.put(row(), key())
     before = await vault.all()
     after = [VaultContents((key(f"n{number}"),), (row(dek=f"n{number}"),)) for number in range(8)]
@@ -122,7 +122,7 @@ async def test_of_many_who_replace_the_same_one_does(vault: VaultStore) -> None:
     assert await vault.all() == after[done.index(None)]
 
 
-async def test_a_tenant_is_shredded_whole_and_alone(vault: VaultStore) -> None:
+async def test_vault_store_shred_removes_all_of_one_tenant_only(vault: VaultStore) -> None:
     ada = {"tenant": "user:ada"}
     await vault.put(row(), key())
     await vault.put(row(user="ada", dek="a1"), key("a1", **ada))
@@ -138,7 +138,7 @@ async def test_a_tenant_is_shredded_whole_and_alone(vault: VaultStore) -> None:
     "wrong",
     [{"name": "\x00"}, {"user": ""}, {"user": "\ud800"}, {"by": "x" * 513}, {"changed_at": float("nan")}, {"id": ""}],
 )
-async def test_what_would_not_come_back_is_refused(vault: VaultStore, wrong: dict[str, Any]) -> None:
+async def test_vault_store_invalid_field_is_unstorable(vault: VaultStore, wrong: dict[str, Any]) -> None:
     with pytest.raises(Unstorable):
         await vault.put(msgspec.structs.replace(row(), **wrong), key())
     with pytest.raises(Unstorable):
@@ -146,7 +146,7 @@ async def test_what_would_not_come_back_is_refused(vault: VaultStore, wrong: dic
     assert await vault.all() == VaultContents()
 
 
-async def test_it_is_there_after_a_restart(tmp_path: Path) -> None:
+async def test_vault_store_reopened_has_the_same_contents(tmp_path: Path) -> None:
     stores = open_sqlite(tmp_path)
     await stores.vault.put(row(), key())
     stores.close()

@@ -8,7 +8,7 @@ from toolhall.stores.bundle import Stores
 from toolhall.stores.tools import ToolEvent, ToolRecord
 
 
-class OpenTools:
+class ClosableToolStore:
     """One of the stores of a file, for tests that need no other."""
 
     def __init__(self, stores: Stores) -> None:
@@ -28,11 +28,11 @@ class OpenTools:
         await self._tools.remove(records, events)
 
 
-def open_store(folder: Path) -> OpenTools:
+def open_store(folder: Path) -> ClosableToolStore:
     """To read and write."""
-    return OpenTools(sqlite.open_sqlite(folder))
+    return ClosableToolStore(sqlite.open_sqlite(folder))
 
 
-def open_readonly(folder: Path) -> OpenTools:
+def open_readonly(folder: Path) -> ClosableToolStore:
     """To read."""
-    return OpenTools(sqlite.open_readonly(folder))
+    return ClosableToolStore(sqlite.open_readonly(folder))

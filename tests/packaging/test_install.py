@@ -68,7 +68,7 @@ def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     return Installed(programs, out / "work", request.param != "wheel without the SDK")
 
 
-def test_a_first_project_and_a_first_call(installed: Installed) -> None:
+def test_installed_package_creates_a_project_and_calls_its_tool(installed: Installed) -> None:
     made = installed.toolhall("new", "my_tools", "--json")
     assert made.returncode == 0, made.stderr
     called = installed.toolhall("call", "MyTools_greet", "name=Ada", "--target", "my_tools/my_tools.py")
@@ -79,7 +79,7 @@ def test_a_first_project_and_a_first_call(installed: Installed) -> None:
     assert json.loads(listed.stdout)
 
 
-def test_a_project_in_typescript_or_how_to_get_it(installed: Installed) -> None:
+def test_installed_package_creates_a_typescript_project_or_says_how_to_get_the_sdk(installed: Installed) -> None:
     made = installed.toolhall("new", "rooms", "--lang", "typescript")
     if installed.sdk:
         assert made.returncode == 0, made.stderr
@@ -90,7 +90,7 @@ def test_a_project_in_typescript_or_how_to_get_it(installed: Installed) -> None:
         assert not (installed.folder / "rooms").exists()
 
 
-def test_a_model_of_pydantic_says_which_extra_it_needs(installed: Installed) -> None:
+def test_installed_package_without_pydantic_names_the_extra(installed: Installed) -> None:
     (installed.folder / "orders.py").write_text(ORDERS)
     done = installed.toolhall("list", "orders.py")
     assert done.returncode == 1

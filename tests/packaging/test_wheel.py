@@ -13,7 +13,7 @@ from tests.packaging.building import ROOT, SDK, TARBALL, build, clone_to
 
 
 @pytest.mark.parametrize("sdk", [True, False])
-def test_the_wheel_ships_every_file_of_the_package_and_the_sdk_if_it_is_there(tmp_path: Path, sdk: bool) -> None:
+def test_wheel_holds_every_file_of_the_package_and_the_sdk_if_it_was_built(tmp_path: Path, sdk: bool) -> None:
     clone = clone_to(tmp_path / "clone", sdk=sdk)
     with zipfile.ZipFile(build(clone, "wheel", tmp_path)) as held:
         shipped = {name for name in held.namelist() if name.startswith("toolhall/")}
@@ -24,7 +24,7 @@ def test_the_wheel_ships_every_file_of_the_package_and_the_sdk_if_it_is_there(tm
 
 
 @pytest.mark.parametrize("sdk", [True, False])
-def test_the_sdist_holds_what_its_wheel_needs(tmp_path: Path, sdk: bool) -> None:
+def test_sdist_holds_what_its_wheel_needs(tmp_path: Path, sdk: bool) -> None:
     clone = clone_to(tmp_path / "clone", sdk=sdk)
     with tarfile.open(build(clone, "sdist", tmp_path)) as held:
         shipped = {name.partition("/")[2] for name in held.getnames()}
@@ -32,7 +32,7 @@ def test_the_sdist_holds_what_its_wheel_needs(tmp_path: Path, sdk: bool) -> None
     assert (f"src/{TARBALL}" in shipped) == sdk
 
 
-def test_the_tarball_is_the_sdk_of_this_version() -> None:
+def test_sdk_tarball_has_the_version_of_the_project() -> None:
     with tarfile.open(SDK) as held:
         manifest = held.extractfile("package/package.json")
         assert manifest is not None
@@ -45,7 +45,7 @@ def test_the_tarball_is_the_sdk_of_this_version() -> None:
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/how-to/install.md"])
-def test_the_pages_name_every_extra_that_there_is(page: str) -> None:
+def test_install_pages_name_every_extra(page: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     named = set(re.findall(r"`toolhall\[(\w+)\]`", (ROOT / page).read_text()))
     assert named == set(project["optional-dependencies"])

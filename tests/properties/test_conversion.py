@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.corpora.journeys import converted, documents, exactly, resolve, unlisted, without_carriers
+from tests.corpora.journeys import converted, documents, exactly, resolve, unlisted, without_loss_records
 from tests.harness.seeds import examples
 from tests.properties.definitions import DOCUMENTS, MCP, NAMES, schemas
 from toolhall.dialects.catalogs import CATALOGS
@@ -22,7 +22,7 @@ each_pair = pytest.mark.parametrize(("source", "target"), PAIRS, ids=[f"{a}-{b}"
 @each_pair
 @settings(max_examples=12)
 @given(data=st.data())
-def test_there_and_back(source: str, target: str, data: st.DataObject) -> None:
+def test_conversion_to_another_dialect_and_back_is_exact(source: str, target: str, data: st.DataObject) -> None:
     document = data.draw(DOCUMENTS[source])
     before = encode(document)
     there = documents(converted([document], target, source))
@@ -34,10 +34,10 @@ def test_there_and_back(source: str, target: str, data: st.DataObject) -> None:
 @each_pair
 @settings(max_examples=12)
 @given(data=st.data())
-def test_what_is_lost_without_the_carrier_is_listed(source: str, target: str, data: st.DataObject) -> None:
+def test_conversion_without_the_loss_record_lists_every_loss(source: str, target: str, data: st.DataObject) -> None:
     document = data.draw(DOCUMENTS[source])
     written = translate(read_source(document, CATALOGS[source]), CATALOGS[target])
-    back = without_carriers(written.documents, CATALOGS[source], CATALOGS[target])
+    back = without_loss_records(written.documents, CATALOGS[source], CATALOGS[target])
     for loss in written.losses:
         resolve(document, loss.path)
     assert not unlisted(document, back, written.losses)
@@ -46,7 +46,7 @@ def test_what_is_lost_without_the_carrier_is_listed(source: str, target: str, da
 @pytest.mark.parametrize("source", ["machine", "hub", "oxp", "mcp@2025-11-25"])
 @settings(max_examples=examples(40))
 @given(data=st.data(), text=st.text(st.characters(codec="utf-8"), min_size=1, max_size=9))
-def test_an_edited_description_wins_over_the_carrier(source: str, data: st.DataObject, text: str) -> None:
+def test_conversion_edited_description_wins_over_the_loss_record(source: str, data: st.DataObject, text: str) -> None:
     document = data.draw(DOCUMENTS[source])
     catalog, target = CATALOGS[source], CATALOGS["mcp@2026-07-28"]
     edited = [{**each, "description": text} for each in translate(read_source(document, catalog), target).documents]
@@ -65,7 +65,7 @@ def test_an_edited_description_wins_over_the_carrier(source: str, data: st.DataO
 
 @settings(max_examples=examples(60))
 @given(document=MCP, name=NAMES, schema=schemas(references=False))
-def test_an_edited_type_wins_over_the_carrier(document: Any, name: str, schema: Any) -> None:
+def test_conversion_edited_parameter_type_wins_over_the_loss_record(document: Any, name: str, schema: Any) -> None:
     document["inputSchema"].setdefault("properties", {})[name] = schema
     (machine,) = translate(read_source(document, CATALOGS["mcp@2026-07-28"]), CATALOGS["machine"]).documents
     (parameter,) = (each for each in machine["capabilities"][0]["parameters"] if each["name"] == name)

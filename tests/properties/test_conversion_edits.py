@@ -22,7 +22,9 @@ each_pair = pytest.mark.parametrize(("source", "target"), PAIRS, ids=[f"{a}-{b}"
 @each_pair
 @settings(max_examples=25, derandomize=True)
 @given(data=st.data(), text=PLAIN_NAMES, value=VALUES)
-def test_an_edit_arrives_or_is_listed(source: str, target: str, data: st.DataObject, text: str, value: Any) -> None:
+def test_conversion_edit_is_kept_or_listed_as_a_loss(
+    source: str, target: str, data: st.DataObject, text: str, value: Any
+) -> None:
     there = translate(read_source(data.draw(DOCUMENTS[source]), CATALOGS[source]), CATALOGS[target]).documents
     edited = there[0]
     carrier = CATALOGS[target].loss_record_path
@@ -49,7 +51,7 @@ def test_an_edit_arrives_or_is_listed(source: str, target: str, data: st.DataObj
 @each_pair
 @settings(max_examples=10, derandomize=True)
 @given(data=st.data())
-def test_nothing_is_listed_where_nothing_was_edited(source: str, target: str, data: st.DataObject) -> None:
+def test_conversion_of_an_unedited_document_lists_no_losses(source: str, target: str, data: st.DataObject) -> None:
     there = translate(read_source(data.draw(DOCUMENTS[source]), CATALOGS[source]), CATALOGS[target]).documents
     assume(all(detach_loss_record(each, CATALOGS[target])[1] for each in there))
     assert not [loss for part in converted(there, source, target) for loss in part.losses]

@@ -84,14 +84,16 @@ def explained(bad: BadDocument) -> None:
 @pytest.mark.parametrize("source", [*CATALOGS, None])
 @settings(max_examples=examples(100))
 @given(document=ODD, target=st.sampled_from([*CATALOGS, *WRITE_ONLY_CATALOGS]))
-def test_any_value(source: str | None, document: Any, target: str) -> None:
+def test_conversion_of_any_json_value_is_json_or_a_refusal(source: str | None, document: Any, target: str) -> None:
     convert(document, target, source)
 
 
 @pytest.mark.parametrize("source", DOCUMENTS)
 @settings(max_examples=examples(100))
 @given(data=st.data(), odd=ODD, target=st.sampled_from([*CATALOGS, *WRITE_ONLY_CATALOGS]))
-def test_a_good_document_with_an_odd_part(source: str, data: st.DataObject, odd: Any, target: str) -> None:
+def test_conversion_of_a_document_with_an_odd_part_is_json_or_a_refusal(
+    source: str, data: st.DataObject, odd: Any, target: str
+) -> None:
     document = data.draw(DOCUMENTS[source])
     holder: Any = document
     while isinstance(holder, dict | list) and holder:
@@ -110,7 +112,9 @@ def test_a_good_document_with_an_odd_part(source: str, data: st.DataObject, odd:
 @pytest.mark.parametrize("source", DOCUMENTS)
 @settings(max_examples=examples(60))
 @given(data=st.data(), carrier=CARRIERS, target=st.sampled_from([*CATALOGS, *WRITE_ONLY_CATALOGS]))
-def test_a_forged_carrier(source: str, data: st.DataObject, carrier: Any, target: str) -> None:
+def test_conversion_with_a_forged_loss_record_is_json_or_a_refusal(
+    source: str, data: st.DataObject, carrier: Any, target: str
+) -> None:
     document = data.draw(DOCUMENTS[source])
     *holders, last = CATALOGS[source].loss_record_path
     holder: Any = document
@@ -123,7 +127,7 @@ def test_a_forged_carrier(source: str, data: st.DataObject, carrier: Any, target
 
 @settings(max_examples=examples(200))
 @given(st.binary(max_size=60) | ODD.map(lambda value: json.dumps(value).encode()))
-def test_any_bytes(body: bytes) -> None:
+def test_conversion_of_any_bytes_is_json_or_a_refusal(body: bytes) -> None:
     try:
         document = strict_json.decode(body)
     except Malformed:

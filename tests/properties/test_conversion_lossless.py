@@ -25,7 +25,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES, VALUES)
-def test_changes_turn_one_value_into_the_other(old: Any, new: Any) -> None:
+def test_json_diff_applied_to_the_old_value_gives_the_new_one(old: Any, new: Any) -> None:
     before = encode(old)
     assert exactly(apply_changes(diff_json(old, new), old)) == exactly(new)
     assert encode(old) == before, "what is changed is a copy"
@@ -34,7 +34,7 @@ def test_changes_turn_one_value_into_the_other(old: Any, new: Any) -> None:
 @pytest.mark.parametrize("name", DOCUMENTS)
 @settings(max_examples=examples(60))
 @given(data=st.data())
-def test_what_was_read_is_written(name: str, data: st.DataObject) -> None:
+def test_lossless_document_is_written_as_it_was_read(name: str, data: st.DataObject) -> None:
     document = data.draw(DOCUMENTS[name])
     before = encode(document)
     tools = lossless.read(document, CATALOGS[name])
@@ -45,7 +45,7 @@ def test_what_was_read_is_written(name: str, data: st.DataObject) -> None:
 
 @settings(max_examples=examples(60))
 @given(MCP, st.text(max_size=9))
-def test_a_changed_tool_wins_over_what_was_kept(document: Any, text: str) -> None:
+def test_lossless_changed_description_wins_over_the_remainder(document: Any, text: str) -> None:
     catalog = CATALOGS["mcp@2026-07-28"]
     (tool,) = lossless.read(document, catalog)
     written = lossless.write((msgspec.structs.replace(tool, description=text),), catalog)
@@ -55,7 +55,7 @@ def test_a_changed_tool_wins_over_what_was_kept(document: Any, text: str) -> Non
 
 @settings(max_examples=examples(60))
 @given(MACHINE | HUB, st.data())
-def test_a_toolkit_may_be_listed_without_some_of_its_tools(document: Any, data: st.DataObject) -> None:
+def test_lossless_toolkit_can_be_written_without_some_of_its_tools(document: Any, data: st.DataObject) -> None:
     name = "machine" if isinstance(document.get("capabilities"), list) else "hub"
     catalog = CATALOGS[name]
     tools = lossless.read(document, catalog)

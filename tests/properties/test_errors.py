@@ -89,7 +89,9 @@ ids = st.integers(-(2**63), 2**63) | text | st.none()
 
 
 @given(every_error, ids)
-def test_every_error_is_valid_in_every_revision(error: errors.ToolhallError, request_id: Any) -> None:
+def test_mcp_error_is_valid_json_rpc_without_details_in_every_revision(
+    error: errors.ToolhallError, request_id: Any
+) -> None:
     for writer in WRITERS:
         wire = writer.error(request_id, error)
         message = json.loads(wire.body)

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.parts import tool_named
+from tests.unit.builders import tool_named
 from toolhall.model.caller import Caller
 from toolhall.model.names import matches_any
 from toolhall.pipeline.access_rules import Conditional, Forbidden, GrantRules, Permitted, RuleDecision, Unmatched
@@ -35,7 +35,7 @@ several = st.lists(grants, max_size=6, unique_by=lambda each: each.id)
 asked = st.tuples(st.sampled_from(CALLERS), st.sampled_from(TOOLS), st.integers(0, 10), arguments)
 
 
-def both(rules: list[Grant], ask: tuple[str, Any, int, dict[str, Any]]) -> tuple[RuleDecision, RuleDecision]:
+def decisions(rules: list[Grant], ask: tuple[str, Any, int, dict[str, Any]]) -> tuple[RuleDecision, RuleDecision]:
     caller, tool, level, given_arguments = ask
     found = GrantRules(rules)
     who = Caller(caller)
@@ -44,36 +44,36 @@ def both(rules: list[Grant], ask: tuple[str, Any, int, dict[str, Any]]) -> tuple
 
 def allows(rules: list[Grant], ask: tuple[str, Any, int, dict[str, Any]]) -> bool:
     """As the policy reads it from level 4 on."""
-    ruling, settled = both(rules, ask)
+    ruling, settled = decisions(rules, ask)
     return isinstance(ruling, Permitted) or (isinstance(ruling, Conditional) and isinstance(settled, Permitted))
 
 
 @given(several, grants, asked)
-def test_adding_a_forbid_never_turns_no_into_yes(rules: list[Grant], one: Grant, ask: Any) -> None:
+def test_forbid_grant_added_never_allows_a_denied_call(rules: list[Grant], one: Grant, ask: Any) -> None:
     forbidding = [*rules, _with(one, effect="forbid")]
     assert allows(rules, ask) or not allows(forbidding, ask)
 
 
 @given(several, grants, asked)
-def test_an_unrelated_permit_changes_no_other_decision(rules: list[Grant], one: Grant, ask: Any) -> None:
+def test_permit_grant_for_another_caller_or_tool_changes_no_decision(rules: list[Grant], one: Grant, ask: Any) -> None:
     caller, tool, _, _ = ask
     unrelated = _with(one, effect="permit")
     if matches_any([unrelated.tools], str(tool.id)) and matches_any([unrelated.callers], caller):
         unrelated = _with(unrelated, callers="somebody-else")
-    assert both(rules, ask) == both([*rules, unrelated], ask)
+    assert decisions(rules, ask) == decisions([*rules, unrelated], ask)
 
 
 @given(several, asked, st.randoms())
-def test_the_order_of_grants_means_nothing(rules: list[Grant], ask: Any, chance: Any) -> None:
+def test_grant_order_does_not_change_the_decision(rules: list[Grant], ask: Any, chance: Any) -> None:
     shuffled = list(rules)
     chance.shuffle(shuffled)
-    assert both(rules, ask) == both(shuffled, ask)
+    assert decisions(rules, ask) == decisions(shuffled, ask)
 
 
 @given(several, asked)
-def test_the_evidence_is_a_grant_that_says_so(rules: list[Grant], ask: Any) -> None:
+def test_grant_decision_names_a_grant_of_its_effect_and_tool(rules: list[Grant], ask: Any) -> None:
     by_id = {each.id: each for each in rules}
-    for ruling in both(rules, ask):
+    for ruling in decisions(rules, ask):
         if isinstance(ruling, Permitted | Forbidden):
             grant = by_id[ruling.by]
             assert grant.effect == ("permit" if isinstance(ruling, Permitted) else "forbid")
@@ -81,8 +81,8 @@ def test_the_evidence_is_a_grant_that_says_so(rules: list[Grant], ask: Any) -> N
 
 
 @given(several, asked)
-def test_what_does_not_depend_on_arguments_stays_with_any(rules: list[Grant], ask: Any) -> None:
-    ruling, settled = both(rules, ask)
+def test_grant_decision_without_conditions_holds_for_any_arguments(rules: list[Grant], ask: Any) -> None:
+    ruling, settled = decisions(rules, ask)
     assert not isinstance(settled, Conditional)
     if isinstance(ruling, Permitted | Forbidden):
         assert type(settled) is type(ruling)
@@ -91,7 +91,7 @@ def test_what_does_not_depend_on_arguments_stays_with_any(rules: list[Grant], as
 
 
 @given(several)
-def test_without_a_grant_that_permits_nothing_is_permitted(rules: list[Grant]) -> None:
+def test_grant_rules_without_a_permit_allow_nothing(rules: list[Grant]) -> None:
     forbidding = [each for each in rules if each.effect == "forbid"]
     for caller in CALLERS:
         assert not allows(forbidding, (caller, TOOLS[0], 4, {}))

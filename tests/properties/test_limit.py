@@ -1,10 +1,10 @@
-"""The limiter never admits more than it promises, and never lies about when to come back."""
+"""The rate limiter never admits more than its rate and burst, and its retry time is right."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.harness.seeds import examples
-from tests.unit.parts import Clock, call_of, entry_named
+from tests.unit.builders import Clock, call_of, entry_named
 from toolhall.model.caller import Allow, Caller
 from toolhall.model.errors import Limited
 from toolhall.pipeline.limit import Limit, Rate, RateLimits
@@ -20,7 +20,7 @@ steps = st.lists(st.sampled_from([0.0, 0.0, 0.0, 0.01, 0.3, 0.5, 1.0, 1.7, 5.0])
 
 @settings(max_examples=examples(300))
 @given(rates, bursts, starts, steps)
-def test_no_window_holds_more_than_burst_and_rate_allow(
+def test_rate_limit_admits_no_more_than_burst_and_rate_in_any_window(
     rate: float, burst: int, start: float, steps: list[float]
 ) -> None:
     clock, admitted = Clock(start), list[float]()
@@ -39,18 +39,20 @@ def test_no_window_holds_more_than_burst_and_rate_allow(
 
 @settings(max_examples=examples(300))
 @given(rates, bursts, starts, steps)
-def test_who_waits_as_told_is_admitted(rate: float, burst: int, start: float, steps: list[float]) -> None:
+def test_rate_limit_call_after_its_retry_time_is_admitted(
+    rate: float, burst: int, start: float, steps: list[float]
+) -> None:
     clock = Clock(start)
     limit = Limit(RateLimits(caller=Rate(rate, burst)), clock)
     for step in steps:
         clock.now += step / rate
-        wait = told_to_wait(limit)
+        wait = retry_after(limit)
         assert 0 <= wait <= 1 / rate * 1.001
         clock.now += wait
-        assert not wait or not told_to_wait(limit)
+        assert not wait or not retry_after(limit)
 
 
-def told_to_wait(limit: Limit) -> float:
+def retry_after(limit: Limit) -> float:
     """Seconds until the next call may come; 0 if this one was admitted."""
     try:
         limit(ALLOWED)

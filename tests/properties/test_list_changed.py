@@ -1,4 +1,4 @@
-"""A client hears that the list changed if and only if what it is shown changed."""
+"""A client is notified that the tool list changed if and only if what it is shown changed."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.parts import entry_named
+from tests.unit.builders import entry_named
 from toolhall import Toolhall
 from toolhall.config import Config
 from toolhall.dialects.catalogs import CATALOGS
@@ -52,20 +52,18 @@ STATED: list[dict[str, Any]] = [
 ]
 
 
-class Guests(LevelPolicy):
+class GuestPolicy(LevelPolicy):
     """Guests see what is tagged for them."""
 
     def can_see(self, caller: Caller, tool: Tool) -> bool:
         return caller.local or "guests" in tool.tags
 
 
-def shown(hall: Toolhall, audience: ClientView) -> dict[str, bytes]:
+def visible_tools(hall: Toolhall, view: ClientView) -> dict[str, bytes]:
     """What a client would be told, page by page and byte by byte; neither order of tools nor of members counts."""
-    writer, found, cursor = McpEncoder(ServerInfo(name="x", version="1"), audience.revision), dict[str, bytes](), None
+    writer, found, cursor = McpEncoder(ServerInfo(name="x", version="1"), view.revision), dict[str, bytes](), None
     while True:
-        page = tool_requests.list_page(
-            hall.dispatcher, audience.caller, ListToolsParams(cursor, versions=audience.versions)
-        )
+        page = tool_requests.list_page(hall.dispatcher, view.caller, ListToolsParams(cursor, versions=view.versions))
         for tool in msgspec.json.decode(writer.list_result(1, page).body)["result"]["tools"]:
             found[tool["name"]] = msgspec.json.encode(tool, order="deterministic")
         if page.next_cursor is None:
@@ -73,7 +71,7 @@ def shown(hall: Toolhall, audience: ClientView) -> dict[str, bytes]:
         cursor = page.next_cursor
 
 
-AUDIENCES = [
+CLIENT_VIEWS = [
     ClientView(caller, revision, versions=versions)
     for caller in (LOCAL, GUEST)
     for revision in REVISIONS.values()
@@ -94,21 +92,23 @@ def entry_of(key: tuple[str, str], stated: dict[str, Any]) -> Entry:
 
 
 @given(st.booleans(), st.lists(st.sampled_from(PINS), max_size=3, unique=True), st.lists(STEPS, max_size=6))
-def test_a_notice_comes_if_and_only_if_the_list_changed(search: bool, pinned: list[str], steps: list[Any]) -> None:
+def test_list_changed_notification_is_sent_if_and_only_if_the_visible_list_changed(
+    search: bool, pinned: list[str], steps: list[Any]
+) -> None:
     with Toolhall(config=Config(search=search, pinned=tuple(pinned), page_size=2)) as hall:
-        hall.dispatcher.policy = Guests(clock=lambda: 0.0)
-        told: list[ClientView] = []
+        hall.dispatcher.policy = GuestPolicy(clock=lambda: 0.0)
+        notified: list[ClientView] = []
 
-        def listen(audience: ClientView) -> None:
-            tool_requests.subscribe_list_changes(hall.dispatcher, lambda: audience, lambda: told.append(audience))
+        def listen(view: ClientView) -> None:
+            tool_requests.subscribe_list_changes(hall.dispatcher, lambda: view, lambda: notified.append(view))
 
-        for audience in AUDIENCES:
-            listen(audience)
-        before = [shown(hall, audience) for audience in AUDIENCES]
+        for view in CLIENT_VIEWS:
+            listen(view)
+        before = [visible_tools(hall, view) for view in CLIENT_VIEWS]
         for step in steps:
-            told.clear()
+            notified.clear()
             added = [entry_of(key, stated) for key, stated in step.items() if stated is not None]
             hall.registry.change(added, removed_ids=[entry_of(key, {}).id for key in step])
-            after = [shown(hall, audience) for audience in AUDIENCES]
-            assert told == [each for each, old, new in zip(AUDIENCES, before, after, strict=True) if old != new]
+            after = [visible_tools(hall, view) for view in CLIENT_VIEWS]
+            assert notified == [each for each, old, new in zip(CLIENT_VIEWS, before, after, strict=True) if old != new]
             before = after

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.parts import tool_named
+from tests.unit.builders import tool_named
 from toolhall.model.json import encode
 from toolhall.pipeline.call_recorder import ToolSecrecy
 
@@ -65,7 +65,9 @@ def canaries(value: Any) -> list[str]:
 
 
 @given(NAMES, SECRETS, st.data(), st.booleans())
-def test_no_secret_is_recorded(name: str, secret: Any, data: st.DataObject, answered: bool) -> None:
+def test_call_recorder_value_under_a_secret_name_is_nowhere_in_the_record(
+    name: str, secret: Any, data: st.DataObject, answered: bool
+) -> None:
     value = data.draw(holding({name: secret}))
     echo = {"said": [f"<{each}>" for each in canaries(secret)], canaries(secret)[0]: 1}
     arguments, answer = (echo, {"value": value}) if answered else ({"a": value}, {"value": echo})

@@ -1,5 +1,5 @@
 # ruff: noqa: N802 - tests carry the names of their rows
-"""Whatever the secret, the form and the cut: it is never told; and what holds no secret stays as it is (threat G7)."""
+"""The redactor removes any secret in any encoding and split anywhere, and changes no other text (threat G7)."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -27,52 +27,58 @@ around = st.text("hijk HIJK 567,;:(){}\n", max_size=30)
 
 @settings(max_examples=examples(100), deadline=None)
 @given(secrets, forms, around, around)
-def test_it_is_never_told(secret: str, form: Callable[[str], str], before: str, after: str) -> None:
-    disguised = form(secret)
-    hides = Redactor((Secret(secret),))
-    assert disguised not in hides.redact_text(f"{before}{disguised}{after}")
-    assert disguised.encode() not in hides.redact_bytes(f"{before}{disguised}{after}".encode())
-    told = json.loads(hides.redact_json(encode({"a": f"{before}{disguised}{after}"})))
-    assert disguised not in told["a"]
+def test_redactor_removes_a_secret_in_any_encoding(
+    secret: str, form: Callable[[str], str], before: str, after: str
+) -> None:
+    encoded = form(secret)
+    redactor = Redactor((Secret(secret),))
+    assert encoded not in redactor.redact_text(f"{before}{encoded}{after}")
+    assert encoded.encode() not in redactor.redact_bytes(f"{before}{encoded}{after}".encode())
+    told = json.loads(redactor.redact_json(encode({"a": f"{before}{encoded}{after}"})))
+    assert encoded not in told["a"]
 
 
 @settings(max_examples=examples(100), deadline=None)
 @given(secrets.filter(lambda secret: not set(secret) & set("%&\\")), forms, st.data())
-def test_nor_in_pieces(secret: str, form: Callable[[str], str], data: st.DataObject) -> None:
-    disguised = form(secret)
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(disguised)), max_size=4)))
-    hides = Redactor((Secret(secret),))
-    pieces = [disguised[start:end] for start, end in zip([0, *cuts], [*cuts, len(disguised)], strict=True)]
-    assert disguised not in "".join(map(hides.redact_next, pieces))
+def test_redactor_removes_a_secret_split_over_stream_chunks(
+    secret: str, form: Callable[[str], str], data: st.DataObject
+) -> None:
+    encoded = form(secret)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(encoded)), max_size=4)))
+    redactor = Redactor((Secret(secret),))
+    pieces = [encoded[start:end] for start, end in zip([0, *cuts], [*cuts, len(encoded)], strict=True)]
+    assert encoded not in "".join(map(redactor.redact_next, pieces))
 
 
 @settings(max_examples=examples(100), deadline=None)
 @given(secrets, st.text(max_size=60))
-def test_a_text_without_it_stays_as_it_is(secret: str, text: str) -> None:
-    hides = Redactor((Secret(secret),))
-    if secret not in text and clean_text(secret) not in text and not hides.contains_secret(text.encode()):
-        assert hides.redact_text(text) == text
-        assert hides.redact_json(encode([text])) == encode([text])
+def test_redactor_text_without_the_secret_is_unchanged(secret: str, text: str) -> None:
+    redactor = Redactor((Secret(secret),))
+    if secret not in text and clean_text(secret) not in text and not redactor.contains_secret(text.encode()):
+        assert redactor.redact_text(text) == text
+        assert redactor.redact_json(encode([text])) == encode([text])
 
 
 @given(st.text("defgh %&\\x0123456789ABC", max_size=80))
-def test_other_texts_in_the_letters_of_escapes_are_not_taken_for_it(text: str) -> None:
-    hides = Redactor((Secret("Zq7-x9_Kw"),))
-    assert hides.redact_text(text) == text
-    assert hides.count == 0
+def test_redactor_escape_like_text_without_the_secret_is_unchanged(text: str) -> None:
+    redactor = Redactor((Secret("Zq7-x9_Kw"),))
+    assert redactor.redact_text(text) == text
+    assert redactor.count == 0
 
 
 @pytest.mark.threat("K10")
 @settings(max_examples=examples(300), deadline=None)
 @given(long_secrets, st.sampled_from(list(EVERY)), around, around)
-def test_K10_nothing_of_it_remains_in_any_form(secret: str, name: str, before: str, after: str) -> None:
+def test_K10_redactor_leaves_nothing_of_a_long_secret_in_any_encoding(
+    secret: str, name: str, before: str, after: str
+) -> None:
     """In every listed form, in any text: what is left is about as long as what stood around it."""
-    disguised = EVERY[name](secret)
-    hides = Redactor((Secret(secret),))
+    encoded = EVERY[name](secret)
+    redactor = Redactor((Secret(secret),))
     for seen in (
-        hides.redact_text(f"{before}{disguised}{after}"),
-        hides.redact_bytes(f"{before}{disguised}{after}".encode()).decode(),
-        json.loads(hides.redact_json(encode({"a": [f"{before}{disguised}{after}"]})))["a"][0],
+        redactor.redact_text(f"{before}{encoded}{after}"),
+        redactor.redact_bytes(f"{before}{encoded}{after}".encode()).decode(),
+        json.loads(redactor.redact_json(encode({"a": [f"{before}{encoded}{after}"]})))["a"][0],
     ):
         assert REDACTED in seen
         assert len(seen.replace(REDACTED, "")) <= len(before) + len(after) + 12
@@ -86,7 +92,7 @@ def runs(text: str, size: int = 8) -> Iterator[str]:
 @pytest.mark.threat("K10")
 @settings(max_examples=examples(200), deadline=None)
 @given(long_secrets, st.data())
-def test_K10_nor_any_run_of_twelve_characters(secret: str, data: st.DataObject) -> None:
+def test_K10_redactor_removes_any_twelve_character_part_of_a_secret(secret: str, data: st.DataObject) -> None:
     """Of a longer secret, in any case."""
     start = data.draw(st.integers(0, len(secret) - 12))
     end = data.draw(st.integers(start + 12, len(secret)))
@@ -102,7 +108,7 @@ def test_K10_nor_any_run_of_twelve_characters(secret: str, data: st.DataObject) 
 @pytest.mark.threat("K10")
 @settings(max_examples=examples(200), deadline=None)
 @given(long_secrets, st.data())
-def test_K10_nor_when_it_is_spread_over_the_members_of_a_value(secret: str, data: st.DataObject) -> None:
+def test_K10_redactor_removes_a_secret_spread_over_the_members_of_a_value(secret: str, data: st.DataObject) -> None:
     """Items of a list, members of an object, and characters or bytes one by one."""
     cuts = sorted({0, *data.draw(st.lists(st.integers(1, len(secret) - 1), max_size=6)), len(secret)})
     pieces = [secret[start:end] for start, end in pairwise(cuts)]
@@ -136,10 +142,10 @@ def leaves(value: Any) -> Iterator[Any]:
 @pytest.mark.threat("K10")
 @settings(max_examples=examples(300), deadline=None)
 @given(st.text(max_size=200), st.recursive(st.text(max_size=20) | st.integers() | st.none(), st.lists, max_leaves=20))
-def test_K10_innocent_text_is_unchanged(text: str, value: Any) -> None:
+def test_K10_redactor_text_without_any_secret_is_unchanged(text: str, value: Any) -> None:
     """Whatever it is, if it holds nothing of the secret."""
-    hides = Redactor((Secret("Zq7-x9_Kw.v3/ä=Ω%41"), Secret("SK0123456789abcdef")))
-    assert hides.redact_text(text) == text
-    assert hides.redact_bytes(text.encode(errors="replace")) == text.encode(errors="replace")
-    assert hides.redact_json(encode([value])) == encode([value])
-    assert hides.count == 0
+    redactor = Redactor((Secret("Zq7-x9_Kw.v3/ä=Ω%41"), Secret("SK0123456789abcdef")))
+    assert redactor.redact_text(text) == text
+    assert redactor.redact_bytes(text.encode(errors="replace")) == text.encode(errors="replace")
+    assert redactor.redact_json(encode([value])) == encode([value])
+    assert redactor.count == 0

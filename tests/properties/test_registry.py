@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.parts import entry_named
+from tests.unit.builders import entry_named
 from toolhall.model.errors import Malformed
 from toolhall.registry.registry import Registry
 
@@ -17,7 +17,7 @@ def registry_of(count: int, page_size: int) -> Registry:
 
 
 @given(st.integers(0, 30), st.integers(1, 40))
-def test_every_tool_is_on_exactly_one_page(count: int, page_size: int) -> None:
+def test_registry_pages_list_every_tool_exactly_once(count: int, page_size: int) -> None:
     registry, seen, cursor = registry_of(count, page_size), list[str](), None
     while True:
         page = registry.snapshot.page(cursor)
@@ -31,7 +31,7 @@ def test_every_tool_is_on_exactly_one_page(count: int, page_size: int) -> None:
 
 
 @given(st.integers(1, 20), st.integers(1, 6), st.lists(st.integers(0, 29), max_size=20), st.integers(0, 5))
-def test_a_tool_that_stays_is_listed_once_though_others_come_and_go(
+def test_registry_pages_list_a_remaining_tool_once_while_others_change(
     count: int, page_size: int, removals: list[int], additions: int
 ) -> None:
     """Between two pages one tool goes and some come."""
@@ -55,7 +55,7 @@ def test_a_tool_that_stays_is_listed_once_though_others_come_and_go(
 
 
 @given(st.text(max_size=40), st.integers(0, 5), st.integers(1, 3))
-def test_any_cursor_gives_a_page_or_is_refused(cursor: str, count: int, page_size: int) -> None:
+def test_registry_page_of_any_cursor_is_a_page_or_malformed(cursor: str, count: int, page_size: int) -> None:
     registry = registry_of(count, page_size)
     try:
         page = registry.snapshot.page(cursor)

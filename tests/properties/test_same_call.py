@@ -27,7 +27,7 @@ VARYING = re.compile(r"[0-9a-f]{12}-\d+|\d+\.\d seconds")
 WITH_VERSIONS = [way for way in WAYS if way is not Machine]  # it has no place for a version
 
 
-class Ending(NamedTuple):
+class CallOutcome(NamedTuple):
     """Everything that one call came to."""
 
     said: Said
@@ -43,38 +43,38 @@ class Ending(NamedTuple):
         return self.records[0].outcome if self.records else NO_CALL
 
 
-async def converse(way: Way, calls: Sequence[Call]) -> list[Ending]:
+async def run_calls(way: Way, calls: Sequence[Call]) -> list[CallOutcome]:
     """One call after the other, in a house of its own."""
     desk = Desk()
     house = House(desk)
-    endings: list[Ending] = []
+    endings: list[CallOutcome] = []
     with house.hall as hall:
         assert isinstance(hall.journal, MemoryJournal)
         for call in calls:
             said = way.read(await way.send(house, call), SHAPES.get(call.tool, ""))
             approvals, records = house.person.asked, [each for each in hall.journal.records if not is_intent(each)]
-            endings.append(Ending(said, desk.entered, approvals, records, way.asked(call), way.sent))
+            endings.append(CallOutcome(said, desk.entered, approvals, records, way.asked(call), way.sent))
             desk.entered, house.person.asked = [], []
             hall.journal.records.clear()
     return endings
 
 
-def same_in_every_dialect(calls: Sequence[Call], ways: Sequence[Callable[[], Way]] = WAYS) -> list[str]:
+def assert_same_in_every_dialect(calls: Sequence[Call], ways: Sequence[Callable[[], Way]] = WAYS) -> list[str]:
     """Make the calls in every dialect and compare what each came to; how they ended."""
-    told = {way.dialect: asyncio.run(converse(way, calls)) for way in (make() for make in ways)}
+    told = {way.dialect: asyncio.run(run_calls(way, calls)) for way in (make() for make in ways)}
     kinds: list[str] = []
     for number, call in enumerate(calls):
         endings = {dialect: each[number] for dialect, each in told.items()}
-        kinds.append(same_decision(endings))
-        same_effect(endings)
+        kinds.append(assert_same_decision(endings))
+        assert_same_effect(endings)
         if kinds[-1] == NO_CALL:  # it counts only where it was a call, so here and from here on limits may differ
             break
-        same_record(call, endings)
-        same_answer(kinds[-1], endings)
+        assert_same_record(call, endings)
+        assert_same_answer(kinds[-1], endings)
     return kinds
 
 
-def same_decision(endings: dict[str, Ending]) -> str:
+def assert_same_decision(endings: dict[str, CallOutcome]) -> str:
     """Ran, refused why, failed how."""
     kinds = {dialect: ending.kind for dialect, ending in endings.items()}
     if NO_CALL in kinds.values():
@@ -85,13 +85,13 @@ def same_decision(endings: dict[str, Ending]) -> str:
     return kinds.popitem()[1]
 
 
-def same_effect(endings: dict[str, Ending]) -> None:
+def assert_same_effect(endings: dict[str, CallOutcome]) -> None:
     """The tool was entered as often, with equal arguments, and a person was asked the same."""
     effects = {dialect: exact([ending.entered, ending.approvals]) for dialect, ending in endings.items()}
     assert len(set(effects.values())) == 1, effects
 
 
-def same_record(call: Call, endings: dict[str, Ending]) -> None:
+def assert_same_record(call: Call, endings: dict[str, CallOutcome]) -> None:
     """At most one, equal but for its id, time, duration, the dialect's name and the size of the dialect's message."""
     for dialect, ending in endings.items():
         for record in ending.records:
@@ -104,7 +104,9 @@ def same_record(call: Call, endings: dict[str, Ending]) -> None:
                 assert record.tool in ("", ending.asked, found, found.partition("@")[0]), (dialect, record)
             else:
                 assert record.tool == (ending.asked if unknown else found), (dialect, record)
-    records = {dialect: [bare(record) for record in ending.records] for dialect, ending in endings.items()}
+    records = {
+        dialect: [without_varying_fields(record) for record in ending.records] for dialect, ending in endings.items()
+    }
     first = next(iter(records.values()))
     assert len(first) <= 1
     assert all(each == first for each in records.values()), records
@@ -115,11 +117,11 @@ def is_intent(record: AuditRecord) -> bool:
     return record.phase == "intent"
 
 
-def bare(record: AuditRecord) -> AuditRecord:
+def without_varying_fields(record: AuditRecord) -> AuditRecord:
     return msgspec.structs.replace(record, time=0.0, call="", dialect="", tool="", duration_us=0, bytes_in=0)
 
 
-def same_answer(kind: str, endings: dict[str, Ending]) -> None:
+def assert_same_answer(kind: str, endings: dict[str, CallOutcome]) -> None:
     """Each dialect has its own word for it, and all say one value or one text."""
     for dialect, ending in endings.items():
         assert ending.said.word in words(kind, dialect), (kind, dialect, ending.said)
@@ -140,14 +142,14 @@ def exact(value: Json) -> str:
 
 @settings(max_examples=examples(60))
 @given(st.lists(any_version, min_size=1, max_size=BURST + 2))
-def test_the_same_call_in_every_dialect(calls: list[Call]) -> None:
-    same_in_every_dialect(calls)
+def test_calls_without_a_version_have_the_same_outcome_in_every_dialect(calls: list[Call]) -> None:
+    assert_same_in_every_dialect(calls)
 
 
 @settings(max_examples=examples(40))
 @given(st.lists(some_version, min_size=1, max_size=2))
-def test_the_same_call_of_a_version(calls: list[Call]) -> None:
-    same_in_every_dialect(calls, WITH_VERSIONS)
+def test_calls_with_a_version_have_the_same_outcome_in_every_dialect(calls: list[Call]) -> None:
+    assert_same_in_every_dialect(calls, WITH_VERSIONS)
 
 
 TEXT: JsonObject = {"text": "hej"}
@@ -188,40 +190,40 @@ ENDINGS: dict[str, tuple[str, Call]] = {
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_every_ending(ending: str) -> None:
+def test_call_outcome_of_each_kind_is_the_same_in_every_dialect(ending: str) -> None:
     kind, call = ENDINGS[ending]
-    assert same_in_every_dialect([call]) == [kind]
+    assert assert_same_in_every_dialect([call]) == [kind]
 
 
-def test_every_kind_of_ending_is_tried() -> None:
+def test_call_outcomes_under_test_cover_every_kind() -> None:
     assert {kind for kind, _ in ENDINGS.values()} == ROWS.keys()
 
 
 @pytest.mark.parametrize("version", [VERSION, "9.9.9"])
-def test_a_version_is_asked_for(version: str) -> None:
+def test_call_of_a_known_or_unknown_version_has_the_same_outcome_in_every_dialect(version: str) -> None:
     kind = "ok" if version == VERSION else "NotFound"
-    assert same_in_every_dialect([Call(ADA, "Desk", "read", TEXT, version)], WITH_VERSIONS) == [kind]
+    assert assert_same_in_every_dialect([Call(ADA, "Desk", "read", TEXT, version)], WITH_VERSIONS) == [kind]
 
 
-def test_the_same_calls_are_too_many() -> None:
+def test_rate_limit_refuses_the_same_calls_in_every_dialect() -> None:
     """Bad arguments and what was never permitted count too, and each caller has its own allowance."""
     read, write = (Call(BOB, "Desk", name, TEXT) for name in ("read", "write"))
     calls = [write, *[read] * (BURST - 2), read._replace(arguments={}), read, write, read._replace(caller=ADA)]
     kinds = ["Denied", *["ok"] * (BURST - 2), "BadArguments", "Limited", "Limited", "ok"]
-    assert same_in_every_dialect(calls) == kinds
+    assert assert_same_in_every_dialect(calls) == kinds
 
 
-def test_a_tool_that_speaks_for_the_hall() -> None:
+def test_tool_raising_an_internal_hall_error_has_the_same_outcome_in_every_dialect() -> None:
     """Whatever it is taken for, every dialect takes it alike and says it in the same words."""
-    same_in_every_dialect([Call(ADA, "Desk", "refuse", {"kind": "Broken"})])
+    assert_same_in_every_dialect([Call(ADA, "Desk", "refuse", {"kind": "Broken"})])
 
 
-def test_null_for_arguments() -> None:
+def test_call_with_null_arguments_has_the_same_outcome_in_every_dialect() -> None:
     """Read alike wherever there is a place for it; the body of a REST call is the arguments themselves."""
-    same_in_every_dialect([Call(ADA, "Desk", "read", None)], [way for way in WAYS if way is not Rest])
+    assert_same_in_every_dialect([Call(ADA, "Desk", "read", None)], [way for way in WAYS if way is not Rest])
 
 
-class HalfDesk(Toolkit, name="Desk", version=VERSION):
+class DeskWithoutHiddenTool(Toolkit, name="Desk", version=VERSION):
     """The desk as Eve sees it."""
 
     @tool(effect="reads")
@@ -229,7 +231,7 @@ class HalfDesk(Toolkit, name="Desk", version=VERSION):
         return text
 
 
-class WholeDesk(HalfDesk, name="Desk", version=VERSION):
+class DeskWithHiddenTool(DeskWithoutHiddenTool, name="Desk", version=VERSION):
     """The desk as it is."""
 
     @tool(effect="reads", tags=["hidden"])
@@ -239,10 +241,12 @@ class WholeDesk(HalfDesk, name="Desk", version=VERSION):
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way().dialect)
 @pytest.mark.parametrize("caller", [EVE, None])
-async def test_what_is_hidden_is_not_there(way: Callable[[], Way], caller: str | None) -> None:
+async def test_hidden_tool_reply_is_identical_to_that_of_an_unknown_tool(
+    way: Callable[[], Way], caller: str | None
+) -> None:
     """Not a byte tells a hidden tool from none: no version, no other code."""
     call = Call(caller, "Desk", "peek", TEXT)
-    replies = [await reply_of(way(), call, desk) for desk in (WholeDesk(), HalfDesk())]
+    replies = [await reply_of(way(), call, desk) for desk in (DeskWithHiddenTool(), DeskWithoutHiddenTool())]
     assert replies[0] == replies[1]
 
 

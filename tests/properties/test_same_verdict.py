@@ -80,7 +80,9 @@ def _bare(record: AuditRecord) -> AuditRecord:
 
 @settings(max_examples=examples(60))
 @given(st.lists(RULES, max_size=5), st.sampled_from(list(KEYS)), st.integers(0, 10), COLOURS)
-def test_one_verdict_whatever_the_dialect(rules: list[Rule], caller: str, level: int, colour: str | None) -> None:
+def test_access_decision_of_random_rules_is_the_same_in_every_dialect(
+    rules: list[Rule], caller: str, level: int, colour: str | None
+) -> None:
     call = Call(caller, "Ladder", f"step{level}", arguments_of(colour))
     assert asyncio.run(decided(rules, call, level)) == expected(rules, call, level)
 
@@ -103,7 +105,9 @@ def test_one_verdict_whatever_the_dialect(rules: list[Rule], caller: str, level:
         ("ada", 10, [Rule("ada", "*")], "NeedsVerification"),
     ],
 )
-def test_B18_every_verdict(caller: str, level: int, rules: list[Rule], kind: str) -> None:
+def test_B18_access_decision_is_the_same_in_every_dialect(
+    caller: str, level: int, rules: list[Rule], kind: str
+) -> None:
     """The same caller, tool and arguments come to the same end and an equal record in every dialect and revision."""
     call = Call(caller, "Ladder", f"step{level}", {})
     assert asyncio.run(decided(rules, call, level)) == kind == expected(rules, call, level)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.harness.seeds import examples
-from tests.unit.parts import entry_named
+from tests.unit.builders import entry_named
 from toolhall.model.content import Content, Resource, ResourceLink, Result, Text
 from toolhall.model.json import encode
 from toolhall.model.text import clean_text
@@ -88,7 +88,7 @@ def sanitize(result: Result) -> Result:
 
 @settings(max_examples=examples(500))
 @given(dirty)
-def test_no_control_character_is_left_and_nothing_is_left_to_do(text: str) -> None:
+def test_clean_text_removes_all_control_characters_and_is_idempotent(text: str) -> None:
     once = clean_text(text)
     assert not CONTROLS.search(once)
     assert clean_text(once) == once
@@ -96,24 +96,24 @@ def test_no_control_character_is_left_and_nothing_is_left_to_do(text: str) -> No
 
 
 @given(clean)
-def test_clean_text_is_left_alone(text: str) -> None:
+def test_clean_text_leaves_clean_text_unchanged(text: str) -> None:
     assert clean_text(text) == text
 
 
 @given(dirty, clean)
-def test_plain_text_after_plain_text_survives(text: str, following: str) -> None:
+def test_clean_text_keeps_plain_text_after_an_escape_sequence(text: str, following: str) -> None:
     assert clean_text(f"{text}\x1b\\\x07.{following}").endswith(f".{following}")
 
 
 @given(values)
-def test_a_clean_value_is_passed_on_byte_for_byte(value: Any) -> None:
+def test_sanitize_clean_value_is_unchanged_byte_for_byte(value: Any) -> None:
     encoded = encode(value)
     assert sanitize(Result(encoded)).encoded == encoded
 
 
 @settings(max_examples=examples(300))
 @given(dirty_values)
-def test_no_control_character_is_left_anywhere_in_a_value(value: Any) -> None:
+def test_sanitize_value_holds_no_control_characters(value: Any) -> None:
     once = sanitize(Result(encode(value)))
     assert once.encoded is not None
     assert not CONTROLS.search(everything(json.loads(once.encoded)))
@@ -141,7 +141,9 @@ blocks: st.SearchStrategy[Content] = st.one_of(
 
 
 @given(st.lists(blocks, max_size=3), st.none() | st.dictionaries(keys, dirty, max_size=2))
-def test_nor_in_a_block_or_in_meta(content: list[Content], meta: Any) -> None:
+def test_sanitize_content_blocks_hold_no_control_characters_and_are_encodable(
+    content: list[Content], meta: Any
+) -> None:
     once = sanitize(Result(None, tuple(content), meta=meta))
     encode((once.content, once.meta))
     said = [str(getattr(block, field)) for block in once.content for field in block.__struct_fields__]

@@ -19,61 +19,67 @@ from toolhall.dialects.mcp.protocol import (
 from toolhall.model.errors import Malformed
 
 
-class Refuse(Exception):
-    """The careful reader's no."""
+class Rejected(Exception):
+    """A text that the reference decoder rejects."""
 
 
-def careful(body: bytes) -> Any:
+def reference_decode(body: bytes) -> Any:
     """The value of a JSON text, read by the standard library with a hook for everything that could be ambiguous."""
     if body.startswith(b"\xef\xbb\xbf"):
-        raise Refuse("a byte-order mark")
+        raise Rejected("a byte-order mark")
     try:
         text = body.decode("utf-8", "strict")
-        value = json.loads(text, object_pairs_hook=unique, parse_constant=refuse, parse_int=whole, parse_float=finite)
+        value = json.loads(
+            text,
+            object_pairs_hook=unique_members,
+            parse_constant=reject_constant,
+            parse_int=bounded_int,
+            parse_float=finite_float,
+        )
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise Refuse(str(error)) from None
+        raise Rejected(str(error)) from None
     check(value, 1)
     return value
 
 
-def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(dict(pairs)) != len(pairs):
-        raise Refuse("a key twice")
+        raise Rejected("a key twice")
     return dict(pairs)
 
 
-def refuse(constant: str) -> Any:
-    raise Refuse(constant)
+def reject_constant(constant: str) -> Any:
+    raise Rejected(constant)
 
 
-def whole(digits: str) -> int:
+def bounded_int(digits: str) -> int:
     if len(digits.lstrip("-")) > strict_json.MAX_DIGITS:
-        raise Refuse("too many digits")
+        raise Rejected("too many digits")
     return int(digits)
 
 
-def finite(digits: str) -> float:
+def finite_float(digits: str) -> float:
     if not math.isfinite(float(digits)):
-        raise Refuse("not finite")
+        raise Rejected("not finite")
     return float(digits)
 
 
 def check(value: Any, depth: int) -> None:
     if isinstance(value, dict | list) and depth > strict_json.MAX_DEPTH:
-        raise Refuse("too deep")
+        raise Rejected("too deep")
     for part in (
         value if isinstance(value, list) else [*value.keys(), *value.values()] if isinstance(value, dict) else ()
     ):
         check(part, depth + 1)
     if isinstance(value, str) and ("\x00" in value or any("\ud800" <= letter <= "\udfff" for letter in value)):
-        raise Refuse("a character that is none")
+        raise Rejected("a character that is none")
 
 
 def outcome(reader: Any, body: bytes) -> Any:
     """The value with its types, or None for a refusal; any other exception fails the test."""
     try:
         return typed(reader(body))
-    except (Refuse, Malformed):
+    except (Rejected, Malformed):
         return None
 
 
@@ -142,40 +148,44 @@ texts = st.recursive(scalars, lambda parts: st.one_of(array(parts), members(part
 
 @settings(max_examples=examples(300))
 @given(texts)
-def test_it_agrees_with_the_careful_reader(text: str) -> None:
+def test_strict_json_decode_agrees_with_the_reference_decoder(text: str) -> None:
     body = text.encode()
-    assert outcome(strict_json.decode, body) == outcome(careful, body)
+    assert outcome(strict_json.decode, body) == outcome(reference_decode, body)
 
 
 @given(texts, st.integers(0, 80), st.booleans())
-def test_it_agrees_at_every_depth(text: str, depth: int, objects: bool) -> None:
+def test_strict_json_decode_agrees_with_the_reference_decoder_at_every_depth(
+    text: str, depth: int, objects: bool
+) -> None:
     opening, closing = ('{"d":', "}") if objects else ("[", "]")
     body = (opening * depth + text + closing * depth).encode()
-    assert outcome(strict_json.decode, body) == outcome(careful, body)
+    assert outcome(strict_json.decode, body) == outcome(reference_decode, body)
 
 
 @given(texts)
-def test_white_space_around_changes_nothing(text: str) -> None:
+def test_strict_json_decode_ignores_surrounding_whitespace(text: str) -> None:
     body = text.encode()
     assert outcome(strict_json.decode, b" " * 4_100 + body + b"\n") == outcome(strict_json.decode, body)
 
 
 @settings(max_examples=examples(300))
 @given(texts, st.integers(0, 200), st.binary(max_size=3))
-def test_a_damaged_text_is_read_or_refused_alike(text: str, position: int, junk: bytes) -> None:
+def test_strict_json_decode_of_damaged_text_agrees_with_the_reference_decoder(
+    text: str, position: int, junk: bytes
+) -> None:
     body = text.encode()
     position = min(position, len(body))
     damaged = body[:position] + junk + body[position + len(junk) :]
-    assert outcome(strict_json.decode, damaged) == outcome(careful, damaged)
+    assert outcome(strict_json.decode, damaged) == outcome(reference_decode, damaged)
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_give_a_value_or_malformed(body: bytes) -> None:
-    assert outcome(strict_json.decode, body) == outcome(careful, body)
+def test_strict_json_decode_of_any_bytes_agrees_with_the_reference_decoder(body: bytes) -> None:
+    assert outcome(strict_json.decode, body) == outcome(reference_decode, body)
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_a_message_or_unreadable(body: bytes) -> None:
+def test_mcp_read_message_of_any_bytes_is_a_message_or_a_decode_error(body: bytes) -> None:
     assert is_read_or_refused(body)
 
 
@@ -207,12 +217,12 @@ jsonrpc = st.fixed_dictionaries(
 
 @settings(max_examples=examples(300))
 @given(jsonrpc | values)
-def test_any_json_value_is_a_message_or_unreadable(value: Any) -> None:
+def test_mcp_read_message_of_any_json_value_is_a_message_or_a_decode_error(value: Any) -> None:
     assert is_read_or_refused(json.dumps(value).encode())
 
 
 @given(values)
-def test_what_any_encoder_writes_is_read_as_it_was(value: Any) -> None:
+def test_strict_json_decode_of_encoder_output_agrees_with_the_reference_decoder(value: Any) -> None:
     for written in (json.dumps(value), json.dumps(value, ensure_ascii=False), json.dumps(value, indent=2)):
         body = written.encode("utf-8", "surrogatepass")
-        assert outcome(strict_json.decode, body) == outcome(careful, body)
+        assert outcome(strict_json.decode, body) == outcome(reference_decode, body)

@@ -35,44 +35,46 @@ def tool(schema: Any = None, output: Any = None) -> Tool:
     return Tool(id=ToolId("T", "t", "1.0.0"), name="T_t", input=schema or {"type": "object"}, output=returned)
 
 
-def refused(random: Random, source: Any, target: Any) -> list[Any]:
+def rejected_values(random: Random, source: Any, target: Any) -> list[Any]:
     """Values of declared members that the one accepts and the other does not."""
     accepts, also = Validator(source).accepts, Validator(target).accepts
     values = [fitting(random, source, [source]) for _ in range(TRIED)]
     return [each for each in values if accepts(each) and is_declared(source, [source], each) and not also(each)]
 
 
-def breaks(changes: list[DefinitionChange]) -> bool:
+def is_breaking(changes: list[DefinitionChange]) -> bool:
     return any(change.kind == "breaking" for change in changes)
 
 
 @settings(max_examples=examples(500))
 @given(seeds)
-def test_an_input_called_compatible_accepts_what_was_accepted(seed: int) -> None:
+def test_compatible_input_schema_accepts_every_value_of_the_old_one(seed: int) -> None:
     random = Random(seed)
     old = document(random)
     new = changed(random, old)
     assume(is_sound(old) and is_sound(new))
-    if not breaks(diff(tool(old), tool(new))):
-        assert refused(random, old, new) == []
+    if not is_breaking(diff(tool(old), tool(new))):
+        assert rejected_values(random, old, new) == []
 
 
 @settings(max_examples=examples(500))
 @given(seeds)
-def test_an_output_called_compatible_returns_what_could_be_returned(seed: int) -> None:
+def test_compatible_output_schema_returns_only_values_of_the_old_one(seed: int) -> None:
     random = Random(seed)
     old = document(random)
     new = changed(random, old)
     assume(is_sound(old) and is_sound(new))
-    if not breaks(diff(tool(output=old), tool(output=new))):
-        assert refused(random, new, old) == []
+    if not is_breaking(diff(tool(output=old), tool(output=new))):
+        assert rejected_values(random, new, old) == []
 
 
-def test_most_changes_that_refuse_nothing_are_called_compatible() -> None:
+def test_schema_changes_that_reject_nothing_are_mostly_compatible() -> None:
     """Caution must not eat the use of it: what is called breaking mostly breaks something."""
     random = Random(4)
     pairs = [(old, changed(random, old)) for old in (document(random) for _ in range(500))]
-    harmless = [(old, new) for old, new in pairs if is_sound(old) and is_sound(new) and not refused(random, old, new)]
+    harmless = [
+        (old, new) for old, new in pairs if is_sound(old) and is_sound(new) and not rejected_values(random, old, new)
+    ]
     proven = [1 for old, new in harmless if not breaks_promise(find_narrowings(old, new))]
     assert len(harmless) > 200
     assert len(proven) / len(harmless) > 0.7
@@ -80,7 +82,7 @@ def test_most_changes_that_refuse_nothing_are_called_compatible() -> None:
 
 @settings(max_examples=examples(300))
 @given(seeds)
-def test_nothing_differs_from_itself(seed: int) -> None:
+def test_schema_compared_with_itself_has_no_changes(seed: int) -> None:
     schema = document(Random(seed))
     assume(is_sound(schema))
     assert not find_narrowings(schema, msgspec.json.decode(msgspec.json.encode(schema)))
@@ -90,7 +92,7 @@ def test_nothing_differs_from_itself(seed: int) -> None:
 
 @settings(max_examples=examples(300))
 @given(seeds)
-def test_none_is_passed_on(seed: int) -> None:
+def test_reordered_schemas_require_no_version_bump(seed: int) -> None:
     """What is the same as the same is the same; the order of members is nothing."""
     random = Random(seed)
     first = document(random)
@@ -110,16 +112,16 @@ def shuffled(random: Random, value: Any) -> Any:
 
 @settings(max_examples=examples(300))
 @given(seeds)
-def test_every_pointer_leads_somewhere(seed: int) -> None:
+def test_definition_change_path_exists_in_the_old_or_new_schema(seed: int) -> None:
     random = Random(seed)
     old = document(random)
     new = changed(random, old)
     for change in diff(tool(old), tool(new)):
-        assert any(leads(change.path, {"inputSchema": schema}) for schema in (old, new)), change
+        assert any(path_exists(change.path, {"inputSchema": schema}) for schema in (old, new)), change
         assert change.reason
 
 
-def leads(path: str, found: Any) -> bool:
+def path_exists(path: str, found: Any) -> bool:
     for part in path.split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
         try:

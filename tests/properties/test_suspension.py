@@ -1,4 +1,4 @@
-"""`await Noticed(work, hook)` equals `await work`, for any coroutine and whatever is thrown into it."""
+"""`await OnFirstSuspend(work, hook)` equals `await work`, for any coroutine and whatever is thrown into it."""
 
 import asyncio
 from collections.abc import Awaitable, Generator
@@ -28,7 +28,7 @@ class Pause:
         yield self._place
 
 
-async def play(script: list[Step], log: list[str]) -> str:
+async def scripted_coroutine(script: list[Step], log: list[str]) -> str:
     """A coroutine that does what the script says, and notes what happens to it."""
     for place, step in enumerate(script):
         match step:
@@ -72,20 +72,22 @@ def drive(work: Awaitable[Any], script: list[Input]) -> list[object]:
 
 @settings(max_examples=examples(300))
 @given(steps, inputs)
-def test_it_equals_the_plain_await(script: list[Step], given_to_it: list[Input]) -> None:
-    plain_log, noticed_log, waits = list[str](), list[str](), list[str]()
-    plain = drive(play(script, plain_log), given_to_it)
-    noticed = drive(OnFirstSuspend(play(script, noticed_log), lambda: waits.append("waiting")), given_to_it)
-    assert noticed == plain
-    assert noticed_log == plain_log
+def test_on_first_suspend_behaves_like_a_plain_await(script: list[Step], given_to_it: list[Input]) -> None:
+    plain_log, wrapped_log, waits = list[str](), list[str](), list[str]()
+    plain = drive(scripted_coroutine(script, plain_log), given_to_it)
+    wrapped = drive(
+        OnFirstSuspend(scripted_coroutine(script, wrapped_log), lambda: waits.append("waiting")), given_to_it
+    )
+    assert wrapped == plain
+    assert wrapped_log == plain_log
     waited = isinstance(plain[0], int)
     assert len(waits) == waited
 
 
 @given(steps, inputs)
-def test_nesting_changes_nothing(script: list[Step], given_to_it: list[Input]) -> None:
+def test_on_first_suspend_nested_behaves_like_a_plain_await(script: list[Step], given_to_it: list[Input]) -> None:
     plain_log, nested_log = list[str](), list[str]()
-    plain = drive(play(script, plain_log), given_to_it)
-    twice = OnFirstSuspend(OnFirstSuspend(play(script, nested_log), lambda: None), lambda: None)
+    plain = drive(scripted_coroutine(script, plain_log), given_to_it)
+    twice = OnFirstSuspend(OnFirstSuspend(scripted_coroutine(script, nested_log), lambda: None), lambda: None)
     assert drive(twice, given_to_it) == plain
     assert nested_log == plain_log

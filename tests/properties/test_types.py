@@ -98,7 +98,7 @@ def taking(hint: Any) -> Any:
 
 @settings(max_examples=examples(300))
 @given(typed_values())
-def test_a_schema_accepts_what_its_type_holds_and_binding_gives_it_back(case: tuple[Any, Any]) -> None:
+def test_type_schema_accepts_every_value_of_the_type_and_binding_restores_it(case: tuple[Any, Any]) -> None:
     hint, value = case
     signature = taking(hint)
     arguments = msgspec.json.decode(to_json({"value": value}))
@@ -110,7 +110,9 @@ def test_a_schema_accepts_what_its_type_holds_and_binding_gives_it_back(case: tu
 
 @settings(max_examples=examples(200))
 @given(typed_values(), types)
-def test_a_schema_refuses_no_less_than_its_type(case: tuple[Any, Any], other: Typed) -> None:
+def test_type_schema_accepted_value_of_another_type_is_bound_or_bad_arguments(
+    case: tuple[Any, Any], other: Typed
+) -> None:
     """What another type's schema accepts can be bound to it, or is refused with a problem that holds no value."""
     _, value = case
     arguments = msgspec.json.decode(to_json({"value": value}))
@@ -121,7 +123,7 @@ def test_a_schema_refuses_no_less_than_its_type(case: tuple[Any, Any], other: Ty
 
 
 @given(typed_values())
-def test_a_result_conforms_to_the_schema_of_its_type(case: tuple[Any, Any]) -> None:
+def test_type_output_schema_accepts_every_result_of_the_type(case: tuple[Any, Any]) -> None:
     hint, value = case
     (schema,) = schemas_of([hint], "serialization")
     encoded = to_json(value)

@@ -88,7 +88,7 @@ def compiled(schema: dict[str, Any]) -> Validator:
 
 @settings(max_examples=examples(150))
 @given(documents(), values)
-def test_it_agrees_with_the_reference(schema: dict[str, Any], value: Any) -> None:
+def test_validator_agrees_with_the_reference_implementation(schema: dict[str, Any], value: Any) -> None:
     validator = compiled(schema)
     expected = jsonschema.Draft202012Validator(schema).is_valid(value)
     assert validator.accepts(value) == expected
@@ -106,7 +106,7 @@ canaries = st.recursive(
 
 @settings(max_examples=examples(150))
 @given(documents(), canaries)
-def test_a_problem_never_repeats_a_value(schema: dict[str, Any], value: Any) -> None:
+def test_validator_problem_never_repeats_a_value(schema: dict[str, Any], value: Any) -> None:
     problems = compiled(schema).problems(value, 100)
     assert len(problems) <= MAX_PROBLEMS
     for problem in problems:
@@ -116,7 +116,7 @@ def test_a_problem_never_repeats_a_value(schema: dict[str, Any], value: Any) -> 
 
 
 @given(documents())
-def test_cost_is_at_least_one_check_and_finite(schema: dict[str, Any]) -> None:
+def test_validator_cost_is_at_least_one_check_and_reproducible(schema: dict[str, Any]) -> None:
     bounds = compiled(schema).cost
     assert bounds.visits >= 1
     assert bounds.growth >= 1

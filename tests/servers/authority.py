@@ -18,8 +18,8 @@ from authlib.oauth2.rfc7636 import CodeChallenge
 from authlib.oauth2.rfc8628 import DeviceAuthorizationEndpoint, DeviceCodeGrant, DeviceCredentialDict
 from authlib.oauth2.rfc9207 import IssuerParameter
 
-from tests.servers.holding import Holding
-from tests.servers.serving import Answer, Asked, serving
+from tests.servers.held_requests import RequestHolder
+from tests.servers.http_server import HttpRequest, HttpResponse, run_http_server
 
 WAYS = ["client_secret_basic", "client_secret_post", "none"]
 METADATA = "/.well-known/oauth-authorization-server"
@@ -104,7 +104,7 @@ class Issued:
 class Request(OAuth2Request):
     """What Authlib is asked."""
 
-    def __init__(self, asked: Asked, base: str) -> None:
+    def __init__(self, asked: HttpRequest, base: str) -> None:
         headers = {name.title(): value for name, value in asked.headers.items()}
         super().__init__(asked.method, f"{base}{asked.path}", headers=headers)
         self.asked = asked
@@ -255,7 +255,7 @@ class Iss(IssuerParameter):
         return self._issuer
 
 
-class Authority(Holding, AuthorizationServer):
+class Authority(RequestHolder, AuthorizationServer):
     """The server, in memory; a test sees all that it was asked and gave."""
 
     def __init__(self) -> None:
@@ -267,7 +267,7 @@ class Authority(Holding, AuthorizationServer):
         self.devices: dict[str, dict[str, Any]] = {}
         self.entered: dict[str, bool] = {}
         self.slow_downs: list[bool] = []
-        self.asked: list[Asked] = []
+        self.asked: list[HttpRequest] = []
         self.agrees = True
         self.lifetime = 3600.0  # seconds; Authlib takes 0 for no end
         self.lock = threading.Lock()
@@ -303,17 +303,17 @@ class Authority(Holding, AuthorizationServer):
         for each in self.issued:
             each.revoked = True
 
-    def answer(self, asked: Asked) -> Answer:
+    def answer(self, asked: HttpRequest) -> HttpResponse:
         self.hold(asked)
         with self.lock:
             self.asked.append(asked)
             if self.down:
-                return Answer(503)
+                return HttpResponse(503)
             reply = self._reply(asked)
         body = reply.body if isinstance(reply.body, str) else json.dumps(reply.body)
-        return Answer(reply.status, body.encode(), tuple(reply.headers.items()))
+        return HttpResponse(reply.status, body.encode(), tuple(reply.headers.items()))
 
-    def _reply(self, asked: Asked) -> Any:
+    def _reply(self, asked: HttpRequest) -> Any:
         authlib = cast("Any", self)  # its stubs leave these without types
         match asked.path:
             case "/authorize":
@@ -329,7 +329,7 @@ class Authority(Holding, AuthorizationServer):
             case _:
                 return Reply(404, "", {})
 
-    def _authorized(self, asked: Asked) -> Any:
+    def _authorized(self, asked: HttpRequest) -> Any:
         try:
             grant = cast("Any", self).get_consent_grant(asked, "somebody")
         except OAuth2Error as error:
@@ -371,6 +371,6 @@ class Authority(Holding, AuthorizationServer):
 def authority() -> Generator[Authority]:
     """Run one."""
     server = Authority()
-    with serving(server.answer) as server.issuer:
+    with run_http_server(server.answer) as server.issuer:
         server.register_extension(Iss(server.issuer))
         yield server

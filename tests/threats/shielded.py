@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.threats.lines import MODERN, calling, encoded, modern_headers
 from tests.threats.wire import HOST, http, post
-from tests.unit.parts import Clock
+from tests.unit.builders import Clock
 from toolhall import Config, Toolhall, tool
 from toolhall.http.request_slots import ConcurrencyLimiter
 from toolhall.server.context import ConnectionLimiter, ServerContext

@@ -10,8 +10,8 @@ import pytest
 from tests.harness.cli import CliRunner
 from tests.servers import account_tools
 from tests.servers.authority import Authority, authority
-from tests.servers.crowd import all_at_once, lines_to
-from tests.servers.hall import Hall, Person, settings_for
+from tests.servers.concurrent_calls import call_concurrently, open_connections
+from tests.servers.served_hall import NetworkBrowser, ServedHall, provider_config
 from tests.threats.guarded import PUBLIC_URL, inside
 from tests.threats.issuer import issuing
 from tests.threats.served import environment
@@ -34,22 +34,22 @@ def acme() -> Iterator[Authority]:
 def cli(tmp_path: Path, acme: Authority) -> CliRunner:
     """Where the operator types; the provider is set up."""
     cli = CliRunner(tmp_path)
-    cli.environment = environment(tmp_path, settings_for(acme.issuer, tmp_path))
+    cli.environment = environment(tmp_path, provider_config(acme.issuer, tmp_path))
     return cli
 
 
-def link(hall: Hall) -> str:
+def link(hall: ServedHall) -> str:
     """The page that a call is sent to."""
     status, said = hall.ask("POST", "/tools/Post/read", {})
     assert status == 403, said
     return str(said["error"]["details"]["url"])
 
 
-def connect(hall: Hall, acme: Authority, lifetime: float) -> str:
+def connect(hall: ServedHall, acme: Authority, lifetime: float) -> str:
     """Link the account, with a token of this many seconds; the link."""
     acme.lifetime = lifetime
     url = link(hall)
-    assert asyncio.run(Person(hall).connect(url)).status == 200
+    assert asyncio.run(NetworkBrowser(hall).connect(url)).status == 200
     acme.lifetime = 3600.0
     return url
 
@@ -61,11 +61,11 @@ def test_D9_fifty_calls_with_an_expired_token_cause_one_refresh(
 ) -> None:
     """All have called before the provider answers; each gets the one new token, whichever process it asked."""
     with cli.serve(TOOLS, "--workers", str(processes)) as server:
-        hall = Hall(int(server.url.rpartition(":")[2])).registered_at(acme)
+        hall = ServedHall(int(server.url.rpartition(":")[2])).registered_at(acme)
         connect(hall, acme, SHORT)
-        with lines_to(hall, MANY, processes) as lines:
+        with open_connections(hall, MANY, processes) as lines:
             assert len(lines) == MANY
-            answers = all_at_once(acme, lines)
+            answers = call_concurrently(acme, lines)
     assert [status for status, _ in answers] == [200] * MANY
     assert acme.count("/token", "refresh_token") == 1
     assert len({said["token"] for _, said in answers}) == 1
@@ -78,7 +78,7 @@ def test_oauth_grant_revoked_at_the_provider_makes_the_next_call_ask_for_a_new_l
 ) -> None:
     """The next refresh finds out; the person gets a new link, which works."""
     with cli.serve(TOOLS) as server:
-        hall = Hall(int(server.url.rpartition(":")[2])).registered_at(acme)
+        hall = ServedHall(int(server.url.rpartition(":")[2])).registered_at(acme)
         first = connect(hall, acme, SHORT)
         acme.revoke_all()
         second = connect(hall, acme, 3600.0)
@@ -91,7 +91,7 @@ def test_oauth_grant_revoked_at_the_provider_makes_the_next_call_ask_for_a_new_l
 def test_account_disconnect_by_cli_revokes_every_token_at_the_provider(cli: CliRunner, acme: Authority) -> None:
     """By the command line, at the hall that runs: its tokens are worth nothing there, and the next call asks anew."""
     with cli.serve(TOOLS) as server:
-        hall = Hall(int(server.url.rpartition(":")[2])).registered_at(acme)
+        hall = ServedHall(int(server.url.rpartition(":")[2])).registered_at(acme)
         connect(hall, acme, 3600.0)
         assert hall.ask("POST", "/tools/Post/read", {}).status == 200
         (account,) = cli.run("account", "list", "--url", hall.url, "--json").json()
@@ -106,9 +106,9 @@ def test_account_disconnect_by_cli_revokes_every_token_at_the_provider(cli: CliR
 def test_D2_resource_parameter_is_sent_with_authorization_exchange_and_refresh(cli: CliRunner, acme: Authority) -> None:
     """It is named where the person agrees, where the code is exchanged, and with every refresh (RFC 8707)."""
     client = {"client_id": "hall", "client_secret_file": str(cli.folder / "client-secret"), "resource": API}
-    cli.environment = environment(cli.folder, settings_for(acme.issuer, cli.folder, **client))
+    cli.environment = environment(cli.folder, provider_config(acme.issuer, cli.folder, **client))
     with cli.serve(TOOLS) as server:
-        hall = Hall(int(server.url.rpartition(":")[2])).registered_at(acme)
+        hall = ServedHall(int(server.url.rpartition(":")[2])).registered_at(acme)
         connect(hall, acme, SHORT)
         assert hall.ask("POST", "/tools/Post/read", {}).status == 200
     asked = [each.query if each.path == "/authorize" else each.form for each in acme.asked]

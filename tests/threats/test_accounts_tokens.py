@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from tests.servers.authority import Authority, authority
-from tests.servers.liar import Liar, liar
-from tests.servers.linking import (
+from tests.servers.account_broker import (
     ALICE,
     MAIL,
     SECRET,
+    BrokerStorage,
     Clock,
-    Kept,
-    linking,
-    opened,
-    register,
-    settings,
+    broker_harness,
+    egress_client_for,
+    provider_settings,
+    register_hall,
 )
-from tests.servers.serving import Answer
+from tests.servers.authority import Authority, authority
+from tests.servers.http_server import HttpResponse
+from tests.servers.scripted_authority import ScriptedAuthority, scripted_authority
 from toolhall.model.requirements import AccountRequirement
 from toolhall.oauth.authorization_code import CALLBACK_PATH
 from toolhall.oauth.providers import LinkFailed
@@ -37,20 +37,20 @@ METADATA = "/.well-known/oauth-authorization-server"
 def acme() -> Iterator[Authority]:
     """Authlib's server."""
     with authority() as server:
-        yield register(server)
+        yield register_hall(server)
 
 
 @pytest.fixture
-def evil() -> Iterator[Liar]:
+def evil() -> Iterator[ScriptedAuthority]:
     """A server that answers as the test says."""
-    with liar() as server:
+    with scripted_authority() as server:
         yield server
 
 
 @pytest.fixture
-def internal() -> Iterator[Liar]:
+def internal() -> Iterator[ScriptedAuthority]:
     """A server inside, which nobody opened."""
-    with liar() as server:
+    with scripted_authority() as server:
         yield server
 
 
@@ -61,18 +61,18 @@ INNER = ("http://169.254.169.254", "https://169.254.169.254", "https://[::ffff:1
 @pytest.mark.parametrize("place", ["token_endpoint", "authorization_endpoint", "revocation_endpoint"])
 @pytest.mark.parametrize("url", [*INNER, "file:///etc/passwd", "javascript:alert(1)", "http://evil.example"])
 async def test_D8_provider_metadata_that_names_an_internal_endpoint_links_no_account(
-    evil: Liar, place: str, url: str
+    evil: ScriptedAuthority, place: str, url: str
 ) -> None:
     """Metadata may name what it likes; what is not a public https address is refused, or not connected to."""
     evil.metadata = {place: f"{url}/x" if url.startswith("http") else url}
-    async with linking({"acme": settings(evil.issuer)}) as hall:
+    async with broker_harness({"acme": provider_settings(evil.issuer)}) as hall:
         link = await hall.begin()
         with pytest.raises(LinkFailed):
             await _link_and_disconnect(hall, link.id, evil)
         assert await hall.broker.accounts() == ()
 
 
-async def _link_and_disconnect(hall: Any, link_id: str, evil: Liar) -> None:
+async def _link_and_disconnect(hall: Any, link_id: str, evil: ScriptedAuthority) -> None:
     url, nonce = await hall.broker.consent(link_id, ALICE)
     state = dict(each.split("=", 1) for each in url.partition("?")[2].split("&"))["state"]
     link = await hall.broker.finish(CALLBACK_PATH, {"code": "c0de-c0de", "state": state, "iss": evil.issuer}, nonce)
@@ -86,12 +86,12 @@ async def _link_and_disconnect(hall: Any, link_id: str, evil: Liar) -> None:
 @pytest.mark.threat("D8")
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_D8_redirects_of_metadata_and_token_endpoints_are_not_followed(
-    evil: Liar, internal: Liar, status: int
+    evil: ScriptedAuthority, internal: ScriptedAuthority, status: int
 ) -> None:
     """Neither from the metadata nor from the token endpoint; the server inside hears nothing."""
-    moved = Answer(status, headers=(("Location", f"{internal.issuer}{METADATA}"),))
-    door = opened(evil.issuer, internal.issuer)  # even where the other one could be reached
-    async with linking({"acme": settings(evil.issuer)}, door=door) as hall:
+    moved = HttpResponse(status, headers=(("Location", f"{internal.issuer}{METADATA}"),))
+    egress = egress_client_for(evil.issuer, internal.issuer)  # even where the other one could be reached
+    async with broker_harness({"acme": provider_settings(evil.issuer)}, egress=egress) as hall:
         evil.paths[METADATA] = lambda _: moved
         with pytest.raises(LinkFailed):
             await hall.broker.consent((await hall.begin()).id, ALICE)
@@ -104,9 +104,11 @@ async def test_D8_redirects_of_metadata_and_token_endpoints_are_not_followed(
 
 
 @pytest.mark.threat("D8")
-async def test_D8_internal_issuer_is_not_asked_unless_the_operator_allows_its_address(internal: Liar) -> None:
+async def test_D8_internal_issuer_is_not_asked_unless_the_operator_allows_its_address(
+    internal: ScriptedAuthority,
+) -> None:
     """The settings name it, and that alone opens nothing."""
-    async with linking({"acme": settings(internal.issuer)}, door=opened()) as hall:
+    async with broker_harness({"acme": provider_settings(internal.issuer)}, egress=egress_client_for()) as hall:
         with pytest.raises(LinkFailed):
             await hall.broker.consent((await hall.begin()).id, ALICE)
     assert internal.asked == []
@@ -116,10 +118,12 @@ async def test_D8_internal_issuer_is_not_asked_unless_the_operator_allows_its_ad
 @pytest.mark.parametrize(
     "body", [b"{" + b" " * 70_000 + b"}", b'{"a":' * 5_000, b"\xff\xfe"], ids=["large", "deep", "bytes"]
 )
-async def test_D8_provider_metadata_that_is_large_deep_or_not_utf8_is_refused(evil: Liar, body: bytes) -> None:
+async def test_D8_provider_metadata_that_is_large_deep_or_not_utf8_is_refused(
+    evil: ScriptedAuthority, body: bytes
+) -> None:
     """64 KiB of JSON, and no more."""
-    evil.paths[METADATA] = lambda _: Answer(200, body)
-    async with linking({"acme": settings(evil.issuer)}) as hall:
+    evil.paths[METADATA] = lambda _: HttpResponse(200, body)
+    async with broker_harness({"acme": provider_settings(evil.issuer)}) as hall:
         with pytest.raises(LinkFailed):
             await hall.broker.consent((await hall.begin()).id, ALICE)
 
@@ -134,10 +138,13 @@ async def test_D9_concurrent_calls_on_two_replicas_refresh_an_expired_token_once
         closing(open_stores(tmp_path, allow_readonly=False, role="first")) as first,
         closing(open_stores(tmp_path, allow_readonly=False, role="sibling")) as second,
     ):
-        mine = Kept(first.accounts, first.vault)
-        theirs = Kept(second.accounts, second.vault, mine.key)
-        given = {"acme": settings(acme.issuer)}
-        async with linking(given, kept=mine, clock=clock) as one, linking(given, kept=theirs, clock=clock) as two:
+        mine = BrokerStorage(first.accounts, first.vault)
+        theirs = BrokerStorage(second.accounts, second.vault, mine.key)
+        given = {"acme": provider_settings(acme.issuer)}
+        async with (
+            broker_harness(given, storage=mine, clock=clock) as one,
+            broker_harness(given, storage=theirs, clock=clock) as two,
+        ):
             await one.connect()
             for round_ in (1, 2, 3):
                 clock.now += 3600
@@ -151,7 +158,7 @@ async def test_D9_concurrent_calls_on_two_replicas_refresh_an_expired_token_once
 @pytest.mark.threat("D9")
 async def test_D9_refresh_token_reuse_found_by_the_provider_marks_the_account_broken(acme: Authority) -> None:
     """Somebody stole a refresh token and used it: the family is revoked, and the person is asked anew."""
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         await hall.connect()
         acme.issued[0].revoked = True
         hall.clock.now += 3600
@@ -165,7 +172,7 @@ async def test_D9_refresh_token_reuse_found_by_the_provider_marks_the_account_br
 async def test_D10_missing_scope_link_asks_for_that_scope_and_for_no_other_tools_scope(acme: Authority) -> None:
     """A scope that was not granted is asked for anew; other tools' scopes are not slipped in."""
     send = AccountRequirement("acme", ("mail.send",))
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         await hall.connect()
         assert await hall.token(send) is None
         await hall.broker.link_requirement(ALICE, AccountRequirement("acme", ("files.delete",)), "Files.delete@1.0.0")
@@ -181,10 +188,10 @@ async def test_D10_missing_scope_link_asks_for_that_scope_and_for_no_other_tools
 
 
 @pytest.mark.threat("D10")
-async def test_D10_scopes_granted_without_being_requested_are_not_usable(evil: Liar) -> None:
+async def test_D10_scopes_granted_without_being_requested_are_not_usable(evil: ScriptedAuthority) -> None:
     """A provider that grants more gives a tool nothing that its person was not shown."""
     evil.tokens = {"scope": "mail.read admin files.delete"}
-    async with linking({"acme": settings(evil.issuer)}) as hall:
+    async with broker_harness({"acme": provider_settings(evil.issuer)}) as hall:
         await hall.connect()
         assert await hall.token(AccountRequirement("acme", ("admin",))) is None
         hall.clock.now += 3600
@@ -193,18 +200,20 @@ async def test_D10_scopes_granted_without_being_requested_are_not_usable(evil: L
 
 
 @pytest.mark.threat("D11")
-async def test_D11_account_of_one_issuer_is_unused_after_the_settings_name_another(acme: Authority, evil: Liar) -> None:
+async def test_D11_account_of_one_issuer_is_unused_after_the_settings_name_another(
+    acme: Authority, evil: ScriptedAuthority
+) -> None:
     """The settings name another issuer: the account is not used there, and its tokens stay where they are."""
     clock = Clock()
-    kept = Kept(MemoryAccountStore(clock), MemoryVaultStore())
-    async with linking({"acme": settings(acme.issuer)}, kept=kept, clock=clock) as hall:
+    storage = BrokerStorage(MemoryAccountStore(clock), MemoryVaultStore())
+    async with broker_harness({"acme": provider_settings(acme.issuer)}, storage=storage, clock=clock) as hall:
         await hall.connect()
         (account,) = await hall.broker.accounts()
         link = await hall.begin(scopes=("mail.send",))
         visit = await hall.agree(link)
     clock.now += 3600
-    changed = {"acme": settings(evil.issuer, client_secret="the-secret-for-the-new-one")}
-    async with linking(changed, kept=kept, clock=clock) as hall:
+    changed = {"acme": provider_settings(evil.issuer, client_secret="the-secret-for-the-new-one")}
+    async with broker_harness(changed, storage=storage, clock=clock) as hall:
         assert await hall.token() is None
         with pytest.raises(LinkFailed):
             await hall.broker.finish_redirect(visit.path, visit.query, visit.nonce)
@@ -215,9 +224,9 @@ async def test_D11_account_of_one_issuer_is_unused_after_the_settings_name_anoth
 
 
 @pytest.mark.threat("D11")
-async def test_D11_metadata_that_names_another_issuer_gets_no_client_secret(evil: Liar) -> None:
+async def test_D11_metadata_that_names_another_issuer_gets_no_client_secret(evil: ScriptedAuthority) -> None:
     """Also when the metadata changes later, between two refreshes."""
-    async with linking({"acme": settings(evil.issuer)}) as hall:
+    async with broker_harness({"acme": provider_settings(evil.issuer)}) as hall:
         await hall.connect()
         before = evil.count("/token")
         evil.metadata = {"issuer": "https://new.example"}

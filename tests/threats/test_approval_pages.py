@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.web.browsing import ALICE, ORIGIN, Browser, House
+from tests.unit.web.browser_client import ALICE, ORIGIN, ApprovalHall, Browser
 from toolhall.config import Config
 from toolhall.registration.access import NewKey
 
@@ -23,15 +23,15 @@ FOREIGN: dict[str, dict[str, str]] = {
 
 
 @pytest.fixture
-def house() -> Iterator[House]:
-    house = House()
+def house() -> Iterator[ApprovalHall]:
+    house = ApprovalHall()
     with house.hall:
         yield house
 
 
 @pytest.mark.threat("B15")
 @pytest.mark.parametrize("kind", FOREIGN)
-async def test_B15_approval_form_posted_from_another_origin_is_refused(house: House, kind: str) -> None:
+async def test_B15_approval_form_posted_from_another_origin_is_refused(house: ApprovalHall, kind: str) -> None:
     """A form that a browser sends for another origin's page decides nothing, even with the right word and code."""
     browser, path = Browser(house.hall), await house.ask("burn")
     code = (await house.generator("local")).code()
@@ -42,7 +42,7 @@ async def test_B15_approval_form_posted_from_another_origin_is_refused(house: Ho
 
 
 @pytest.mark.threat("B15")
-async def test_B15_approval_form_without_its_own_csrf_token_is_refused(house: House) -> None:
+async def test_B15_approval_form_without_its_own_csrf_token_is_refused(house: ApprovalHall) -> None:
     """Without the word, or with that of another action, page or browser, nothing is decided."""
     browser, path, other = Browser(house.hall), await house.ask("burn"), await house.ask("burn", room="other")
     stranger = Browser(house.hall)
@@ -58,7 +58,7 @@ async def test_B15_approval_form_without_its_own_csrf_token_is_refused(house: Ho
 
 
 @pytest.mark.threat("B15")
-async def test_B15_decision_with_another_content_type_method_or_origin_is_refused(house: House) -> None:
+async def test_B15_decision_with_another_content_type_method_or_origin_is_refused(house: ApprovalHall) -> None:
     """Only a form decides on the page, and only JSON at the management interface; looking decides nothing."""
     browser, path = Browser(house.hall), await house.ask("burn")
     word = (await browser.get(path)).word("deny")
@@ -78,7 +78,7 @@ async def test_B15_decision_with_another_content_type_method_or_origin_is_refuse
 @pytest.mark.parametrize(("url", "start"), [("https://hall.example", "__Host-toolhall="), (ORIGIN, "toolhall=")])
 async def test_B15_session_cookie_is_http_only_same_site_strict_and_secure_over_https(url: str, start: str) -> None:
     """No script reads it, no other site sends it, and where the hall is served by https nobody else can set it."""
-    house = House(Config(public_url=url, allowed_hosts=("hall.example",)))
+    house = ApprovalHall(Config(public_url=url, allowed_hosts=("hall.example",)))
     with house.hall:
         reply = await Browser(house.hall).get("/approve/" + "x" * 22)
     cookie = reply.header("set-cookie")
@@ -89,7 +89,7 @@ async def test_B15_session_cookie_is_http_only_same_site_strict_and_secure_over_
 
 
 @pytest.mark.threat("B15")
-async def test_B15_approval_pages_forbid_inline_code_frames_and_foreign_urls_by_csp(house: House) -> None:
+async def test_B15_approval_pages_forbid_inline_code_frames_and_foreign_urls_by_csp(house: ApprovalHall) -> None:
     """Every page forbids inline code, frames and foreign addresses, and has none of them."""
     browser, path = Browser(house.hall), await house.ask("burn")
     pages = [await browser.get(path), await browser.get("/approve/nothing"), await browser.get("/enroll/nothing")]
@@ -110,7 +110,7 @@ async def test_B15_approval_pages_forbid_inline_code_frames_and_foreign_urls_by_
 @pytest.mark.threat("B15")
 async def test_B15_page_session_ends_when_its_api_key_is_revoked() -> None:
     """A key that was revoked is good for nothing on the page either, from that moment."""
-    house = House(Config(profile="server", public_url=ORIGIN))
+    house = ApprovalHall(Config(profile="server", public_url=ORIGIN))
     with house.hall:
         await house.grant("*")
         path, browser = await house.ask("burn", ALICE), Browser(house.hall)
@@ -124,7 +124,7 @@ async def test_B15_page_session_ends_when_its_api_key_is_revoked() -> None:
 
 
 @pytest.mark.threat("B15")
-async def test_B15_altered_or_duplicate_session_cookie_is_refused(house: House) -> None:
+async def test_B15_altered_or_duplicate_session_cookie_is_refused(house: ApprovalHall) -> None:
     """A cookie that was changed, or that is there twice, is none."""
     browser, path = Browser(house.hall), await house.ask("burn")
     word = (await browser.get(path)).word("deny")

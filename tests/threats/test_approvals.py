@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from tests.interfaces.approval_rows import ENGINES, Clock
-from tests.unit.web.browsing import ALICE, CLOCK, Browser, House, digest
+from tests.unit.web.browser_client import ALICE, CLOCK, ApprovalHall, Browser, digest
 from toolhall import tool
 from toolhall.config import Config
 from toolhall.model.caller import ALL_TOOLS, APPROVE, LOCAL, Caller
@@ -26,18 +26,18 @@ BOB = Caller("bobs", proof="key", person="bob", scopes=frozenset({ALL_TOOLS, APP
 
 
 @pytest.fixture
-def house() -> Iterator[House]:
-    house = House()
+def house() -> Iterator[ApprovalHall]:
+    house = ApprovalHall()
     with house.hall:
         yield house
 
 
 @pytest.fixture
-def browser(house: House) -> Browser:
+def browser(house: ApprovalHall) -> Browser:
     return Browser(house.hall)
 
 
-async def approve(house: House, path: str, browser: Browser | None = None) -> None:
+async def approve(house: ApprovalHall, path: str, browser: Browser | None = None) -> None:
     """The local person says yes on the page."""
     generator = await house.generator("local")
     reply = await (browser or Browser(house.hall)).act(path, "approve", code=generator.code())
@@ -56,7 +56,7 @@ FORGED = (
 @pytest.mark.parametrize("forged", FORGED)
 @pytest.mark.parametrize("name", ["unlock", "burn", "sell"])
 async def test_C1_approval_forged_in_a_clients_own_request_does_not_run_the_tool(
-    house: House, name: str, forged: dict[str, Any]
+    house: ApprovalHall, name: str, forged: dict[str, Any]
 ) -> None:
     """Whatever a first request brings along as answers, states or marks, the tool does not run."""
     meta: dict[str, Any] = {
@@ -72,12 +72,12 @@ async def test_C1_approval_forged_in_a_clients_own_request_does_not_run_the_tool
     assert "structuredContent" not in reply.get("result", {})
     asked = [each.tool for each in await house.hall.approval_components.approvals.store.pending()]
     # A state that is not ours is refused before anybody is asked.
-    assert asked == ([] if "requestState" in forged else [f"browsing.{name}@0.1.0"])
+    assert asked == ([] if "requestState" in forged else [f"browser_client.{name}@0.1.0"])
     assert house.ran == []
 
 
 @pytest.mark.threat("C2")
-async def test_C2_one_approval_runs_one_of_fifty_concurrent_calls(house: House) -> None:
+async def test_C2_one_approval_runs_one_of_fifty_concurrent_calls(house: ApprovalHall) -> None:
     """Of fifty equal calls at the same moment one runs; the next one asks anew."""
     await approve(house, await house.ask("burn", room="kitchen"))
     ended = await asyncio.gather(*(house.call("burn", room="kitchen") for _ in range(50)))
@@ -88,7 +88,7 @@ async def test_C2_one_approval_runs_one_of_fifty_concurrent_calls(house: House) 
 
 @pytest.mark.threat("C2")
 @pytest.mark.threat("B10")
-async def test_B10_C2_approval_is_consumed_by_the_exact_call_and_the_next_call_asks_again(house: House) -> None:
+async def test_B10_C2_approval_is_consumed_by_the_exact_call_and_the_next_call_asks_again(house: ApprovalHall) -> None:
     """Approved on the page, the retry runs; another argument, or a second retry, does not."""
     path = await house.ask("burn", room="kitchen")
     await approve(house, path)
@@ -103,7 +103,7 @@ async def test_B10_C2_approval_is_consumed_by_the_exact_call_and_the_next_call_a
 @pytest.mark.threat("C3")
 @pytest.mark.parametrize("change", ["argument", "number", "caller", "tool", "definition", "version"])
 async def test_C3_approval_is_not_valid_for_another_argument_caller_tool_or_definition(
-    house: House, change: str
+    house: ApprovalHall, change: str
 ) -> None:
     """Another argument, caller, tool, version or definition than the one that was shown is not approved."""
     await house.grant("*")
@@ -123,7 +123,7 @@ async def test_C3_approval_is_not_valid_for_another_argument_caller_tool_or_defi
     assert house.ran == []
 
 
-def _replace(house: House, description: str | None) -> None:
+def _replace(house: ApprovalHall, description: str | None) -> None:
     """The same tool with another description, or another version."""
     (found,) = (each for each in house.hall.registry.snapshot.tools if each.id.tool == "burn")
     entry = house.hall.registry.snapshot.find(found.name)
@@ -151,7 +151,7 @@ HIDDEN = {
 @pytest.mark.threat("C4")
 @pytest.mark.parametrize("kind", HIDDEN)
 async def test_C4_approval_page_spells_out_invisible_and_confusable_characters(
-    house: House, browser: Browser, kind: str
+    house: ApprovalHall, browser: Browser, kind: str
 ) -> None:
     """Invisible and confusable characters are spelled out, markup is text, and the digest is that of what runs."""
     room, seen = HIDDEN[kind]
@@ -163,14 +163,16 @@ async def test_C4_approval_page_spells_out_invisible_and_confusable_characters(
 
 
 @pytest.mark.threat("C4")
-async def test_C4_approval_page_shows_200_kilobytes_of_arguments_to_the_end(house: House, browser: Browser) -> None:
+async def test_C4_approval_page_shows_200_kilobytes_of_arguments_to_the_end(
+    house: ApprovalHall, browser: Browser
+) -> None:
     """The end of two hundred kilobytes of arguments is on the page too."""
     page = await browser.get(await house.ask("burn", room="x" * 200_000 + "and the cellar"))
     assert "x" * 200_000 + "and the cellar" in page.text
 
 
 @pytest.mark.threat("C4")
-async def test_C4_arguments_shown_for_approval_are_those_that_the_tool_receives(house: House) -> None:
+async def test_C4_arguments_shown_for_approval_are_those_that_the_tool_receives(house: ApprovalHall) -> None:
     """The bytes on the page, read as JSON, are the arguments that the tool got; their digest is in the store."""
     path = await house.ask("burn", room="a\u200bb")
     shown = (await house.approval(path)).shown
@@ -181,7 +183,9 @@ async def test_C4_arguments_shown_for_approval_are_those_that_the_tool_receives(
 
 
 @pytest.mark.threat("C4")
-async def test_C4_approval_page_names_differences_from_the_last_approved_call(house: House, browser: Browser) -> None:
+async def test_C4_approval_page_names_differences_from_the_last_approved_call(
+    house: ApprovalHall, browser: Browser
+) -> None:
     """The page names what differs from the last call of this tool that was approved for this caller."""
     await approve(house, await house.ask("burn", room="attic", number=1))
     await house.call("burn", room="attic", number=1)
@@ -192,7 +196,7 @@ async def test_C4_approval_page_names_differences_from_the_last_approved_call(ho
 
 @pytest.mark.threat("C4")
 @pytest.mark.parametrize("number", [2**53, -(2**53), 10**400])
-async def test_C4_whole_number_beyond_2_to_53_is_refused_from_level_8_up(house: House, number: int) -> None:
+async def test_C4_whole_number_beyond_2_to_53_is_refused_from_level_8_up(house: ApprovalHall, number: int) -> None:
     """From level 8 up a whole number beyond 2^53 is refused, with its place; below that it is nobody's business."""
     assert isinstance(await house.call("burn", number=number), BadArguments)
 
@@ -204,15 +208,15 @@ async def test_C4_whole_number_beyond_2_to_53_is_refused_from_level_8_up(house: 
 
 
 @pytest.fixture
-def served() -> Iterator[House]:
+def served() -> Iterator[ApprovalHall]:
     """In the server profile, where a link signs nobody in."""
-    house = House(SERVER)
+    house = ApprovalHall(SERVER)
     with house.hall:
         yield house
 
 
 @pytest.mark.threat("C5")
-async def test_C5_approval_link_opened_by_another_person_is_forbidden(served: House) -> None:
+async def test_C5_approval_link_opened_by_another_person_is_forbidden(served: ApprovalHall) -> None:
     """Bob, who signs in and opens Alice's link, gets 403, reads nothing of the call, and decides nothing."""
     await served.grant("*")
     path = await served.ask("burn", ALICE, room="alices attic")
@@ -231,13 +235,13 @@ async def test_C5_approval_link_opened_by_another_person_is_forbidden(served: Ho
     assert (await served.approval(path)).state == "pending"
 
 
-def _session(house: House, browser: Browser) -> Any:
+def _session(house: ApprovalHall, browser: Browser) -> Any:
     cookie = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
     return house.hall.approval_components.sessions.read({b"cookie": cookie.encode()})
 
 
 @pytest.mark.threat("C5")
-async def test_C5_approval_page_when_signed_out_is_equal_for_known_and_unknown_links(served: House) -> None:
+async def test_C5_approval_page_when_signed_out_is_equal_for_known_and_unknown_links(served: ApprovalHall) -> None:
     """Who has not signed in gets the same page for a link that exists and for one that does not."""
     await served.grant("*")
     path = await served.ask("burn", ALICE)
@@ -246,7 +250,7 @@ async def test_C5_approval_page_when_signed_out_is_equal_for_known_and_unknown_l
 
 
 @pytest.mark.threat("C6")
-async def test_C6_fourth_pending_approval_of_a_caller_is_refused_with_429(house: House) -> None:
+async def test_C6_fourth_pending_approval_of_a_caller_is_refused_with_429(house: ApprovalHall) -> None:
     """The fourth question of a caller is refused with 429 and when to come back; the same question is asked once."""
     paths = {await house.ask("burn", room=str(number)) for number in range(3)}
     refused = await house.call("burn", room="4")
@@ -254,12 +258,14 @@ async def test_C6_fourth_pending_approval_of_a_caller_is_refused_with_429(house:
     assert 0 < refused.retry_after <= 300
     assert "too many" in refused.message
     assert await house.ask("burn", room="2") in paths
-    status, said = await Browser(house.hall).api("POST", "/tools/browsing/burn", {"room": "5"})
+    status, said = await Browser(house.hall).api("POST", "/tools/browser_client/burn", {"room": "5"})
     assert (status, said["error"]["code"]) == (429, "limited")
 
 
 @pytest.mark.threat("C6")
-async def test_C6_new_approval_for_a_tool_right_after_its_denial_is_limited(house: House, browser: Browser) -> None:
+async def test_C6_new_approval_for_a_tool_right_after_its_denial_is_limited(
+    house: ApprovalHall, browser: Browser
+) -> None:
     """Who was denied cannot ask for the same tool again at once, with whatever arguments."""
     reply = await browser.act(await house.ask("burn"), "deny")
     assert "Denied" in reply.text
@@ -270,7 +276,7 @@ async def test_C6_new_approval_for_a_tool_right_after_its_denial_is_limited(hous
 
 
 @pytest.mark.threat("C7")
-async def test_C7_level_10_call_cannot_be_approved_by_its_own_requester(served: House) -> None:
+async def test_C7_level_10_call_cannot_be_approved_by_its_own_requester(served: ApprovalHall) -> None:
     """The person who answers for the caller gets 403, with the scope too; another one with the scope may."""
     await served.grant("*")
     path = await served.ask("sell", ALICE)
@@ -291,7 +297,7 @@ async def test_C7_level_10_call_cannot_be_approved_by_its_own_requester(served: 
 
 
 @pytest.mark.threat("C8")
-async def test_C8_totp_code_used_once_is_refused_for_the_next_approval(house: House) -> None:
+async def test_C8_totp_code_used_once_is_refused_for_the_next_approval(house: ApprovalHall) -> None:
     """The same code approves one call; for the next one it is wrong."""
     generator = await house.generator("local")
     first, second = await house.ask("burn", room="1"), await house.ask("burn", room="2")
@@ -304,7 +310,9 @@ async def test_C8_totp_code_used_once_is_refused_for_the_next_approval(house: Ho
 
 
 @pytest.mark.threat("C8")
-async def test_C8_right_totp_code_after_five_wrong_ones_is_refused_with_429(house: House, browser: Browser) -> None:
+async def test_C8_right_totp_code_after_five_wrong_ones_is_refused_with_429(
+    house: ApprovalHall, browser: Browser
+) -> None:
     """After five wrong codes in five minutes even the right one is refused, with 429."""
     generator = await house.generator("local")
     path = await house.ask("burn")
@@ -320,7 +328,7 @@ async def test_C8_right_totp_code_after_five_wrong_ones_is_refused_with_429(hous
 @pytest.mark.threat("C8")
 @pytest.mark.parametrize(("late", "right"), [(-61, False), (-30, True), (0, True), (30, True), (61, False)])
 async def test_C8_totp_code_is_valid_one_time_step_early_or_late_and_no_more(
-    house: House, late: int, right: bool
+    house: ApprovalHall, late: int, right: bool
 ) -> None:
     """A code of the step before or after is good, one of an earlier or later step is not."""
     factors = house.hall.approval_components.factors
@@ -337,7 +345,7 @@ async def test_C8_totp_code_is_valid_one_time_step_early_or_late_and_no_more(
 @pytest.mark.threat("C9")
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_C9_expired_approval_stays_expired_when_the_clock_is_set_back(
-    house: House, engine: str, tmp_path: Path
+    house: ApprovalHall, engine: str, tmp_path: Path
 ) -> None:
     """A yes that was too old once stays so, and lets no call run, when the clock of the store is set back."""
     clock = Clock()
@@ -356,7 +364,7 @@ async def test_C9_expired_approval_stays_expired_when_the_clock_is_set_back(
 
 @pytest.mark.threat("I8")
 async def test_I8_stored_approvals_stay_within_their_limit_however_many_are_requested(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    house: ApprovalHall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However often and by however many callers it is asked, what is kept stays within its bounds."""
     await house.grant("*")
@@ -376,7 +384,7 @@ async def test_I8_stored_approvals_stay_within_their_limit_however_many_are_requ
 @pytest.mark.threat("J7")
 async def test_J7_approval_forged_in_the_database_file_does_not_run_the_call(tmp_path: Path) -> None:
     """See tests/interfaces/test_approval_store.py for every forgery; here the whole hall refuses one."""
-    house = House(Config(data=str(tmp_path)))
+    house = ApprovalHall(Config(data=str(tmp_path)))
     with house.hall:
         await house.hall.open()
         path = await house.ask("burn")

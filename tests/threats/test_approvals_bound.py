@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from tests.threats.issuer import issuing
-from tests.unit.web.browsing import CLOCK, ORIGIN, Browser, House
+from tests.unit.web.browser_client import CLOCK, ORIGIN, ApprovalHall, Browser
 from toolhall.config import Config, Issuer
 from toolhall.model.call_records import AuditRecord
 from toolhall.model.caller import ALL_TOOLS, LOCAL, Caller
@@ -36,17 +36,17 @@ YES = Decision("approved", "local", "totp")
 
 
 @pytest.fixture
-def house() -> Iterator[House]:
-    house = House()
+def house() -> Iterator[ApprovalHall]:
+    house = ApprovalHall()
     with house.hall:
         yield house
 
 
-def records(house: House) -> list[AuditRecord]:
+def records(house: ApprovalHall) -> list[AuditRecord]:
     return list(house.hall.journal.records)  # type: ignore[union-attr] # a hall without a folder keeps them in memory
 
 
-async def approve(house: House, path: str) -> None:
+async def approve(house: ApprovalHall, path: str) -> None:
     assert await house.hall.approval_components.approvals.store.decide(path.rpartition("/")[2], YES)
 
 
@@ -54,7 +54,7 @@ async def approve(house: House, path: str) -> None:
 @pytest.mark.parametrize("name", ["unlock", "burn", "sell"])
 @pytest.mark.parametrize("other", [FOR_BEN, LOCAL])
 async def test_C3_approval_for_one_acting_for_user_is_not_valid_for_another(
-    house: House, name: str, other: Caller
+    house: ApprovalHall, name: str, other: Caller
 ) -> None:
     """What was approved for one user does not run for another one, nor for none; for that user it does."""
     await approve(house, await house.ask(name, FOR_ANN))
@@ -65,7 +65,7 @@ async def test_C3_approval_for_one_acting_for_user_is_not_valid_for_another(
 
 
 @pytest.mark.threat("C4")
-async def test_C4_approval_page_and_api_name_the_user_acted_for(house: House) -> None:
+async def test_C4_approval_page_and_api_name_the_user_acted_for(house: ApprovalHall) -> None:
     """The page and the management interface name the user, and the page says that the last call was for another."""
     browser = Browser(house.hall)
     await approve(house, await house.ask("burn", FOR_ANN))
@@ -79,7 +79,7 @@ async def test_C4_approval_page_and_api_name_the_user_acted_for(house: House) ->
 @pytest.mark.threat("J7")
 async def test_J7_consumed_approval_reset_in_the_database_runs_no_second_call(tmp_path: Path) -> None:
     """Whoever sets a used approval back to approved in the file gets no second call out of it."""
-    house = House(Config(data=str(tmp_path)))
+    house = ApprovalHall(Config(data=str(tmp_path)))
     with house.hall:
         await house.hall.open()
         await approve(house, await house.ask("burn"))
@@ -93,7 +93,7 @@ async def test_J7_consumed_approval_reset_in_the_database_runs_no_second_call(tm
 @pytest.mark.threat("J7")
 async def test_C8_J7_authenticator_whose_counter_was_reset_in_the_database_is_refused(tmp_path: Path) -> None:
     """Whoever sets the counter of an authenticator back in the file makes it worth nothing, instead of an old code."""
-    house = House(Config(data=str(tmp_path)))
+    house = ApprovalHall(Config(data=str(tmp_path)))
     with house.hall:
         await house.hall.open()
         code = (await house.generator("local")).code()
@@ -117,7 +117,7 @@ async def test_C5_approval_page_sign_in_with_a_jwt_of_an_issuer_lets_the_person_
     """A token of a configured issuer signs its person in, who then decides."""
     with issuing() as issuer:
         stated = (Issuer(name="idp", issuer=issuer.url),)
-        house = House(Config(profile="server", public_url=ORIGIN, issuers=stated))
+        house = ApprovalHall(Config(profile="server", public_url=ORIGIN, issuers=stated))
         with house.hall:
             await house.grant("*")
             path, token, browser = await house.ask("burn", ISSUED), issuer.token(aud=ORIGIN), Browser(house.hall)
@@ -136,7 +136,7 @@ class ScanCountingFactorStore(MemoryFactorStore):
 
 
 @pytest.mark.threat("I8")
-async def test_I8_unknown_enrolment_link_does_not_read_every_factor(house: House) -> None:
+async def test_I8_unknown_enrolment_link_does_not_read_every_factor(house: ApprovalHall) -> None:
     """A link that leads nowhere costs one look-up, however many factors there are."""
     store = ScanCountingFactorStore()
     house.hall.approval_components.factors.store = store
@@ -148,7 +148,7 @@ async def test_I8_unknown_enrolment_link_does_not_read_every_factor(house: House
 
 @pytest.mark.threat("B15")
 @pytest.mark.parametrize("name", ["x\r\nset-cookie: a=b", "x\ny", "\u00e9", "%0d%0a"])
-async def test_B15_path_with_line_breaks_adds_no_header_to_the_redirect(house: House, name: str) -> None:
+async def test_B15_path_with_line_breaks_adds_no_header_to_the_redirect(house: ApprovalHall, name: str) -> None:
     """Where the page sends a browser is spelled in plain letters, whatever was asked for."""
     browser, path, sessions = Browser(house.hall), f"/approve/{name}", house.hall.approval_components.sessions
     await browser.get("/approve/nothing")
@@ -163,7 +163,7 @@ async def test_B15_path_with_line_breaks_adds_no_header_to_the_redirect(house: H
 
 
 @pytest.mark.threat("C3")
-async def test_C3_audit_records_of_request_decision_and_call_name_the_same_approval(house: House) -> None:
+async def test_C3_audit_records_of_request_decision_and_call_name_the_same_approval(house: ApprovalHall) -> None:
     """The record of the call that asked, of the decision, and of the call that ran name the same approval and tool."""
     path = await house.ask("burn")
     approval = path.rpartition("/")[2]
@@ -171,6 +171,6 @@ async def test_C3_audit_records_of_request_decision_and_call_name_the_same_appro
     await Browser(house.hall).act(path, "approve", code=generator.code())
     await house.call("burn")
     asked, *decided, ran = [each for each in records(house) if each.phase is None]
-    assert (asked.outcome, asked.approval, asked.tool) == ("NeedsVerification", approval, "browsing.burn@0.1.0")
-    assert [each.tool for each in decided] == [f"approve {approval} browsing.burn@0.1.0"]
-    assert (ran.outcome, ran.approval, ran.tool) == ("ok", approval, "browsing.burn@0.1.0")
+    assert (asked.outcome, asked.approval, asked.tool) == ("NeedsVerification", approval, "browser_client.burn@0.1.0")
+    assert [each.tool for each in decided] == [f"approve {approval} browser_client.burn@0.1.0"]
+    assert (ran.outcome, ran.approval, ran.tool) == ("ok", approval, "browser_client.burn@0.1.0")

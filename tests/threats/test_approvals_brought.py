@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.web.browsing import Browser, House
+from tests.unit.web.browser_client import ApprovalHall, Browser
 from toolhall import Config, tool
 from toolhall.model.caller import LOCAL
 from toolhall.model.errors import Malformed, NeedsVerification
@@ -22,8 +22,8 @@ BOTH = CallerCredentials(secrets={"KEY": Secret(VALUE)}, tokens={"acme": Secret(
 
 
 @pytest.fixture
-def house() -> Iterator[House]:
-    house = House(Config(accept_credentials=("*.wire",)))
+def house() -> Iterator[ApprovalHall]:
+    house = ApprovalHall(Config(accept_credentials=("*.wire",)))
 
     @tool(name="wire", level=9, effect="destroys", account="acme:send", secrets=["KEY"])
     def wire(room: str = "attic") -> str:
@@ -35,13 +35,13 @@ def house() -> Iterator[House]:
         yield house
 
 
-async def call(house: House, name: str, brought: CallerCredentials | None) -> Any:
+async def call(house: ApprovalHall, name: str, brought: CallerCredentials | None) -> Any:
     answer = await house.hall.dispatcher.answer(CallTool(name, {}, "test", caller_credentials=brought), LOCAL)
     return "ran" if isinstance(answer, CompletedCall) else answer
 
 
 @pytest.mark.threat("C3")
-async def test_C3_approval_with_one_set_of_caller_credentials_is_not_valid_for_another(house: House) -> None:
+async def test_C3_approval_with_one_set_of_caller_credentials_is_not_valid_for_another(house: ApprovalHall) -> None:
     """With the hall's own secret, or with the caller's: these are two calls, and each needs its yes."""
     await house.hall.open()
     await house.hall.credentials.vault.set("KEY", Secret("sk-of-the-hall"), None, "test")
@@ -57,7 +57,7 @@ async def test_C3_approval_with_one_set_of_caller_credentials_is_not_valid_for_a
 
 
 @pytest.mark.threat("C4")
-async def test_C4_approval_page_names_caller_credentials_without_their_values(house: House) -> None:
+async def test_C4_approval_page_names_caller_credentials_without_their_values(house: ApprovalHall) -> None:
     """The page names them and not their values."""
     asked = await call(house, "wire", BOTH)
     page = await Browser(house.hall).get(f"/approve/{asked.id}")
@@ -67,7 +67,9 @@ async def test_C4_approval_page_names_caller_credentials_without_their_values(ho
 
 @pytest.mark.threat("C6")
 @pytest.mark.parametrize("name", ["burn", "wire"])
-async def test_C6_call_with_unaccepted_credentials_is_refused_before_approval_is_asked(house: House, name: str) -> None:
+async def test_C6_call_with_unaccepted_credentials_is_refused_before_approval_is_asked(
+    house: ApprovalHall, name: str
+) -> None:
     """What would be refused after the yes is refused before the question."""
     assert isinstance(await call(house, name, CallerCredentials(secrets={"OTHER": Secret(VALUE)})), Malformed)
     _, told = await Browser(house.hall).api("GET", "/api/approvals")

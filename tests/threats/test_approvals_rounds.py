@@ -12,8 +12,8 @@ import pytest
 
 from tests.threats.callers import InProcessHall, McpCaller
 from tests.threats.lines import MODERN, Answer, calling
-from tests.unit.parts import Clock
-from tests.unit.web.browsing import Browser
+from tests.unit.builders import Clock
+from tests.unit.web.browser_client import Browser
 from toolhall import Config, Context, Toolhall, tool
 from toolhall.authoring.code_digest import code_sha256
 from toolhall.cli.targets import load_targets

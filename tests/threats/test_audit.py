@@ -16,7 +16,7 @@ import pytest
 
 from tests.faults.test_audit_killed import killed
 from tests.recorded import recorded
-from tests.unit.stores.audit.audit_logs import calls, finding, record, verified, wrote
+from tests.unit.stores.audit.audit_logs import calls, finding, record, verified, write_records
 from toolhall.app import Toolhall
 from toolhall.authoring.declaration import tool
 from toolhall.config import Config
@@ -61,7 +61,7 @@ def test_J1_flipped_deleted_swapped_or_truncated_audit_record_is_named_by_its_nu
     tmp_path: Path, how: str, what: str
 ) -> None:
     """A record that was flipped, deleted, swapped or cut off is found, and is named by its number."""
-    wrote(tmp_path, 40)
+    write_records(tmp_path, 40)
     number = tamper(tmp_path / "1", how)
     found = finding(tmp_path)
     assert (found.what, found.number) == (what, number)
@@ -70,7 +70,7 @@ def test_J1_flipped_deleted_swapped_or_truncated_audit_record_is_named_by_its_nu
 @pytest.mark.threat("J1")
 def test_J1_audit_chain_with_recomputed_hashes_fails_its_signatures(tmp_path: Path) -> None:
     """Somebody without the key who changes a record and mends every hash behind it cannot sign the checkpoints."""
-    wrote(tmp_path, 9, Retention(sign_records=5))
+    write_records(tmp_path, 9, Retention(sign_records=5))
     (segment,) = segments_of(tmp_path / "1")
     last, mended = b"0" * 64, list[bytes]()
     for line in segment.read_bytes().splitlines():
@@ -87,9 +87,9 @@ def test_J1_audit_chain_with_recomputed_hashes_fails_its_signatures(tmp_path: Pa
 def test_J2_restored_older_audit_log_is_reported_as_rollback(tmp_path: Path) -> None:
     """A log that was put back as it was, beside today's witness or against a copy kept elsewhere, is a rollback."""
     folder, yesterday, elsewhere = tmp_path / "audit", tmp_path / "yesterday", tmp_path / "elsewhere"
-    wrote(folder, 20)
+    write_records(folder, 20)
     shutil.copytree(folder, yesterday)
-    wrote(folder, 20, start=20)
+    write_records(folder, 20, start=20)
     elsewhere.mkdir()
     for name in ("audit.checkpoints", "audit.pub"):
         shutil.copy(folder / name, elsewhere)
@@ -108,7 +108,7 @@ def test_J1_removed_audit_log_is_reported_missing_while_a_key_file_remains(
 ) -> None:
     """Where there is a key there was a log; a folder that never was one has neither."""
     folder = tmp_path / "audit"
-    wrote(folder, 20)
+    write_records(folder, 20)
     shutil.rmtree(folder / "1")
     for name in {"audit.pub", "audit.key", "audit.checkpoints"} - set(left):
         (folder / name).unlink()
@@ -120,7 +120,7 @@ def test_J1_removed_audit_log_is_reported_missing_while_a_key_file_remains(
 def test_J1_removed_audit_folder_is_reported_missing_against_a_copy_of_the_key(tmp_path: Path) -> None:
     """Also where nothing at all is left in the folder."""
     folder, elsewhere = tmp_path / "audit", tmp_path / "audit.pub"
-    wrote(folder, 20)
+    write_records(folder, 20)
     shutil.copy(folder / "audit.pub", elsewhere)
     shutil.rmtree(folder)
     assert finding(folder, key=elsewhere).what == "missing"
@@ -131,13 +131,13 @@ def test_J1_removed_audit_folder_is_reported_missing_against_a_copy_of_the_key(t
 @pytest.mark.parametrize("log", ["whole", "cut", "gone on with"])
 def test_J2_emptied_audit_checkpoints_file_is_reported_as_missing(tmp_path: Path, kept: int, log: str) -> None:
     """Checkpoints that the witness should have seen and has not: its lines were removed, with or without the log's."""
-    wrote(tmp_path, 40)
+    write_records(tmp_path, 40)
     witness, last = tmp_path / "audit.checkpoints", segments_of(tmp_path / "1")[-1]
     witness.write_bytes(b"".join(witness.read_bytes().splitlines(keepends=True)[:kept]))
     if log == "cut":
         last.unlink()
     if log == "gone on with":
-        wrote(tmp_path, 20, start=40)
+        write_records(tmp_path, 20, start=40)
     found = finding(tmp_path)
     assert (found.what, found.file) == ("missing", "audit.checkpoints")
     assert "--checkpoints" in found.says
@@ -147,21 +147,21 @@ def test_J2_emptied_audit_checkpoints_file_is_reported_as_missing(tmp_path: Path
 def test_J2_checkpoints_copy_older_than_the_log_verifies(tmp_path: Path) -> None:
     """A copy of the witness is made now and then; what it has not seen yet is not missing."""
     folder, elsewhere = tmp_path / "audit", tmp_path / "elsewhere"
-    wrote(folder, 20)
+    write_records(folder, 20)
     shutil.copy(folder / "audit.checkpoints", elsewhere)
-    wrote(folder, 40, start=20)
+    write_records(folder, 40, start=20)
     assert verified(folder, witness=elsewhere).good
 
 
 def test_audit_checkpoint_lost_from_the_checkpoints_file_in_a_crash_is_added_at_reopening(tmp_path: Path) -> None:
     """The log is written first; a crash between the two is made good when the log is opened again."""
-    wrote(tmp_path, 20)
+    write_records(tmp_path, 20)
     witness = tmp_path / "audit.checkpoints"
     for left in (0, 30):
         *seen, newest = witness.read_bytes().splitlines(keepends=True)
         witness.write_bytes(b"".join([*seen, newest[:left]]))
         assert verified(tmp_path).good, "the newest may be on its way"
-        wrote(tmp_path, 20, start=20)
+        write_records(tmp_path, 20, start=20)
         assert verified(tmp_path).good
         assert newest in witness.read_bytes()
 
@@ -214,7 +214,7 @@ INJECTIONS = [
 @pytest.mark.parametrize("name", ["caller", "tool", "outcome"])
 async def test_J5_injection_in_an_audit_search_filter_matches_nothing(tmp_path: Path, name: str, asked: str) -> None:
     """Whatever is written into a filter finds what is exactly that, and nothing else happens."""
-    wrote(tmp_path / AUDIT_FOLDER, 3)
+    write_records(tmp_path / AUDIT_FOLDER, 3)
     before = calls(tmp_path / AUDIT_FOLDER)
     with Toolhall(config=Config(data=str(tmp_path))) as hall:
         status, told = await search(hall, {name: asked})
@@ -244,11 +244,11 @@ async def test_J6_audit_files_are_mode_0600_and_folders_0700_whatever_the_umask(
     before = os.umask(0)
     try:
         await answered(tmp_path / "data", ("sell", {"what": "x"}, LOCAL))
-        wrote(tmp_path / "data" / AUDIT_FOLDER, 60)
+        write_records(tmp_path / "data" / AUDIT_FOLDER, 60)
         segment = segments_of(tmp_path / "data" / AUDIT_FOLDER / "1")[-1]
         with segment.open("ab") as file:
             file.write(b"half a line")
-        wrote(tmp_path / "data" / AUDIT_FOLDER, 1)
+        write_records(tmp_path / "data" / AUDIT_FOLDER, 1)
     finally:
         os.umask(before)
     found = [tmp_path / "data" / AUDIT_FOLDER, *(tmp_path / "data" / AUDIT_FOLDER).rglob("*")]

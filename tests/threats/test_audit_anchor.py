@@ -18,9 +18,9 @@ import pytest
 from tests.harness.cli import CliRunner
 from tests.harness.patience import patience
 from tests.recorded import recorded
-from tests.unit.parts import Clock
+from tests.unit.builders import Clock
 from tests.unit.stores.audit.audit_logs import DAY, record
-from tests.unit.web.browsing import Browser
+from tests.unit.web.browser_client import Browser
 from toolhall.app import Toolhall
 from toolhall.app.data_dir import OpenOptions
 from toolhall.authoring.declaration import tool

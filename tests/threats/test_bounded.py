@@ -29,7 +29,7 @@ STARTERS = {
     "stores/vault/vault.py": "one, which is waited for",
     "server/tool_server.py": "one for the lease, and one for the server",
     "execution/health_checks.py": "one for each toolkit that can tell how it is",
-    "execution/remote/health_prober.py": "one, with 64 at most below it",
+    "execution/remote/replica_pools.py": "one, with 64 at most below it",
     "execution/remote/websocket_transport.py": "one for each call that was cancelled, until that is said",
     "toolserver/hub_link.py": "one for each call that tells something",
     "server/protocol.py": "one for each request, bounded by the places",
@@ -37,7 +37,7 @@ STARTERS = {
     "cli/serve_stdio.py": "the one that serves",
     "registration/service.py": "one, which is waited for",
     "registration/access.py": "one at a time",
-    "registration/store_sync.py": "one poller, and one exclusive change, which is awaited",
+    "stores/common.py": "one poller, and one exclusive change, which is awaited",
     "stores/open.py": "one, which makes the store",
     "execution/lifespan.py": "one, in which the toolkits are entered and left",
     "http/request.py": "one for each incomplete body of a stranger, of which there are 64",
@@ -46,7 +46,7 @@ STARTERS = {
     "mcp/response.py": "two for each request that waits",
     "mcp/sessions.py": "one for each request",
     "http/tool_server_join.py": "one for each lease of a full hall whose token somebody else has to judge",
-    "http/cancellation.py": "one for each request that waits",
+    "http/call_context.py": "one for each request that waits",
     "http/sse.py": "two for each reader",
 }
 

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.properties.callers.ways import Call
-from tests.servers import serving as answering
+from tests.servers import http_server as answering
 from tests.servers.authority import Authority, authority
-from tests.servers.every_way import EVERY_WAY
-from tests.servers.hall import SECRET as CLIENT_SECRET
-from tests.servers.hall import Hall, Person, settings_for
+from tests.servers.dialect_clients import ALL_DIALECT_CLIENTS
+from tests.servers.served_hall import SECRET as CLIENT_SECRET
+from tests.servers.served_hall import NetworkBrowser, ServedHall, provider_config
 from tests.threats.canary_tools import HOW, LOGGED, NAME
 from tests.threats.lines import REVISIONS, HttpLine
 from tests.threats.served import Served, serving
@@ -44,9 +44,9 @@ class Collector:
     def __init__(self) -> None:
         self.spans = b""
 
-    def answer(self, asked: answering.Asked) -> answering.Answer:
+    def answer(self, asked: answering.HttpRequest) -> answering.HttpResponse:
         self.spans += asked.body
-        return answering.Answer(200)
+        return answering.HttpResponse(200)
 
 
 @contextmanager
@@ -56,15 +56,15 @@ def running(folder: Path, acme: Authority, collector: str) -> Generator[Served]:
         patch.setenv("PYTHONPATH", str(TOOLS.parents[2]))
         patch.setenv("TOOLHALL_LOG_LEVEL", "debug")
         patch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector)
-        settings = settings_for(acme.issuer, folder)
+        settings = provider_config(acme.issuer, folder)
         takes = "Canary.keyed,Canary.linked"
         with serving(folder, TOOLS, record="Canary.*", accept_credentials=takes, **settings) as served:
             yield served
 
 
-async def call_everything(hall: Hall, acme: Authority) -> None:
+async def call_everything(hall: ServedHall, acme: Authority) -> None:
     """Every tool, in every dialect, and however it ends; with the first tokens each call renews them."""
-    for make in EVERY_WAY:
+    for make in ALL_DIALECT_CLIENTS:
         for how in HOW:
             for tool in ("keyed", "linked", "apart"):
                 await make().send(hall, Call(None, "Canary", tool, {"how": how}))
@@ -72,7 +72,7 @@ async def call_everything(hall: Hall, acme: Authority) -> None:
         acme.lifetime = 3600.0
 
 
-def call_with_notices(hall: Hall) -> None:
+def call_with_notices(hall: ServedHall) -> None:
     """In MCP, a client may listen while a tool runs."""
     for revision in REVISIONS:
         line = HttpLine(hall.port, revision)
@@ -83,7 +83,7 @@ def call_with_notices(hall: Hall) -> None:
         hall.seen += line.seen
 
 
-def call_with_credentials(hall: Hall) -> None:
+def call_with_credentials(hall: ServedHall) -> None:
     """OXP: callers bring their own, where they may and where they may not, in right and wrong forms."""
     secret = {"secrets": [{"id": NAME, "value": BROUGHT["secrets"]}]}
     token = {"authorization": [{"id": "acme", "token": BROUGHT["authorization"]}]}
@@ -104,21 +104,21 @@ def call_with_credentials(hall: Hall) -> None:
         assert _oxp(hall, tool, "returns", context) == 400, context
 
 
-def _oxp(hall: Hall, tool: str, how: str, context: Any) -> int:
+def _oxp(hall: ServedHall, tool: str, how: str, context: Any) -> int:
     given = {"how": how, **({"word": WORD} if tool == "open" else {})}
     message = {"request": {"tool_id": f"Canary.{tool}", "input": given, "context": context}}
     return hall.ask("POST", "/oxp/tools/call", message).status
 
 
-async def connect(hall: Hall, acme: Authority) -> None:
+async def connect(hall: ServedHall, acme: Authority) -> None:
     """The whole way of a person: once in vain, then with the right answer."""
     acme.lifetime = 0.001
     status, missing = hall.ask("POST", "/tools/Canary/linked", {"how": "returns"})
     assert status == 403
     url = missing["error"]["details"]["url"]
-    person = Person(hall)
+    person = NetworkBrowser(hall)
     back = await person.agree(url)
-    assert (await Person(hall).get(back)).status == 400
+    assert (await NetworkBrowser(hall).get(back)).status == 400
     assert (await person.get(back)).status == 200
     assert (await person.get(back)).status == 400, "an answer counts once"
 
@@ -145,7 +145,7 @@ def forbidden(acme: Authority) -> dict[str, str]:
 def evidence_of(folder: Path, acme: Authority, collector: Collector, url: str) -> Evidence:
     """Use everything, stop the hall, and gather what it left."""
     with running(folder, acme, url) as served:
-        hall = Hall(served.port).registered_at(acme)
+        hall = ServedHall(served.port).registered_at(acme)
         for name, value in ((NAME, SECRET), (LOGGED, LOGGED_SECRET)):
             assert hall.ask("PUT", f"/api/secrets/{name}", {"value": value}).status == 200
         asyncio.run(connect(hall, acme))
@@ -174,7 +174,7 @@ def files(data: Path, when: str) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
     collector = Collector()
-    with authority() as acme, answering.serving(collector.answer) as url:
+    with authority() as acme, answering.run_http_server(collector.answer) as url:
         return evidence_of(tmp_path_factory.mktemp("canary"), acme, collector, url)
 
 
@@ -203,8 +203,8 @@ def test_secret_search_finds_allowed_words_in_every_place_and_encoding(evidence:
     for place in ("answers", "log"):
         forms = {form.removesuffix(", in json") for form in find_encodings(WORD, evidence.places)[place]}
         assert forms >= FORMS.keys(), place
-    assert evidence.places["answers"].count(b"[redacted]") > len(EVERY_WAY) * len(EVERY)
-    assert evidence.places["log"].count(b"[redacted]") > len(EVERY_WAY) * len(EVERY)
+    assert evidence.places["answers"].count(b"[redacted]") > len(ALL_DIALECT_CLIENTS) * len(EVERY)
+    assert evidence.places["log"].count(b"[redacted]") > len(ALL_DIALECT_CLIENTS) * len(EVERY)
     assert len([what for what in evidence.values if what.startswith("access token")]) > 3, "tokens were renewed"
 
 

@@ -8,10 +8,10 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 
+from tests.servers.account_broker import authorize_in_browser
 from tests.servers.authority import Authority, authority
-from tests.servers.linking import visited
-from tests.unit.web.browsing import ALICE, ORIGIN, Browser
-from tests.unit.web.post_office import PostOffice, agreed, agreed_there, arrive, post_office
+from tests.unit.web.account_hall import AccountHall, account_hall, agree_at_provider, agree_on_page, open_callback
+from tests.unit.web.browser_client import ALICE, ORIGIN, Browser
 from toolhall.model.caller import LOCAL, Caller
 from toolhall.model.errors import NeedsRequirement
 from toolhall.oauth.broker import Broker
@@ -48,8 +48,8 @@ def acme() -> Iterator[Authority]:
 
 
 @pytest.fixture
-async def office(acme: Authority) -> AsyncIterator[PostOffice]:
-    async with post_office(acme) as office:
+async def office(acme: Authority) -> AsyncIterator[AccountHall]:
+    async with account_hall(acme) as office:
         yield office
 
 
@@ -57,7 +57,7 @@ def answer_of(back: str) -> dict[str, str]:
     return dict(parse_qsl(urlsplit(back).query))
 
 
-def exchanged(office: PostOffice) -> int:
+def exchanged(office: AccountHall) -> int:
     """How many codes were taken to the provider."""
     return office.acme.count("/token")
 
@@ -76,15 +76,15 @@ def exchanged(office: PostOffice) -> int:
     ],
 )
 async def test_D5_oauth_answer_at_another_spelling_of_the_callback_path_is_refused(
-    office: PostOffice, path: str
+    office: AccountHall, path: str
 ) -> None:
     """An answer that arrives anywhere else is not taken, and uses nothing up; below it, other providers answer."""
     browser, link = Browser(office.hall), await office.ask()
-    back = await agreed_there(await agreed(browser, link))
-    arrived = await arrive(browser, back.replace(CALLBACK, path))
+    back = await agree_at_provider(await agree_on_page(browser, link))
+    arrived = await open_callback(browser, back.replace(CALLBACK, path))
     assert arrived.status == (400 if path.startswith(f"{CALLBACK}/") else 404)
     assert exchanged(office) == 0
-    assert (await arrive(browser, back)).status == 200
+    assert (await open_callback(browser, back)).status == 200
 
 
 @pytest.mark.threat("D3")
@@ -94,24 +94,24 @@ async def test_D3_provider_without_iss_is_answered_only_at_its_own_callback_path
     """There alone its answer counts; nobody needs a key there, as the browser brings none."""
     silent = acme.metadata() | {"authorization_response_iss_parameter_supported": False}
     monkeypatch.setattr(acme, "metadata", lambda: silent)
-    async with post_office(acme, profile="server", public_url=ORIGIN, vault_key=generate_key()) as office:
+    async with account_hall(acme, profile="server", public_url=ORIGIN, vault_key=generate_key()) as office:
         acme.clients["hall"].redirect_uri = f"{ORIGIN}{CALLBACK}/acme"
         await office.key("ci", owner="alice")
         path, browser = await office.ask(ALICE), Browser(office.hall)
         await browser.act(path, "sign_in", key=await office.key("mine", owner="alice"))
-        back = (await visited(await agreed(browser, path))).removeprefix(ORIGIN)
+        back = (await authorize_in_browser(await agree_on_page(browser, path))).removeprefix(ORIGIN)
         assert back.startswith(f"{CALLBACK}/acme?")
         for other in (CALLBACK, f"{CALLBACK}/evil", f"{CALLBACK}/acme/", f"{CALLBACK}/ACME"):
-            assert (await arrive(browser, back.replace(f"{CALLBACK}/acme", other))).status == 400
+            assert (await open_callback(browser, back.replace(f"{CALLBACK}/acme", other))).status == 400
         assert exchanged(office) == 0
-        assert (await arrive(browser, back)).status == 200
+        assert (await open_callback(browser, back)).status == 200
 
 
 @pytest.mark.threat("D5")
 async def test_D5_redirect_uri_ignores_forwarded_host_headers(acme: Authority) -> None:
     """The redirect address is the one from the settings, byte for byte, whatever the request says of itself."""
     forged = {"x-forwarded-host": "evil.example", "x-forwarded-proto": "https", "forwarded": "host=evil.example"}
-    async with post_office(acme, profile="server", public_url=ORIGIN, vault_key=generate_key()) as office:
+    async with account_hall(acme, profile="server", public_url=ORIGIN, vault_key=generate_key()) as office:
         await office.key("ci", owner="alice")
         path, browser = await office.ask(ALICE), Browser(office.hall)
         page = await browser.act(path, "sign_in", key=await office.key("mine", owner="alice"))
@@ -123,34 +123,34 @@ async def test_D5_redirect_uri_ignores_forwarded_host_headers(acme: Authority) -
 @pytest.mark.threat("D5")
 async def test_D5_plain_http_public_url_makes_no_account_link(acme: Authority) -> None:
     """Where the browser would come back in the clear, there is no link at all."""
-    async with post_office(acme, public_url="http://hall.example") as office:
+    async with account_hall(acme, public_url="http://hall.example") as office:
         answer = await office.call()
         assert isinstance(answer, NeedsRequirement)
         assert (answer.missing[0].url, "https" in answer.message) == (None, True)
 
 
 @pytest.mark.threat("D6")
-async def test_D6_oauth_answer_replayed_with_its_cookie_is_refused(office: PostOffice) -> None:
+async def test_D6_oauth_answer_replayed_with_its_cookie_is_refused(office: AccountHall) -> None:
     """The same answer again, also with its cookie kept, is nothing."""
     browser, path = Browser(office.hall), await office.ask()
-    back = await agreed_there(await agreed(browser, path))
+    back = await agree_at_provider(await agree_on_page(browser, path))
     kept = dict(browser.cookies)
-    done = await arrive(browser, back)
+    done = await open_callback(browser, back)
     (taken,) = [value.decode() for name, value in done.headers if name == b"set-cookie"]
     assert (done.status, "Max-Age=0" in taken.split("; ")) == (200, True)
-    assert (await arrive(browser, back)).status == 400
+    assert (await open_callback(browser, back)).status == 400
     browser.cookies = kept
-    assert (await arrive(browser, back)).status == 400
+    assert (await open_callback(browser, back)).status == 400
     assert exchanged(office) == 1
 
 
 @pytest.mark.threat("D6")
-async def test_D6_forged_oauth_state_is_refused_and_leaves_the_right_answer_valid(office: PostOffice) -> None:
+async def test_D6_forged_oauth_state_is_refused_and_leaves_the_right_answer_valid(office: AccountHall) -> None:
     """A state that is missing, changed, doubled or of another link is refused; the right answer still counts."""
     browser, path = Browser(office.hall), await office.ask()
-    right = answer_of(await agreed_there(await agreed(browser, path)))
+    right = answer_of(await agree_at_provider(await agree_on_page(browser, path)))
     other = await office.hall.credentials.broker.start_link(LOCAL, "acme", ())
-    elsewhere = answer_of(await agreed_there(await agreed(Browser(office.hall), f"/connect/{other.id}")))
+    elsewhere = answer_of(await agree_at_provider(await agree_on_page(Browser(office.hall), f"/connect/{other.id}")))
     link_id, _, random = right["state"].partition(".")
     wrong = [
         urlencode(right | {"state": state})
@@ -160,17 +160,17 @@ async def test_D6_forged_oauth_state_is_refused_and_leaves_the_right_answer_vali
     wrong += [f"{urlencode(right)}&{urlencode({name: right[name]})}" for name in ("state", "code", "iss")]
     wrong += [urlencode(elsewhere), urlencode(right | {"state": elsewhere["state"]})]
     for query in wrong:
-        reply = await arrive(browser, f"{CALLBACK}?{query}")
+        reply = await open_callback(browser, f"{CALLBACK}?{query}")
         assert (reply.status, reply.header("set-cookie")) == (400, ""), query
     assert exchanged(office) == 0
-    assert (await arrive(browser, f"{CALLBACK}?{urlencode(right)}")).status == 200
+    assert (await open_callback(browser, f"{CALLBACK}?{urlencode(right)}")).status == 200
 
 
 @pytest.mark.threat("D6")
-async def test_D6_oauth_answer_without_the_exact_link_cookie_is_refused(office: PostOffice) -> None:
+async def test_D6_oauth_answer_without_the_exact_link_cookie_is_refused(office: AccountHall) -> None:
     """Without the cookie, with another value, or with two of them, the answer is nothing."""
     browser, path = Browser(office.hall), await office.ask()
-    back = await agreed_there(await agreed(browser, path))
+    back = await agree_at_provider(await agree_on_page(browser, path))
     (name,) = [each for each in browser.cookies if "link" in each]
     good = browser.cookies[name]
     for cookie in (
@@ -181,44 +181,44 @@ async def test_D6_oauth_answer_without_the_exact_link_cookie_is_refused(office: 
         f"{name}={good}; {name}={good}",
         f"x{name}={good}",
     ):
-        assert (await arrive(Browser(office.hall), back, cookie=cookie)).status == 400, cookie
+        assert (await open_callback(Browser(office.hall), back, cookie=cookie)).status == 400, cookie
     assert exchanged(office) == 0
-    assert (await arrive(browser, back)).status == 200
+    assert (await open_callback(browser, back)).status == 200
     assert len(good) >= 43, "256 bits"
 
 
 @pytest.mark.threat("D6")
 async def test_D6_oauth_answer_after_ten_minutes_is_refused(
-    office: PostOffice, monkeypatch: pytest.MonkeyPatch
+    office: AccountHall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ten minutes after it was asked for, a link is gone, and so is what was on its way."""
     browser, path = Browser(office.hall), await office.ask()
-    back = await agreed_there(await agreed(browser, path))
+    back = await agree_at_provider(await agree_on_page(browser, path))
     link = await office.link(path)
     assert link.expires - link.created == LINK_TTL_SECONDS == 600
     store = office.hall.credentials.broker.tokens.store
     monkeypatch.setattr(store, "_clock", lambda: link.expires + 1)
-    assert (await arrive(browser, back)).status == 400
+    assert (await open_callback(browser, back)).status == 400
     assert (await browser.get(path)).status == 404
     assert exchanged(office) == 0
 
 
 @pytest.mark.threat("D6")
-async def test_D6_callback_by_background_fetch_or_post_is_refused(office: PostOffice) -> None:
+async def test_D6_callback_by_background_fetch_or_post_is_refused(office: AccountHall) -> None:
     """Nothing that another site's page loads in the background, or posts, gets there."""
     browser, path = Browser(office.hall), await office.ask()
-    back = await agreed_there(await agreed(browser, path))
+    back = await agree_at_provider(await agree_on_page(browser, path))
     for mode in ("no-cors", "cors", "websocket"):
-        assert (await arrive(browser, back, **{"sec-fetch-mode": mode})).status == 403
+        assert (await open_callback(browser, back, **{"sec-fetch-mode": mode})).status == 403
     assert (await browser.post(back, {})).status == 405
-    assert (await arrive(browser, back)).status == 200
+    assert (await open_callback(browser, back)).status == 200
 
 
 @pytest.mark.threat("D6")
 @pytest.mark.parametrize("url", [PUBLIC, ORIGIN])
 async def test_D6_link_cookie_is_http_only_same_site_lax_and_ends_with_the_link(acme: Authority, url: str) -> None:
     """No script reads it; where the hall is served by https nobody else can set it; it ends with the link."""
-    async with post_office(acme, public_url=url) as office:
+    async with account_hall(acme, public_url=url) as office:
         browser = Browser(office.hall)
         link = await office.hall.credentials.broker.start_link(LOCAL, "acme", ())
         host = {"host": urlsplit(url).netloc, "origin": url}
@@ -234,7 +234,7 @@ async def test_D6_link_cookie_is_http_only_same_site_lax_and_ends_with_the_link(
 @pytest.mark.threat("D7")
 @pytest.mark.parametrize("url", HOSTILE_URLS)
 async def test_D7_unsafe_authorize_url_is_not_redirected_to_and_is_logged(
-    office: PostOffice, url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    office: AccountHall, url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Even if everything before it let such an address through, the page does not; the operator reads why."""
 
@@ -255,7 +255,7 @@ async def test_D7_unsafe_authorize_url_is_not_redirected_to_and_is_logged(
 
 @pytest.mark.threat("D7")
 @pytest.mark.parametrize("name", ["x</code><script>alert(1)</script>", 'x" onload="alert(1)', "x\u202ecod.exe"])
-async def test_D7_markup_in_a_tool_name_is_escaped_on_the_account_link_page(office: PostOffice, name: str) -> None:
+async def test_D7_markup_in_a_tool_name_is_escaped_on_the_account_link_page(office: AccountHall, name: str) -> None:
     """Whatever a caller or a tool is called, it is text on the page."""
     link = await office.hall.credentials.broker.start_link(LOCAL, "acme", (), name)
     page = await Browser(office.hall).get(f"/connect/{link.id}")

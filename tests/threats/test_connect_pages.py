@@ -9,8 +9,8 @@ import pytest
 
 from tests.servers.authority import Authority, authority
 from tests.threats.test_approval_pages import FOREIGN
-from tests.unit.web.browsing import ALICE, ORIGIN, Browser
-from tests.unit.web.post_office import PostOffice, agreed, agreed_there, arrive, post_office
+from tests.unit.web.account_hall import AccountHall, account_hall, agree_at_provider, agree_on_page, open_callback
+from tests.unit.web.browser_client import ALICE, ORIGIN, Browser
 from toolhall.model.caller import LOCAL
 from toolhall.model.errors import NeedsRequirement
 from toolhall.stores.vault.key_sources import generate_key
@@ -26,8 +26,8 @@ def acme() -> Iterator[Authority]:
 
 
 @pytest.fixture
-async def office(acme: Authority) -> AsyncIterator[PostOffice]:
-    async with post_office(acme) as office:
+async def office(acme: Authority) -> AsyncIterator[AccountHall]:
+    async with account_hall(acme) as office:
         yield office
 
 
@@ -35,26 +35,26 @@ def answer_of(back: str) -> dict[str, str]:
     return dict(parse_qsl(urlsplit(back).query))
 
 
-def exchanged(office: PostOffice) -> int:
+def exchanged(office: AccountHall) -> int:
     """How many codes were taken to the provider."""
     return office.acme.count("/token")
 
 
 @pytest.mark.threat("D1")
-async def test_D1_authorize_url_of_another_browser_links_no_account(office: PostOffice) -> None:
+async def test_D1_authorize_url_of_another_browser_links_no_account(office: AccountHall) -> None:
     """The victim follows the attacker's own authorize URL and agrees there: at the callback that is nothing."""
     path = await office.ask()
-    captured = await agreed(Browser(office.hall), path)
+    captured = await agree_on_page(Browser(office.hall), path)
     victim = Browser(office.hall)
     await victim.get(path)
-    reply = await arrive(victim, await agreed_there(captured))
+    reply = await open_callback(victim, await agree_at_provider(captured))
     assert (reply.status, "did not begin here" in reply.text) == (400, True)
     assert (exchanged(office), (await office.link(path)).state) == (0, "pending")
     assert isinstance(await office.call(), NeedsRequirement)
 
 
 @pytest.mark.threat("D1")
-async def test_D1_account_link_page_sets_no_cookie_or_state_before_consent(office: PostOffice) -> None:
+async def test_D1_account_link_page_sets_no_cookie_or_state_before_consent(office: AccountHall) -> None:
     """Looking at the page sets no cookie of the link, and leaves nothing that an answer could belong to."""
     path, browser = await office.ask(), Browser(office.hall)
     await browser.get(path)
@@ -63,12 +63,12 @@ async def test_D1_account_link_page_sets_no_cookie_or_state_before_consent(offic
     assert (link.sealed, link.browser) == (b"", "")
     assert office.acme.count("/authorize") == 0
     forged = urlencode({"state": f"{link.id}.x", "code": "stolen"})
-    assert (await arrive(browser, f"{CALLBACK}?{forged}")).status == 400
+    assert (await open_callback(browser, f"{CALLBACK}?{forged}")).status == 400
 
 
 @pytest.mark.threat("D1")
 @pytest.mark.parametrize("kind", FOREIGN)
-async def test_D1_consent_form_posted_from_another_origin_is_refused(office: PostOffice, kind: str) -> None:
+async def test_D1_consent_form_posted_from_another_origin_is_refused(office: AccountHall, kind: str) -> None:
     """A form that a browser sends for another origin's page sends nobody away, even with the right word."""
     browser, path = Browser(office.hall), await office.ask()
     word = (await browser.get(path)).word("connect")
@@ -78,7 +78,7 @@ async def test_D1_consent_form_posted_from_another_origin_is_refused(office: Pos
 
 
 @pytest.mark.threat("D1")
-async def test_D1_consent_form_without_its_own_csrf_token_is_refused(office: PostOffice) -> None:
+async def test_D1_consent_form_without_its_own_csrf_token_is_refused(office: AccountHall) -> None:
     """Without the word, or with that of another action, link or browser, nobody is sent away."""
     browser, path = Browser(office.hall), await office.ask()
     other = await office.hall.credentials.broker.start_link(LOCAL, "acme", ())
@@ -95,7 +95,7 @@ async def test_D1_account_link_opened_by_another_person_is_forbidden_and_shows_n
     acme: Authority, shared: bool
 ) -> None:
     """Whoever else is signed in reads that it is not for them, and can send nobody away; so does a shared key."""
-    async with post_office(acme, profile="server", public_url=ORIGIN, vault_key=generate_key()) as office:
+    async with account_hall(acme, profile="server", public_url=ORIGIN, vault_key=generate_key()) as office:
         await office.key("ci", owner="alice")
         path, browser = await office.ask(ALICE), Browser(office.hall)
         key = await office.key("alice" if shared else "mallory", "admin", owner=None, shared=shared)
@@ -120,7 +120,7 @@ async def test_D12_account_link_page_names_the_exact_redirect_host_and_warns_of_
     acme: Authority, url: str, host: str, warned: bool
 ) -> None:
     """Where the browser comes back is on the page; that any program of this machine could be there, too."""
-    async with post_office(acme, public_url=url) as office:
+    async with account_hall(acme, public_url=url) as office:
         link = await office.hall.credentials.broker.start_link(LOCAL, "acme", ("mail.read",))
         page = await Browser(office.hall).get(f"/connect/{link.id}", host=host)
     assert f"<dt>Leads back to</dt><dd><code>{host}</code></dd>" in page.body
@@ -128,10 +128,10 @@ async def test_D12_account_link_page_names_the_exact_redirect_host_and_warns_of_
 
 
 @pytest.mark.threat("D1")
-async def test_D1_account_link_pages_forbid_inline_code_frames_and_foreign_urls_by_csp(office: PostOffice) -> None:
+async def test_D1_account_link_pages_forbid_inline_code_frames_and_foreign_urls_by_csp(office: AccountHall) -> None:
     """As for approvals; the page before a provider may send its form on to https, because browsers ask that of it."""
     browser, path = Browser(office.hall), await office.ask()
-    pages = [await browser.get(path), await browser.get("/connect/nothing"), await arrive(browser, CALLBACK)]
+    pages = [await browser.get(path), await browser.get("/connect/nothing"), await open_callback(browser, CALLBACK)]
     for page in pages:
         policy = page.header("content-security-policy")
         assert "default-src 'none'" in policy

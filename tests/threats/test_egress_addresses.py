@@ -4,7 +4,7 @@
 import httpx2
 import pytest
 
-from tests.unit.egress.outside import answering, outside
+from tests.unit.egress.loopback_server import fixed_resolver, loopback_server
 from toolhall.egress.addresses import EgressAllowlist, EgressRefused
 from toolhall.egress.client import EgressClient
 from toolhall.egress.resolver import tool_resolver
@@ -39,7 +39,7 @@ def test_E1_table_of_address_spellings_has_at_least_forty_distinct_entries() -> 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 async def test_E1_blocked_address_in_any_spelling_is_not_connected_to(scheme: str) -> None:
     """Nearly seventy spellings, by either way through the door: all refused, and nobody connected."""
-    async with outside() as server, EgressClient(EgressAllowlist()).http_client() as client:
+    async with loopback_server() as server, EgressClient(EgressAllowlist()).http_client() as client:
         for spelling in SPELLINGS:
             url = f"{scheme}://{spelling}:{server.port}/"
             with pytest.raises(EgressRefused):
@@ -55,7 +55,7 @@ async def test_E1_blocked_address_in_any_spelling_is_not_connected_to(scheme: st
 )
 async def test_E1_resolved_address_of_a_host_is_checked_before_connecting(host: str) -> None:
     """Even if a spelling got past the reading of the URL, where it leads is judged before anybody connects."""
-    async with outside() as server:
+    async with loopback_server() as server:
         with pytest.raises(EgressRefused, match="egress_allow"):
             await GuardedBackend(EgressAllowlist(), tool_resolver).connect_tcp(host, server.port, timeout=5)
     assert server.connections == 0
@@ -65,9 +65,9 @@ async def test_E1_resolved_address_of_a_host_is_checked_before_connecting(host: 
 @pytest.mark.parametrize("addresses", LED_HERE, ids="-".join)
 async def test_E1_host_with_one_blocked_address_among_others_is_not_connected_to(addresses: list[str]) -> None:
     """A public name that leads inside, alone or beside public addresses, is not connected to."""
-    async with outside() as server:
+    async with loopback_server() as server:
         with pytest.raises(EgressRefused, match="egress_allow"):
-            await EgressClient(EgressAllowlist(), answering(addresses)).fetch(
+            await EgressClient(EgressAllowlist(), fixed_resolver(addresses)).fetch(
                 "GET", f"https://evil.example:{server.port}/"
             )
     assert server.connections == 0
@@ -76,8 +76,8 @@ async def test_E1_host_with_one_blocked_address_among_others_is_not_connected_to
 @pytest.mark.threat("E1")
 async def test_E1_allowlisted_host_and_port_allow_no_other_name_or_port() -> None:
     """A name that leads to an opened host and port is not that host, and neither is another port."""
-    async with outside() as server, outside() as other:
-        door = EgressClient(EgressAllowlist([server.entry]), answering(["127.0.0.1"]))
+    async with loopback_server() as server, loopback_server() as other:
+        door = EgressClient(EgressAllowlist([server.entry]), fixed_resolver(["127.0.0.1"]))
         for url in (f"https://evil.example:{server.port}/", f"http://localhost:{server.port}/", other.url):
             with pytest.raises(EgressRefused):
                 await door.fetch("GET", url)
@@ -88,8 +88,8 @@ async def test_E1_allowlisted_host_and_port_allow_no_other_name_or_port() -> Non
 @pytest.mark.threat("E2")
 async def test_E2_checked_address_is_the_one_connected_to_when_dns_changes() -> None:
     """A name that leads elsewhere the second time: the first answer is used, the second is judged anew."""
-    async with outside(host="127.0.0.2") as good, outside(port=good.port) as trap:
-        door = EgressClient(EgressAllowlist(["127.0.0.2/32"]), answering(["127.0.0.2"], ["127.0.0.1"]))
+    async with loopback_server(host="127.0.0.2") as good, loopback_server(port=good.port) as trap:
+        door = EgressClient(EgressAllowlist(["127.0.0.2/32"]), fixed_resolver(["127.0.0.2"], ["127.0.0.1"]))
         url = f"http://rebinding.localhost:{good.port}/"
         assert (await door.fetch("GET", url)).status == 200
         with pytest.raises(EgressRefused, match="egress_allow"):

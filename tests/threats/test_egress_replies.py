@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.unit.egress.outside import endless, outside, reply
+from tests.unit.egress.loopback_server import endless_response, loopback_server, reply
 from toolhall.egress.addresses import EgressAllowlist, EgressFailed, IpAddress
 from toolhall.egress.client import EgressClient
 
@@ -61,10 +61,10 @@ async def test_E7_gzip_bomb_is_aborted_with_less_than_20_megabytes_of_memory() -
     small = reply()
 
     async def answer(asked: str) -> AsyncIterator[bytes]:
-        async for each in (small if "/small" in asked else endless(PACKED + head, part))(asked):
+        async for each in (small if "/small" in asked else endless_response(PACKED + head, part))(asked):
             yield each
 
-    async with outside(answer) as server:
+    async with loopback_server(answer) as server:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-c", READER, str(server.port), stdout=asyncio.subprocess.PIPE, cwd=ROOT
         )
@@ -79,9 +79,9 @@ async def test_E7_decompressed_reply_over_the_byte_limit_is_aborted() -> None:
     """The cap counts what is unpacked, also where it grows little."""
     packed = zlib.compressobj(0, zlib.DEFLATED, zlib.MAX_WBITS | 16)
     part = packed.compress(bytes(50_000)) + packed.flush(zlib.Z_FULL_FLUSH)
-    async with outside(endless(PACKED + part, b"")) as server:
+    async with loopback_server(endless_response(PACKED + part, b"")) as server:
         with pytest.raises(EgressFailed, match="larger than 10000 bytes"):
-            await server.door.fetch("GET", server.url, max_bytes=10_000)
+            await server.egress.fetch("GET", server.url, max_bytes=10_000)
 
 
 @pytest.mark.threat("E7")
@@ -89,10 +89,10 @@ async def test_E7_decompressed_reply_over_the_byte_limit_is_aborted() -> None:
 async def test_E7_endless_reply_is_aborted_at_the_byte_limit(head: bytes) -> None:
     """Stated, streamed or in chunks: no more than the cap is read, by either way through the door."""
     part = b"400\r\n" + b"x" * 1_024 + b"\r\n"
-    async with outside(endless(HEAD + head + b"\r\n", part)) as server:
+    async with loopback_server(endless_response(HEAD + head + b"\r\n", part)) as server:
         with pytest.raises(EgressFailed, match="larger than 65536 bytes"):
-            await server.door.fetch("GET", server.url)
-        async with server.door.http_client(max_bytes=1_000) as client:
+            await server.egress.fetch("GET", server.url)
+        async with server.egress.http_client(max_bytes=1_000) as client:
             with pytest.raises(EgressFailed, match="larger than 1000 bytes"):
                 await client.get(server.url)
             with pytest.raises(EgressFailed, match="larger than 1000 bytes"):
@@ -110,10 +110,10 @@ async def read_some(client: httpx2.AsyncClient, url: str) -> None:
 @pytest.mark.parametrize("head", [HEAD + b"\r\n", b"HTTP/1.1 200 OK\r\nX-Slow: ", b""], ids=["body", "header", "start"])
 async def test_E7_slow_reply_is_aborted_at_the_total_timeout(head: bytes) -> None:
     """A byte now and then keeps no connection: the time is for the whole reply, not for the next byte."""
-    async with outside(endless(head, b"1", pause=0.01)) as server:
+    async with loopback_server(endless_response(head, b"1", pause=0.01)) as server:
         with pytest.raises(EgressFailed, match="in time"):
-            await server.door.fetch("GET", server.url, seconds=0.3)
-        async with server.door.http_client(timeout=0.3) as client:
+            await server.egress.fetch("GET", server.url, seconds=0.3)
+        async with server.egress.http_client(timeout=0.3) as client:
             with pytest.raises(httpx2.ReadTimeout, match=r"within 0\.3 seconds"):
                 await client.get(server.url)
 

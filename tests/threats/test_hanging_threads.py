@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.threats import isolated_tools as tools
-from tests.unit.parts import call_of
+from tests.unit.builders import call_of
 from toolhall.authoring.declaration import tool
 from toolhall.authoring.definition import definitions_of
 from toolhall.execution.deadline import Deadline

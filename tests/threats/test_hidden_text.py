@@ -9,7 +9,7 @@ import pytest
 from tests.threats.lines import MODERN, HttpLine, call
 from tests.threats.served import Served
 from tests.threats.wire import HOST, fetch, http
-from tests.unit.parts import entry_named
+from tests.unit.builders import entry_named
 from toolhall.model.content import Reply, Result, Text
 from toolhall.pipeline.sanitize import LINKS, SOURCE, Sanitize
 from toolhall.pipeline.states import Raw

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_serve_ways import INITIALIZE, ask, children
+from tests.cli.test_serve_modes import INITIALIZE, ask, children
 from tests.harness.cli import CliRunner
 from tests.harness.patience import PROGRAM, patience
 from tests.harness.processes import ServerProcess

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.web.browsing import Browser, House
+from tests.unit.web.browser_client import ApprovalHall, Browser
 from toolhall import Config, Toolhall
 from toolhall.model.errors import NeedsVerification
 from toolhall.registration.access import NewGrant, NewKey
@@ -48,7 +48,7 @@ class TableBackup:
 @pytest.mark.threat("J7")
 async def test_J7_consumed_approval_row_restored_by_sql_runs_no_second_call(tmp_path: Path) -> None:
     """The row of an approval, copied before the call and put back after it, lets no second call run."""
-    house, backup = House(Config(data=str(tmp_path))), TableBackup(tmp_path, "approvals")
+    house, backup = ApprovalHall(Config(data=str(tmp_path))), TableBackup(tmp_path, "approvals")
     with house.hall:
         await house.hall.open()
         path = await house.ask("burn")
@@ -65,7 +65,7 @@ async def test_J7_consumed_approval_row_restored_by_sql_runs_no_second_call(tmp_
 @pytest.mark.threat("J7")
 async def test_C8_J7_authenticator_row_restored_by_sql_does_not_accept_a_used_code(tmp_path: Path) -> None:
     """The row of an authenticator from before its code was used does not make the code good again."""
-    house, backup = House(Config(data=str(tmp_path))), TableBackup(tmp_path, "factors")
+    house, backup = ApprovalHall(Config(data=str(tmp_path))), TableBackup(tmp_path, "factors")
     with house.hall:
         await house.hall.open()
         code = (await house.generator("local")).code()
@@ -82,7 +82,7 @@ async def test_C8_J7_authenticator_row_restored_by_sql_does_not_accept_a_used_co
 @pytest.mark.threat("J7")
 async def test_J7_removed_authenticator_or_used_invitation_restored_by_sql_is_refused(tmp_path: Path) -> None:
     """The row of one that was removed, put back, proves nobody; nor does an invitation invite twice."""
-    house, backup = House(Config(data=str(tmp_path))), TableBackup(tmp_path, "factors")
+    house, backup = ApprovalHall(Config(data=str(tmp_path))), TableBackup(tmp_path, "factors")
     with house.hall:
         await house.hall.open()
         await house.generator("local")

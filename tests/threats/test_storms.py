@@ -8,7 +8,7 @@ import pytest
 
 from tests.threats.callers import InProcessHall, InProcessRequest, McpCaller
 from tests.threats.lines import MODERN, NOVEMBER, encoded, handshake, message
-from tests.unit.parts import Clock
+from tests.unit.builders import Clock
 from toolhall.dialects.mcp.protocol import RATE_LIMITED, STATEFUL_REVISIONS, JsonRpcRequest
 from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo
 from toolhall.http import sse as streams

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.parts import call_of, entry_named
+from tests.unit.builders import call_of, entry_named
 from toolhall.execution.schema_worker import ProcessValidator
 from toolhall.model.caller import Allow
 from toolhall.model.errors import BadArguments

@@ -5,10 +5,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from tests.unit.parts import call_of
-from toolhall.telemetry import metrics
-from toolhall.telemetry.metrics import Telemetry, render
-from toolhall.telemetry.spans import CallTracer
+import toolhall.telemetry
+from tests.unit.builders import call_of
+from toolhall.telemetry import CallTracer, Telemetry, render
 
 CANARY = "CANARY-77aa"
 
@@ -26,7 +25,7 @@ def test_I10_calls_of_unknown_tool_names_share_one_metric_label() -> None:  # no
 @pytest.mark.threat("I10")
 def test_I10_metric_series_stop_growing_and_every_call_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: N802
     """However many tools are registered over time, the number of series stops growing and no call is left uncounted."""
-    monkeypatch.setattr(metrics, "_MAX_SERIES", 10)
+    monkeypatch.setattr(toolhall.telemetry, "_MAX_SERIES", 10)
     telemetry = Telemetry()
     for number in range(500):
         telemetry.record_call(call_of(), f"Kit.t{number}@1.0.0", f"outcome{number % 20}", 0)

@@ -13,8 +13,7 @@ import pytest
 from joserfc.jwk import OctKey
 
 from tests.threats.issuer import DISCOVERY, EVERY, FOREIGN, KEYS, Issuer, issuing, published, sign
-from toolhall.auth import settings
-from toolhall.auth.authenticator import AuthenticationFailed
+from toolhall.auth.authenticator import AuthenticationFailed, TokenIssuer
 from toolhall.auth.key_sets import FRESH_SECONDS, REFETCH_SECONDS, STALE_SECONDS, JsonFetcher
 from toolhall.auth.tokens import CACHE_SECONDS, IssuedTokenVerifier, SharedSecretVerifier
 from toolhall.model.caller import Caller
@@ -40,7 +39,7 @@ class IssuerAndVerifier:
     def __init__(self, issuer: Issuer, **stated: Any) -> None:
         self.issuer = issuer
         self.clock = Clock()
-        told = settings.TokenIssuer(name="idp", issuer=issuer.url, **stated)
+        told = TokenIssuer(name="idp", issuer=issuer.url, **stated)
         self.tokens = IssuedTokenVerifier([told], {HERE}, JsonFetcher([told]), self.clock)
 
     async def caller(self, text: str) -> Caller | None:

@@ -9,7 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.execution.remote.peer import LAST, STREAM, Peer, Wire, chunk, peer, whole
+from tests.unit.execution.remote.fake_tool_server import (
+    LAST,
+    STREAM,
+    FakeToolServer,
+    ServerConnection,
+    chunk,
+    fake_tool_server,
+    http_response,
+)
 from toolhall import Annotations, Config, Toolhall
 from toolhall.dialects.hub.catalog import write_declaration
 from toolhall.http.tool_server_join import HttpPeer
@@ -51,11 +59,11 @@ async def call(hall: Toolhall, caller: Caller = LOCAL, **params: Any) -> Any:
 
 @asynccontextmanager
 async def joined(
-    answer: Callable[[JsonObject, Wire], None], *tools: Tool, config: Config | None = None
-) -> AsyncGenerator[tuple[Toolhall, Peer]]:
+    answer: Callable[[JsonObject, ServerConnection], None], *tools: Tool, config: Config | None = None
+) -> AsyncGenerator[tuple[Toolhall, FakeToolServer]]:
     """A hall, and one tool server that answers like this."""
 
-    async def answered(body: bytes, wire: Wire) -> None:
+    async def answered(body: bytes, wire: ServerConnection) -> None:
         message = json.loads(body)
         if message["type"] == "tool_request":
             answer(message, wire)
@@ -64,7 +72,7 @@ async def joined(
 
     with Toolhall(config=config) as hall:
         await hall.open()
-        async with peer(answered) as found:
+        async with fake_tool_server(answered) as found:
             assert "lease" in await join(hall, found.url, *tools)
             yield hall, found
         await hall.settle()
@@ -74,8 +82,8 @@ def response_body(message: JsonObject, **said: Any) -> bytes:
     return json.dumps({"type": "tool_response", "id": message["id"], "result": {}, "error": None, **said}).encode()
 
 
-def answer_with(**said: Any) -> Callable[[JsonObject, Wire], None]:
-    return lambda message, wire: wire.write(whole(response_body(message, **said)))
+def answer_with(**said: Any) -> Callable[[JsonObject, ServerConnection], None]:
+    return lambda message, wire: wire.write(http_response(response_body(message, **said)))
 
 
 # --- definitions ------------------------------------------------------------------------------------------------------
@@ -93,7 +101,7 @@ async def test_A3_definition_changed_by_a_tool_server_after_activation_is_refuse
 @pytest.mark.threat("A4")
 async def test_A4_same_definition_from_another_tool_server_owner_is_refused_and_gets_no_call() -> None:
     """Who may run everything still gets no call, and so no secret, of what another caller registered."""
-    async with joined(answer_with(result={"by": "ada"})) as (hall, _), peer(_close_at_once) as other:
+    async with joined(answer_with(result={"by": "ada"})) as (hall, _), fake_tool_server(_close_at_once) as other:
         refused = await join(hall, other.url, by=EVE, replica="replica-of-eve-0123")
         assert refused["code"] == "FORBIDDEN"
         for _ in range(10):
@@ -117,7 +125,7 @@ async def test_A9_idempotent_hint_of_a_tool_server_does_not_retry_a_lost_call() 
 
     calls = 6
     hint = tool_definition(annotations=Annotations(idempotent=True))
-    async with joined(_reset, hint) as (hall, found), peer(_answer_correctly) as second:
+    async with joined(_reset, hint) as (hall, found), fake_tool_server(_answer_correctly) as second:
         await join(hall, second.url, hint, replica="another-0123456789")
         answers = [await call(hall) for _ in range(calls)]
         assert len(_calls(found)) + len(_calls(second)) == calls
@@ -128,7 +136,7 @@ async def test_A9_idempotent_hint_of_a_tool_server_does_not_retry_a_lost_call() 
 @pytest.mark.threat("A9")
 async def test_A9_idempotent_setting_of_the_operator_retries_a_lost_call_on_another_replica() -> None:
     config = Config(idempotent=("Calendar.*",))
-    async with joined(_reset, config=config) as (hall, found), peer(_answer_correctly) as second:
+    async with joined(_reset, config=config) as (hall, found), fake_tool_server(_answer_correctly) as second:
         await join(hall, second.url, replica="another-0123456789")
         calls = 40  # among so many, chance gives the first one some
         for _ in range(calls):
@@ -184,8 +192,8 @@ async def test_G6_oversized_tool_server_result_is_refused(size: int) -> None:
 async def test_G7_secret_in_a_tool_server_result_is_redacted() -> None:
     needs = tool_definition(requirements={"secrets": [{"id": "KEY"}]})
 
-    def echo(message: JsonObject, wire: Wire) -> None:
-        wire.write(whole(response_body(message, result={"said": message["context"]["secrets"]["KEY"]})))
+    def echo(message: JsonObject, wire: ServerConnection) -> None:
+        wire.write(http_response(response_body(message, result={"said": message["context"]["secrets"]["KEY"]})))
 
     async with joined(echo, needs) as (hall, found):
         await hall.credentials.vault.set("KEY", Secret("canary-0123456789"), None, "eve")
@@ -197,7 +205,7 @@ async def test_G7_secret_in_a_tool_server_result_is_redacted() -> None:
 async def test_I11_flood_of_progress_from_a_tool_server_is_dropped_and_the_call_answered() -> None:
     """Fifty thousand notices: few are passed on, and the call ends."""
 
-    def flood(message: JsonObject, wire: Wire) -> None:
+    def flood(message: JsonObject, wire: ServerConnection) -> None:
         wire.write(STREAM)
         line = json.dumps({"type": "tool_progress", "id": message["id"], "progress": 1}).encode() + b"\n"
         for _ in range(100):
@@ -219,49 +227,51 @@ async def test_I11_flood_of_progress_from_a_tool_server_is_dropped_and_the_call_
 # --- R7: every fault of an upstream has one meaning ------------------------------------------------------------------
 
 
-def _garbage(_: JsonObject, wire: Wire) -> None:
-    wire.write(whole(b"\xff\xfe not json"))
+def _garbage(_: JsonObject, wire: ServerConnection) -> None:
+    wire.write(http_response(b"\xff\xfe not json"))
 
 
-def _no_http(_: JsonObject, wire: Wire) -> None:
+def _no_http(_: JsonObject, wire: ServerConnection) -> None:
     wire.write(b"SSH-2.0-OpenSSH\r\n\r\n")
 
 
-def _another_id(message: JsonObject, wire: Wire) -> None:
-    wire.write(whole(response_body({**message, "id": "somebody-elses"})))
+def _another_id(message: JsonObject, wire: ServerConnection) -> None:
+    wire.write(http_response(response_body({**message, "id": "somebody-elses"})))
 
 
-def _redirect(_: JsonObject, wire: Wire) -> None:
+def _redirect(_: JsonObject, wire: ServerConnection) -> None:
     wire.write(b"HTTP/1.1 307 Moved\r\nlocation: http://169.254.169.254/\r\ncontent-length: 0\r\n\r\n")
 
 
-def _half(message: JsonObject, wire: Wire) -> None:
-    wire.write(whole(response_body(message))[:-5])
+def _half(message: JsonObject, wire: ServerConnection) -> None:
+    wire.write(http_response(response_body(message))[:-5])
     wire.close()
 
 
-def _reset(_: JsonObject, wire: Wire) -> None:
+def _reset(_: JsonObject, wire: ServerConnection) -> None:
     wire.reset()
 
 
-def _twice(message: JsonObject, wire: Wire) -> None:
-    wire.write(whole(response_body(message, result={"n": 1})), whole(response_body(message, result={"n": 2})))
+def _twice(message: JsonObject, wire: ServerConnection) -> None:
+    wire.write(
+        http_response(response_body(message, result={"n": 1})), http_response(response_body(message, result={"n": 2}))
+    )
 
 
-def _full(message: JsonObject, wire: Wire) -> None:
+def _full(message: JsonObject, wire: ServerConnection) -> None:
     error = {"code": "UNAVAILABLE", "message": "full", "details": {"started": False}}
-    wire.write(whole(response_body(message, result=None, error=error)))
+    wire.write(http_response(response_body(message, result=None, error=error)))
 
 
-def _deep(message: JsonObject, wire: Wire) -> None:
+def _deep(message: JsonObject, wire: ServerConnection) -> None:
     body = response_body(message, result="HERE").replace(b'"HERE"', b'{"a":' * 5_000 + b"1" + b"}" * 5_000)
-    wire.write(whole(body))
+    wire.write(http_response(body))
 
 
 @pytest.mark.parametrize("fault", [_garbage, _no_http, _another_id, _redirect, _half, _reset, _full, _deep])
 @pytest.mark.threat("B7")
 async def test_B7_faulty_tool_server_reply_ends_the_call_once_as_unavailable(
-    fault: Callable[[JsonObject, Wire], None],
+    fault: Callable[[JsonObject, ServerConnection], None],
 ) -> None:
     """Each call ends once, with words that tell nothing of the inside."""
     async with joined(fault) as (hall, found):
@@ -278,19 +288,19 @@ async def test_B7_second_tool_server_reply_to_one_call_is_discarded() -> None:
         assert await call(hall) == {"n": 1}
 
 
-async def _answer_correctly(body: bytes, wire: Wire) -> None:
+async def _answer_correctly(body: bytes, wire: ServerConnection) -> None:
     message = json.loads(body)
     if message["type"] == "tool_request":
-        wire.write(whole(response_body(message)))
+        wire.write(http_response(response_body(message)))
     else:
         said = {"type": "response", "id": message["id"], "result": {"status": "healthy"}, "error": None}
-        wire.write(whole(json.dumps(said).encode()))
+        wire.write(http_response(json.dumps(said).encode()))
 
 
-async def _close_at_once(_: bytes, wire: Wire) -> None:
+async def _close_at_once(_: bytes, wire: ServerConnection) -> None:
     wire.close()
 
 
-def _calls(found: Peer) -> list[JsonObject]:
+def _calls(found: FakeToolServer) -> list[JsonObject]:
     messages = [json.loads(body) for body in found.bodies]
     return [message for message in messages if message["type"] == "tool_request"]

@@ -12,7 +12,7 @@ import pytest
 from tests.properties.callers.house import Reply
 from tests.properties.callers.town import Rule, Town
 from tests.properties.callers.ways import WAYS, Call, Mcp, Oxp
-from tests.unit.parts import tool_named
+from tests.unit.builders import tool_named
 from toolhall import Config, Context, Toolhall, tool
 from toolhall.dialects.findings import BadDocument
 from toolhall.model.caller import Allow, Caller

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.parts import call_of
+from tests.unit.builders import call_of
 from toolhall.authoring.declaration import tool
 from toolhall.authoring.definition import definitions_of
 from toolhall.execution.function_runner import MAX_LOOP_BLOCKS, FunctionRunner

@@ -63,7 +63,7 @@ def copied(folder: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("checker", [found_by_mypy, found_by_pyright], ids=["mypy", "pyright"])
-def test_exactly_the_marked_lines_have_errors(
+def test_type_checker_reports_errors_on_exactly_the_marked_lines(
     checker: Callable[[Path], Iterator[tuple[str, int]]], tmp_path: Path
 ) -> None:
     if checker is found_by_pyright and not PYRIGHT.exists():
@@ -73,7 +73,7 @@ def test_exactly_the_marked_lines_have_errors(
     assert not expected() - found, "errors that were not found"
 
 
-def test_marked_lines_exist() -> None:
+def test_snippets_have_marked_lines_in_wrong_calls_only() -> None:
     assert len(expected()) >= 25
     assert [file.name for file in SNIPPETS] == ["right_calls.py", "wrong_calls.py"]
     assert {name for name, _ in expected()} == {"wrong_calls.py"}

@@ -19,19 +19,19 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "toolhall.toml"
 
 
-def test_without_anything_the_defaults_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_load_config_without_sources_returns_the_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert load_config(environment={}) == DEFAULTS
 
 
-def test_a_file_in_the_working_directory_is_found(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_load_config_reads_toolhall_toml_of_the_working_directory(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.write_text('name = "mine"\nport = 9000\nallowed_hosts = ["a.example"]\n')
     monkeypatch.chdir(file.parent)
     config = load_config(environment={})
     assert (config.name, config.port, config.allowed_hosts) == ("mine", 9000, ("a.example",))
 
 
-def test_the_environment_wins_over_the_file_and_what_is_given_over_both(file: Path) -> None:
+def test_load_config_precedence_is_arguments_then_environment_then_file(file: Path) -> None:
     file.write_text('port = 1\nname = "file"\nhost = "file"\n')
     environment = {"TOOLHALL_NAME": "environment", "TOOLHALL_HOST": "environment", "OTHER": "x", "PORT": "7"}
     config = load_config(file, environment, host="given", port=None)
@@ -57,7 +57,9 @@ def test_the_environment_wins_over_the_file_and_what_is_given_over_both(file: Pa
         ("TOOLHALL_PINNED", "get_weather, Kit.tool@^1.2", "pinned", ("get_weather", "Kit.tool@^1.2")),
     ],
 )
-def test_variables_are_read_as_what_they_mean(variable: str, text: str, setting: str, value: Any) -> None:
+def test_load_config_converts_variables_to_the_type_of_their_setting(
+    variable: str, text: str, setting: str, value: Any
+) -> None:
     assert getattr(load_config(environment={variable: text}), setting) == value
 
 
@@ -75,18 +77,18 @@ STRUCTURED: dict[str, tuple[str, Any]] = {
 
 
 @pytest.mark.parametrize("setting", STRUCTURED)
-def test_what_is_not_json_is_told(setting: str) -> None:
+def test_load_config_structured_variable_that_is_not_json_raises_bad_config(setting: str) -> None:
     with pytest.raises(BadConfig, match=f"TOOLHALL_{setting.upper()} is not valid JSON: a (table|list).* is wanted"):
         load_config(environment={f"TOOLHALL_{setting.upper()}": "{"})
 
 
 @pytest.mark.parametrize("wrong", ['{"per_second": 0}', '{"per_second": 1, "burst": 0}', '{"rate": 1}', "{}"])
-def test_a_limit_must_be_one(wrong: str) -> None:
+def test_load_config_invalid_rate_limit_raises_bad_config(wrong: str) -> None:
     with pytest.raises(BadConfig, match="tool_limit"):
         load_config(environment={"TOOLHALL_TOOL_LIMIT": wrong})
 
 
-def test_a_secret_may_be_in_a_file_and_is_never_shown(tmp_path: Path) -> None:
+def test_load_config_reads_a_secret_from_a_file_and_hides_it_in_repr(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("CANARY-0123456789012345678901234567\n")
     config = load_config(environment={"TOOLHALL_OXP_SECRET_FILE": str(tmp_path / "secret")})
     assert config.oxp_secret == "CANARY-0123456789012345678901234567"
@@ -96,7 +98,7 @@ def test_a_secret_may_be_in_a_file_and_is_never_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("setting", Config.__struct_fields__)
-def test_every_setting_has_a_variable(setting: str) -> None:
+def test_load_config_every_setting_has_an_environment_variable(setting: str) -> None:
     default = getattr(DEFAULTS, setting)
     text = ",".join(default) if isinstance(default, tuple) else str(default if default is not None else "x")
     expected = "x" if default is None else default
@@ -113,7 +115,7 @@ def test_every_setting_has_a_variable(setting: str) -> None:
         ("call_time_out", "call_timeout"),
     ],
 )
-def test_an_unknown_setting_names_the_nearest(file: Path, key: str, nearest: str) -> None:
+def test_load_config_unknown_setting_names_the_nearest_one(file: Path, key: str, nearest: str) -> None:
     file.write_text(f"{key} = 1\n")
     with pytest.raises(BadConfig, match=rf"toolhall\.toml: there is no setting '{key}'; did you mean '{nearest}'\?"):
         load_config(file, {})
@@ -130,13 +132,13 @@ def test_an_unknown_setting_names_the_nearest(file: Path, key: str, nearest: str
         ("[steps]\nrecnt = 5", "'steps.recnt'; did you mean 'steps.recent'?"),
     ],
 )
-def test_an_unknown_part_of_a_setting_names_the_nearest(file: Path, text: str, told: str) -> None:
+def test_load_config_unknown_member_of_a_setting_names_the_nearest_one(file: Path, text: str, told: str) -> None:
     file.write_text(text)
     with pytest.raises(BadConfig, match=re.escape(f"there is no setting {told}")):
         load_config(file, {})
 
 
-def test_an_unknown_setting_like_no_other_lists_them_all(file: Path) -> None:
+def test_load_config_unknown_setting_unlike_any_other_lists_all_settings(file: Path) -> None:
     file.write_text("zzzzzz = 1\n")
     with pytest.raises(BadConfig, match="there is no setting 'zzzzzz'; known are name, instructions, profile, host"):
         load_config(file, {})
@@ -169,7 +171,7 @@ def test_an_unknown_setting_like_no_other_lists_them_all(file: Path) -> None:
         ('port = "x"\nthreads = 0', 'not text "x"; toolhall.toml: threads: a whole number of at least 1 is wanted'),
     ],
 )
-def test_a_value_that_cannot_be_used_is_told_in_words(
+def test_load_config_invalid_value_names_file_setting_and_expected_type(
     file: Path, monkeypatch: pytest.MonkeyPatch, text: str, told: str
 ) -> None:
     file.write_text(text)
@@ -180,14 +182,14 @@ def test_a_value_that_cannot_be_used_is_told_in_words(
     assert told in str(caught.value)
 
 
-def test_a_secret_is_not_told(file: Path) -> None:
+def test_load_config_error_does_not_contain_secret_values(file: Path) -> None:
     file.write_text('[providers.google]\nclient_id = "a"\nclient_secret = "hunter2"\ntoken_auth = "hunter2"\n')
     with pytest.raises(BadConfig, match=r"providers\.google\.token_auth: .* is wanted, not this text") as caught:
         load_config(file, {})
     assert "hunter2" not in str(caught.value)
 
 
-def test_the_smallest_values_can_be_used(file: Path) -> None:
+def test_load_config_accepts_the_smallest_values(file: Path) -> None:
     file.write_text(
         "port = 0\npage_size = 1\nthreads = 1\ncall_burst = 1\ncalls_per_second = 0.01\ncall_timeout = 0.01\n"
         "max_body_bytes = 1\nmax_output_bytes = 1\n"
@@ -196,7 +198,7 @@ def test_the_smallest_values_can_be_used(file: Path) -> None:
     assert (config.port, config.page_size, config.call_burst, config.max_body_bytes) == (0, 1, 1, 1)
 
 
-def test_log_settings_are_taken_in_any_case(file: Path) -> None:
+def test_load_config_log_settings_are_case_insensitive(file: Path) -> None:
     file.write_text('log_level = "INFO"\nlog_format = "JSON"\n')
     config = load_config(file, {})
     assert (config.log_level, config.log_format) == ("info", "json")
@@ -204,7 +206,7 @@ def test_log_settings_are_taken_in_any_case(file: Path) -> None:
     assert (config.log_level, config.log_format) == ("debug", "text")
 
 
-def test_a_wrong_variable_is_told_too() -> None:
+def test_load_config_invalid_value_names_its_variable_or_option() -> None:
     with pytest.raises(BadConfig, match=r'^TOOLHALL_PORT: a whole number from 0 to 65535 is wanted, not text "many"$'):
         load_config(environment={"TOOLHALL_PORT": "many"})
     with pytest.raises(BadConfig, match=r"^TOOLHALL_PAIR_LIMIT: pair_limit.burst: a number of at least 1 is wanted"):
@@ -217,27 +219,27 @@ def test_a_wrong_variable_is_told_too() -> None:
         load_config(environment={}, port=70_000)
 
 
-def test_a_file_that_is_asked_for_must_be_there(file: Path) -> None:
+def test_load_config_missing_file_that_was_requested_raises_bad_config(file: Path) -> None:
     with pytest.raises(BadConfig, match=r"there is no file .*toolhall\.toml; leave out --config or create it"):
         load_config(file, {})
 
 
 @pytest.mark.parametrize("content", [b"port = = 3", b"port", b"[unclosed", b"\xff\xfe"])
-def test_a_file_must_be_toml(file: Path, content: bytes) -> None:
+def test_load_config_file_that_is_not_toml_raises_bad_config(file: Path, content: bytes) -> None:
     file.write_bytes(content)
     with pytest.raises(BadConfig, match=r"toolhall\.toml is not valid TOML: "):
         load_config(file, {})
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
+def test_load_config_path_that_is_a_folder_raises_bad_config(tmp_path: Path) -> None:
     with pytest.raises(BadConfig, match="cannot be read"):
         load_config(tmp_path, {})
 
 
-def test_a_config_cannot_be_changed() -> None:
+def test_config_is_immutable() -> None:
     with pytest.raises(AttributeError):
         DEFAULTS.port = 1  # type: ignore[misc]
 
 
-def test_there_are_few_settings() -> None:
+def test_config_has_at_most_forty_settings() -> None:
     assert len(Config.__struct_fields__) <= 40

@@ -10,7 +10,7 @@ from toolhall.authoring.context import Context
 from toolhall.authoring.declaration import tool
 from toolhall.model.content import Image, Reply, Text
 from toolhall.model.errors import BadArguments, ToolFailed, Unsupported
-from toolhall.model.questions import Filled, Roots
+from toolhall.model.messages import Filled, Roots
 from toolhall.testing import Client
 
 
@@ -19,7 +19,7 @@ class Point(msgspec.Struct):
     y: int = 0
 
 
-async def test_it_is_used_with_async_with() -> None:
+async def test_client_hall_outside_async_with_raises_runtime_error() -> None:
     client = Client()
     with pytest.raises(RuntimeError, match="use the client inside 'async with Client"):
         _ = client.hall
@@ -29,7 +29,7 @@ async def test_it_is_used_with_async_with() -> None:
         _ = client.hall
 
 
-async def test_arguments_travel_as_json() -> None:
+async def test_client_call_encodes_arguments_as_json() -> None:
     @tool
     async def move(ctx: Context, point: Point, by: datetime.timedelta, *, steps: int = 1) -> Point:
         return Point(point.x + steps * by.days, point.y)
@@ -39,7 +39,7 @@ async def test_arguments_travel_as_json() -> None:
         assert await client.call(move, point=Point(1), by=datetime.timedelta(days=1)) == Point(2)
 
 
-async def test_wrong_arguments_are_refused_as_they_would_be_from_outside() -> None:
+async def test_client_call_with_wrong_arguments_raises_bad_arguments() -> None:
     @tool
     async def add(a: int) -> int:
         return a
@@ -75,7 +75,7 @@ async def test_wrong_arguments_are_refused_as_they_would_be_from_outside() -> No
     ],
     ids=str,
 )
-async def test_the_return_value_is_the_functions_own(hint: Any, value: Any) -> None:
+async def test_client_call_returns_the_declared_type_of_the_function(hint: Any, value: Any) -> None:
     def give() -> Any:
         return value
 
@@ -87,7 +87,7 @@ async def test_the_return_value_is_the_functions_own(hint: Any, value: Any) -> N
     assert type(returned) is type(value)
 
 
-async def test_an_error_reply_is_raised_with_its_words() -> None:
+async def test_client_call_raises_an_error_reply_with_its_texts() -> None:
     @tool
     def fail() -> Reply:
         return Reply((Text("first"), Image(b"x"), Text("second")), is_error=True)
@@ -97,7 +97,7 @@ async def test_an_error_reply_is_raised_with_its_words() -> None:
             await client.call(fail)
 
 
-async def test_without_answers_nobody_can_be_asked() -> None:
+async def test_client_without_answers_does_not_support_questions() -> None:
     client = Client()
     assert not client.can("elicitation")
     with pytest.raises(Unsupported):
@@ -107,7 +107,7 @@ async def test_without_answers_nobody_can_be_asked() -> None:
     assert await client.ask({"q": Roots()}) == {"q": Filled("decline")}
 
 
-async def test_every_call_is_recorded() -> None:
+async def test_client_call_is_recorded_in_the_audit_journal() -> None:
     @tool
     async def add(a: int) -> int:
         return a
@@ -118,7 +118,7 @@ async def test_every_call_is_recorded() -> None:
         assert [record.dialect for record in journal.records] == ["memory"]
 
 
-async def test_a_tool_of_another_hall_is_unknown() -> None:
+async def test_client_call_of_a_tool_that_is_not_served_is_unknown() -> None:
     @tool
     async def add(a: int) -> int:
         return a

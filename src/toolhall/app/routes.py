@@ -40,9 +40,9 @@ from toolhall.pipeline.dispatcher import Dispatcher, call_id_generator
 from toolhall.registration.service import RegistrationService
 from toolhall.stores.approvals import UsedStateStore
 from toolhall.stores.crypto import SealedBox
-from toolhall.telemetry.metrics import Telemetry
+from toolhall.telemetry import Telemetry
 from toolhall.web.auth import PageAuth
-from toolhall.web.page_routes import account_link_routes
+from toolhall.web.connect import account_link_routes
 
 
 class ServedComponents(NamedTuple):

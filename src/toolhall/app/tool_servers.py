@@ -8,12 +8,11 @@ from toolhall.config import BadConfig, Config
 from toolhall.egress.addresses import BadAllowlistEntry, EgressAllowlist, IpAddress
 from toolhall.egress.resolver import Dialer
 from toolhall.execution.health_checks import DEGRADED, HEALTHY, worst_state
-from toolhall.execution.remote.health_prober import HealthProber
 from toolhall.execution.remote.http_transport import HttpTransport
 from toolhall.execution.remote.leases import LeaseManager
 from toolhall.execution.remote.remote_runner import RemoteRunner
 from toolhall.execution.remote.replica import ToolkitVersion
-from toolhall.execution.remote.replica_pools import ReplicaPools
+from toolhall.execution.remote.replica_pools import HealthProber, ReplicaPools
 from toolhall.model.secret import Secret
 from toolhall.registration.records import RecordIndex
 from toolhall.registry.snapshot import Snapshot

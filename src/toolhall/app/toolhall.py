@@ -58,8 +58,7 @@ from toolhall.registry.search import search_tool
 from toolhall.registry.snapshot import Entry, compile_entry
 from toolhall.stores.bundle import Stores
 from toolhall.stores.open import open_stores
-from toolhall.telemetry.metrics import Metric, Telemetry
-from toolhall.telemetry.spans import tracer_from_environment
+from toolhall.telemetry import Metric, Telemetry, tracer_from_environment
 
 if TYPE_CHECKING:
     from toolhall.app.routes import HallRoutes
@@ -469,6 +468,10 @@ class _RemoteRunnerOnDemand:
 
     def __init__(self, tool_servers: "Callable[[], ToolServers]") -> None:
         self._tool_servers = tool_servers
+        self.run = self._run_first
 
-    def run(self, tool: Tool, call: Call, arguments: JsonObject, deadline: PausableDeadline) -> Awaitable[object]:
-        return self._tool_servers().runner.run(tool, call, arguments, deadline)
+    def _run_first(
+        self, tool: Tool, call: Call, arguments: JsonObject, deadline: PausableDeadline
+    ) -> Awaitable[object]:
+        self.run = self._tool_servers().runner.run  # later calls go straight to it
+        return self.run(tool, call, arguments, deadline)

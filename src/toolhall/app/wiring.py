@@ -37,26 +37,25 @@ from toolhall.pipeline.second_factors import SecondFactors
 from toolhall.pipeline.validate import Check, Validate
 from toolhall.pipeline.verify import Verify
 from toolhall.registration.access import AccessControl
-from toolhall.registration.store_sync import WriteLock
-from toolhall.registry.listing import Shortlist
 from toolhall.registry.registry import Registry
+from toolhall.registry.snapshot import Shortlist
 from toolhall.stores.access import Grant
 from toolhall.stores.accounts import AccountStore
 from toolhall.stores.approvals import MemoryApprovalStore
 from toolhall.stores.bundle import Stores
-from toolhall.stores.common import StoreFailed
+from toolhall.stores.common import StoreFailed, WriteLock
 from toolhall.stores.crypto import SealedBox, derive_key
 from toolhall.stores.factors import MemoryFactorStore
 from toolhall.stores.vault.key_sources import KeyEncryptionKeys, NoKey, find_key_encryption_keys
 from toolhall.stores.vault.vault import Vault
-from toolhall.telemetry.metrics import Telemetry
+from toolhall.telemetry import Telemetry
 from toolhall.web.public_url import PublicUrl
 
 if TYPE_CHECKING:
     from toolhall.http.authentication import AuthComponents
     from toolhall.oauth.broker import Broker
+    from toolhall.web.approve import ApprovalPages
     from toolhall.web.auth import PageSessions
-    from toolhall.web.page_routes import ApprovalPages
 
 _FACTORS_KEY_PURPOSE = "toolhall factors"  # an HKDF purpose: it must never change
 
@@ -75,7 +74,7 @@ class ApprovalComponents:
     @cached_property
     def pages(self) -> "ApprovalPages":
         """The pages, built on first use."""
-        from toolhall.web.page_routes import ApprovalPages  # lazy: the pages and passkeys
+        from toolhall.web.approve import ApprovalPages  # lazy: the pages and passkeys
 
         return ApprovalPages(self._name, self.public_url, self._root_key, self.approvals, self.factors, time.time)
 

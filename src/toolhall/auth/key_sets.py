@@ -10,9 +10,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
-from toolhall.auth.authenticator import AuthenticationFailed
+from toolhall.auth.authenticator import AuthenticationFailed, TokenIssuer
 from toolhall.auth.jwt import IssuerKey, VerificationKey, parse_jwks
-from toolhall.auth.settings import TokenIssuer
 from toolhall.dialects import strict_json
 from toolhall.egress.addresses import EgressAllowlist, EgressFailed, EgressRefused
 from toolhall.egress.client import FETCH_BYTES, EgressClient

@@ -11,12 +11,16 @@ from toolhall.auth.authenticator import (
     FORWARDING_HEADERS,
     LOOPBACK,
     AuthResult,
+    AuthSettings,
     Headers,
+    IssuerSettings,
     Scope,
+    TokenIssuer,
     anonymous_caller,
     client_address,
     is_loopback,
     missing_credential,
+    protected_resource,
 )
 from toolhall.auth.credentials import (
     AUTHORIZATION_HEADER,
@@ -28,7 +32,6 @@ from toolhall.auth.credentials import (
     mentions_api_key,
     read_credential,
 )
-from toolhall.auth.settings import AuthSettings, IssuerSettings, TokenIssuer, protected_resource
 from toolhall.model.caller import LOCAL, Caller
 from toolhall.stores.access import KeyRing
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
+from toolhall.auth.authenticator import TokenIssuer
 from toolhall.auth.credentials import VerifyResult
 from toolhall.auth.jwt import (
     PUBLIC_ALGORITHMS,
@@ -25,7 +26,6 @@ from toolhall.auth.jwt import (
     shared_key,
 )
 from toolhall.auth.key_sets import FetchJson, IssuerKeySet
-from toolhall.auth.settings import TokenIssuer
 from toolhall.model.caller import ALL_TOOLS, Caller
 from toolhall.model.secret import Secret
 

@@ -13,8 +13,7 @@ from toolhall.authoring.declaration import BadDeclaration, Declaration, ToolOpti
 from toolhall.model.content import CONTENT_TYPES, Reply
 from toolhall.model.errors import ToolError, ToolFailed
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.names import name_problem
-from toolhall.model.versions import version_problem
+from toolhall.model.names import name_problem, version_problem
 from toolhall.schema.types import to_json
 
 _RESPONSE_MEMBERS = {"type", "id", "result", "error"}

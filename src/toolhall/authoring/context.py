@@ -10,8 +10,23 @@ from toolhall.egress.lazy_client import LazyEgressClient
 from toolhall.model.caller import LOCAL, Caller
 from toolhall.model.errors import Malformed, Unsupported
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.messages import NULL_LINK, ClientLink, LogEvent, LogLevel, ProgressEvent
-from toolhall.model.questions import Answered, Filled, Form, Question, Root, Rooted, Roots, Sample, Sampled, Visit
+from toolhall.model.messages import (
+    NULL_LINK,
+    Answered,
+    ClientLink,
+    Filled,
+    Form,
+    LogEvent,
+    LogLevel,
+    ProgressEvent,
+    Question,
+    Root,
+    Rooted,
+    Roots,
+    Sample,
+    Sampled,
+    Visit,
+)
 from toolhall.model.requirements import NO_CREDENTIALS, AccountToken, ResolvedCredentials
 from toolhall.model.secret import looks_secret
 from toolhall.schema.types import decoder_of, schemas_of, to_json

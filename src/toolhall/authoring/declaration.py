@@ -1,23 +1,24 @@
-"""The `@tool` decorator: checks a function and its options, and attaches a Declaration to it.
+"""The `@tool` decorator and the Toolkit base class: they check options, and attach a Declaration to a function.
 
-The function itself is unchanged and can be called as before.
+The function itself is unchanged and can be called as before. A Toolkit groups tools that are shipped, versioned and
+configured together.
 """
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypedDict, TypeVar, Unpack, get_args, get_type_hints, overload
+from typing import Any, ClassVar, TypedDict, TypeVar, Unpack, get_args, get_type_hints, overload
 
 import msgspec
 
 from toolhall.authoring.context import Context
 from toolhall.model.json import JsonObject
-from toolhall.model.names import meta_key_problem, name_problem
+from toolhall.model.names import meta_key_problem, name_problem, version_problem
 from toolhall.model.requirements import AccountRequirement, Requirements, requirements_from_json, requirements_to_json
 from toolhall.model.tool import LEVELS, Annotations, Effect, Icon, Output
-from toolhall.model.versions import version_problem
+from toolhall.schema.annotations import header_parameters
 from toolhall.schema.cost import BadSchema
-from toolhall.schema.header_parameters import header_parameters
 from toolhall.schema.signature import BadSignature, Signature, read_signature
 from toolhall.schema.validator import Validator
 
@@ -56,6 +57,16 @@ class ToolOptions(RequirementOptions, total=False):
     output: JsonObject  # a JSON Schema to publish unchanged
 
 
+class ToolkitOptions(RequirementOptions, total=False):
+    """All options in the class line of a Toolkit subclass; the comments give the defaults."""
+
+    name: str  # the class's name
+    version: str  # 0.1.0
+    level: int  # of tools that state none
+    isolated: bool  # of tools that do not say
+    tags: tuple[str, ...] | list[str]
+
+
 def option_names(declared: Any) -> tuple[str, ...]:
     """The names of all options of a TypedDict; the shared requirement options come last."""
     shared = RequirementOptions.__annotations__
@@ -63,6 +74,7 @@ def option_names(declared: Any) -> tuple[str, ...]:
 
 
 _OPTION_NAMES = option_names(ToolOptions)
+_TOOLKIT_OPTION_NAMES = option_names(ToolkitOptions)
 
 
 class BadDeclaration(TypeError):
@@ -312,3 +324,36 @@ def _declaration_error(function: Callable[..., Any], problem: str) -> BadDeclara
     code = getattr(function, "__code__", None)
     location = f"{code.co_filename}:{code.co_firstlineno}: " if code else ""
     return BadDeclaration(f"{location}tool '{function.__name__}': {problem}", problem)
+
+
+class Toolkit:
+    """Subclass it and mark methods with `@tool`; each instance is one toolkit."""
+
+    toolkit_name: ClassVar[str] = "Toolkit"
+    toolkit_options: ClassVar[ToolkitOptions] = {}
+
+    def __init_subclass__(cls, **options: Unpack[ToolkitOptions]) -> None:
+        super().__init_subclass__()
+        problem = _toolkit_problem(cls.__name__, options)
+        if problem:
+            file = getattr(sys.modules.get(cls.__module__), "__file__", None) or cls.__module__
+            raise BadDeclaration(f"{file}: toolkit '{cls.__name__}': {problem}")
+        cls.toolkit_name = options.get("name", cls.__name__)
+        cls.toolkit_options = {**cls.toolkit_options, **options}
+
+
+def _toolkit_problem(class_name: str, options: ToolkitOptions) -> str | None:
+    unknown: Any = sorted(set(options) - set(_TOOLKIT_OPTION_NAMES))
+    if unknown:
+        return f"a Toolkit has no option {unknown[0]!r}; it takes {', '.join(_TOOLKIT_OPTION_NAMES)}"
+    level = options.get("level", 0)
+    if type(level) is not int or level not in LEVELS:
+        return f"level is {level!r}; use a whole number from 0 to 10"
+    isolated: Any = options.get("isolated", False)
+    if type(isolated) is not bool:
+        return f"isolated is {isolated!r}; use True or False"
+    if isinstance(options.get("tags", ()), str):
+        return "tags is a string; use a list such as ['travel']"
+    if problem := next(requirement_problems(options), None):
+        return problem
+    return name_problem(options.get("name", class_name)) or version_problem(options.get("version", "0.1.0"))

@@ -11,13 +11,19 @@ from typing import Any
 import msgspec
 
 from toolhall.authoring.base_tool import BaseTool, methods_of, resources_of
-from toolhall.authoring.declaration import BadDeclaration, Declaration, ToolOptions, declaration_of, merged_requirements
-from toolhall.authoring.toolkit import Toolkit, ToolkitOptions
+from toolhall.authoring.declaration import (
+    BadDeclaration,
+    Declaration,
+    Toolkit,
+    ToolkitOptions,
+    ToolOptions,
+    declaration_of,
+    merged_requirements,
+)
 from toolhall.model.json import JsonObject
-from toolhall.model.names import ToolId, published_name
+from toolhall.model.names import DEFAULT_VERSION, ToolId, published_name
 from toolhall.model.tool import EFFECT_ANNOTATIONS, Annotations, Tool, ToolkitInfo
-from toolhall.model.versions import DEFAULT_VERSION
-from toolhall.schema.header_parameters import header_parameters
+from toolhall.schema.annotations import header_parameters
 
 
 class FunctionBody(msgspec.Struct, frozen=True):

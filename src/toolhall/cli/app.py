@@ -75,17 +75,17 @@ KEY_COMMANDS = command_group(
     "key",
     "Make, list and revoke API keys.",
     "create ci",
-    ("keys:create", "Make a key.", "create ci --expires 30d"),
-    ("keys:list_keys", "List keys.", "list"),
-    ("keys:revoke", "Revoke a key.", "revoke 4fTz8aQ0xLm1"),
+    ("access:create_key", "Make a key.", "create ci --expires 30d"),
+    ("access:list_keys", "List keys.", "list"),
+    ("access:revoke_key", "Revoke a key.", "revoke 4fTz8aQ0xLm1"),
 )
 GRANT_COMMANDS = command_group(
     "grant",
     "Manage which callers may call which tools.",
     "add ci 'Calendar.*'",
-    ("grants:add", "Permit or forbid tools to callers.", "add ci 'Calendar.*'"),
-    ("grants:list_grants", "List grants.", "list"),
-    ("grants:remove", "Remove a grant.", "remove g_4fTz8aQ0xLm1"),
+    ("access:add_grant", "Permit or forbid tools to callers.", "add ci 'Calendar.*'"),
+    ("access:list_grants", "List grants.", "list"),
+    ("access:remove_grant", "Remove a grant.", "remove g_4fTz8aQ0xLm1"),
 )
 SECRET_COMMANDS = command_group(
     "secret",

@@ -24,6 +24,7 @@ from toolhall.model.errors import LifespanFailed
 from toolhall.server.process import ServeConfig, protect_process
 
 _ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - only compared
+_WORKER_MAIN = f"{__package__}.serve_http"  # what a worker process runs; to import it here would import uvicorn
 ServeMode: TypeAlias = Literal["http", "stdio", "reload", "workers"]
 
 
@@ -96,13 +97,13 @@ def _serve_as(mode: ServeMode, config: ServeConfig) -> int:
 
             _check_sockets_can_be_shared()
             with listen_as_configured(config.config) as listening:
-                return run_reloading(config, listening, _TerminalOutput(config))
+                return run_reloading(_WORKER_MAIN, config, listening, _TerminalOutput(config))
         case "workers":
             from toolhall.server.supervisor import run_workers  # lazy: neither the hall nor uvicorn
 
             _check_sockets_can_be_shared()
             with listen_as_configured(config.config) as listening:
-                return run_workers(config, listening, _TerminalOutput(config))
+                return run_workers(_WORKER_MAIN, config, listening, _TerminalOutput(config))
         case "http":
             from toolhall.cli.serve_http import serve_http  # lazy: the hall and uvicorn
 

@@ -13,8 +13,7 @@ from types import ModuleType
 
 from toolhall.app import Toolhall
 from toolhall.authoring.base_tool import BaseTool
-from toolhall.authoring.declaration import BadDeclaration, declaration_of
-from toolhall.authoring.toolkit import Toolkit
+from toolhall.authoring.declaration import BadDeclaration, Toolkit, declaration_of
 from toolhall.cli.documents.reader import decode_document, open_documents
 from toolhall.cli.errors import CommandError, UsageError
 from toolhall.cli.target_names import (

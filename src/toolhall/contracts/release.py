@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from toolhall.contracts.metadata_changes import metadata_changes
-from toolhall.contracts.schema_changes import input_changes, output_changes
+from toolhall.contracts.changes import input_changes, metadata_changes, output_changes
 from toolhall.contracts.semver import (
     BUMPS,
     Bump,

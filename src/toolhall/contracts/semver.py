@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from toolhall.model.versions import semantic_version
+from toolhall.model.names import semantic_version
 
 Bump: TypeAlias = Literal["none", "patch", "minor", "major"]
 ChangeKind: TypeAlias = Literal["breaking", "feature", "fix"]

@@ -8,7 +8,7 @@ import msgspec
 from toolhall.dialects.strict_json import MAX_DEPTH
 from toolhall.model.errors import Malformed
 from toolhall.model.json import Json, JsonObject, encode, escape_pointer, walk_levels
-from toolhall.model.versions import version_problem
+from toolhall.model.names import version_problem
 
 MAX_VERSION_LENGTH = 64
 # Dialects that do not require a semantic version also take a date or a counter.

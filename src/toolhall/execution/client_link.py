@@ -11,8 +11,7 @@ from contextlib import suppress
 import msgspec
 
 from toolhall.model.json import Json
-from toolhall.model.messages import CallEvent, ClientLink, LogEvent, ProgressEvent
-from toolhall.model.questions import Answered, Question
+from toolhall.model.messages import Answered, CallEvent, ClientLink, LogEvent, ProgressEvent, Question
 from toolhall.model.text import TextSanitizer, clean_text
 from toolhall.redaction.redactor import Redactor
 from toolhall.schema.types import to_json

@@ -24,7 +24,7 @@ from toolhall.execution.thread_pool import ThreadPool
 from toolhall.execution.worker_pool import WorkerPool
 from toolhall.execution.worker_protocol import WorkerLimits
 from toolhall.registry.snapshot import Runner
-from toolhall.telemetry.metrics import Metric
+from toolhall.telemetry import Metric
 
 _SECRET_FILE = re.compile(r"TOOLHALL_[A-Z_]+_FILE")
 

@@ -18,8 +18,7 @@ from toolhall.execution.thread_pool import ThreadPool
 from toolhall.execution.worker_protocol import caller_for_tool
 from toolhall.model.errors import Unavailable
 from toolhall.model.json import JsonObject
-from toolhall.model.messages import Call, CallEvent, ClientLink, InputRequiredSignal
-from toolhall.model.questions import Answered, Question
+from toolhall.model.messages import Answered, Call, CallEvent, ClientLink, InputRequiredSignal, Question
 from toolhall.model.tool import Tool
 from toolhall.registry.snapshot import Runner
 from toolhall.schema.types import to_json

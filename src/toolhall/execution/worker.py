@@ -81,8 +81,7 @@ from toolhall.execution.worker_protocol import (
     to_typed_values,
 )
 from toolhall.model.errors import ToolhallError, Unavailable
-from toolhall.model.messages import CallEvent, InputRequiredSignal, LogEvent
-from toolhall.model.questions import Answered, Question
+from toolhall.model.messages import Answered, CallEvent, InputRequiredSignal, LogEvent, Question
 from toolhall.redaction.log_redaction import install_log_redaction, start_redaction, stop_redaction
 from toolhall.redaction.redactor import Redactor, redactor_for
 

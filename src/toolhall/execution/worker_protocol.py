@@ -33,8 +33,7 @@ from toolhall.model.errors import (
     Unsupported,
 )
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.messages import Call, LogLevel
-from toolhall.model.questions import Filled, Form, Rooted, Roots, Sample, Sampled, Visit
+from toolhall.model.messages import Call, Filled, Form, LogLevel, Rooted, Roots, Sample, Sampled, Visit
 from toolhall.model.requirements import AccountToken, ResolvedCredentials
 from toolhall.model.secret import Secret
 from toolhall.schema.types import to_json

@@ -35,7 +35,7 @@ from toolhall.model.caller import ANONYMOUS, Caller
 from toolhall.model.errors import LifespanFailed, ToolhallError, Unavailable
 from toolhall.model.messages import WireResponse
 from toolhall.stores.common import StoreFailed
-from toolhall.telemetry.spans import set_trace_context
+from toolhall.telemetry import set_trace_context
 
 RETRY_SECONDS = 1.0
 _log = logging.getLogger("toolhall.http")

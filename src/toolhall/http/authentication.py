@@ -10,10 +10,9 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from toolhall.auth.authenticator import Authenticator
+from toolhall.auth.authenticator import Authenticator, AuthSettings, ProtectedResource, protected_resource
 from toolhall.auth.credentials import MAX_ADDRESSES, FailureThrottle
 from toolhall.auth.profiles import build_authenticator
-from toolhall.auth.settings import AuthSettings, ProtectedResource, protected_resource
 from toolhall.http.errors import MCP_PATH, AuthChallenges
 from toolhall.http.request import HttpRequest, Methods
 from toolhall.http.request_guard import RESOURCE_METADATA_PATH, base_url

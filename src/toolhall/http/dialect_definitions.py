@@ -16,8 +16,8 @@ from toolhall.dialects.hub import catalog as hub
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Malformed, NotFound
 from toolhall.model.json import Json, JsonObject, encode
+from toolhall.model.names import precedence
 from toolhall.model.tool import Tool
-from toolhall.model.versions import precedence
 from toolhall.pipeline.admin import AdminOperation
 from toolhall.pipeline.dispatcher import Dispatcher
 from toolhall.registration.records import RegistrationSource

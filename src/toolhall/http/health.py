@@ -16,7 +16,7 @@ from toolhall.model.json import JsonObject, encode
 from toolhall.model.messages import WireResponse
 from toolhall.pipeline.dispatcher import Dispatcher
 from toolhall.registry.snapshot import Snapshot
-from toolhall.telemetry.metrics import CONTENT_TYPE, Telemetry, render
+from toolhall.telemetry import CONTENT_TYPE, Telemetry, render
 
 _STARTED_AT = time.monotonic()
 _ALIVE = WireResponse(b'{"status":"alive"}')

@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable
 from toolhall.dialects.hub import catalog, messages
 from toolhall.dialects.hub.errors import MethodNotFound
 from toolhall.dialects.hub.lease_messages import HEARTBEAT, JOIN, LEAVE
-from toolhall.http.call_context import NO_INTERACTION
-from toolhall.http.cancellation import CancellableCalls, cancel_on_disconnect
+from toolhall.http.call_context import NO_INTERACTION, CancellableCalls, cancel_on_disconnect
 from toolhall.http.dialect_definitions import DialectDefinitions
 from toolhall.http.errors import busy_error
 from toolhall.http.health import ComponentCheck, ComponentHealth, always_healthy, health_report, no_components

@@ -8,8 +8,7 @@ from toolhall.auth.authenticator import AuthenticationFailed, AuthResult, Messag
 from toolhall.dialects import strict_json
 from toolhall.dialects.machine import catalog, messages
 from toolhall.http.authentication import UnauthenticatedAudit, call_for_path
-from toolhall.http.call_context import NO_INTERACTION, impersonate
-from toolhall.http.cancellation import CallKey, CancellableCalls, cancel_on_disconnect
+from toolhall.http.call_context import NO_INTERACTION, CallKey, CancellableCalls, cancel_on_disconnect, impersonate
 from toolhall.http.dialect_definitions import DialectDefinitions
 from toolhall.http.errors import MessageIds, busy_error, with_invalid_token
 from toolhall.http.request import HttpRequest

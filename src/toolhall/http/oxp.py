@@ -12,8 +12,7 @@ import msgspec
 from toolhall.dialects.catalogs import write_documents
 from toolhall.dialects.oxp import catalog, messages
 from toolhall.execution.health_checks import UNHEALTHY
-from toolhall.http.call_context import NO_INTERACTION, impersonate
-from toolhall.http.cancellation import cancel_on_disconnect
+from toolhall.http.call_context import NO_INTERACTION, cancel_on_disconnect, impersonate
 from toolhall.http.health import always_healthy
 from toolhall.http.request import HttpRequest
 from toolhall.http.request_guard import RequestValidator, has_body

@@ -20,8 +20,7 @@ from toolhall.dialects.openapi import catalog, paths
 from toolhall.dialects.openapi.builders import with_wire_limits
 from toolhall.dialects.openapi.catalog import INPUT_SUFFIX, OpenApiInfo
 from toolhall.dialects.openapi.errors import write_error
-from toolhall.http.call_context import NO_INTERACTION
-from toolhall.http.cancellation import cancel_on_disconnect
+from toolhall.http.call_context import NO_INTERACTION, cancel_on_disconnect
 from toolhall.http.request import HttpRequest
 from toolhall.http.request_guard import RequestValidator, omits_body
 from toolhall.model.caller import Caller
@@ -117,7 +116,9 @@ def _response(answer: Answer, prefix: Callable[[], str]) -> WireResponse:
     if isinstance(answer, CompletedCall):
         if answer.result.is_error:
             return write_error(ToolFailed(error_text(answer)))
-        return WireResponse(result_json(answer), headers=_deprecation_headers(answer.tool, prefix))
+        value = answer.result.encoded  # None for a tool that returned content, or nothing
+        body = result_json(answer) if value is None else value
+        return WireResponse(body, headers=_deprecation_headers(answer.tool, prefix))
     if isinstance(answer, ToolhallError):
         return write_error(answer)
     raise TypeError("REST has no way to ask a caller back")

@@ -12,7 +12,7 @@ from typing import Protocol
 from toolhall.dialects.mcp.input_requests import read_input_response, required_capability
 from toolhall.dialects.mcp.requests import RequestMeta
 from toolhall.dialects.mcp.responses import McpEncoder
-from toolhall.http.cancellation import DisconnectWatch
+from toolhall.http.call_context import DisconnectWatch
 from toolhall.http.request import HttpRequest
 from toolhall.http.sse import EventStream, start_events, write_events
 from toolhall.model.errors import NeedsRequirement, NeedsVerification, ToolhallError, Unsupported
@@ -20,14 +20,16 @@ from toolhall.model.json import Json, JsonObject
 from toolhall.model.messages import (
     LOG_LEVELS,
     Answer,
+    Answered,
     CallEvent,
     InputRequired,
     InputRequiredSignal,
     LogEvent,
     ProgressEvent,
+    Question,
+    Visit,
     WireResponse,
 )
-from toolhall.model.questions import Answered, Question, Visit
 from toolhall.model.requirements import MissingRequirement
 
 _NO_REPLIES: Mapping[str, Json] = {}

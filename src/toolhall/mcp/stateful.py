@@ -29,8 +29,7 @@ from toolhall.mcp.tool_requests import (
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Broken, ToolFailed, ToolhallError
 from toolhall.model.json import Json, JsonObject, encode
-from toolhall.model.messages import CompletedCall, InputRequired, LogLevel, WireResponse
-from toolhall.model.questions import Question, Visit
+from toolhall.model.messages import CompletedCall, InputRequired, LogLevel, Question, Visit, WireResponse
 from toolhall.pipeline.dispatcher import Dispatcher
 
 QUESTION_SECONDS = 300.0

@@ -16,9 +16,9 @@ from toolhall.model.errors import ToolhallError
 from toolhall.model.messages import CallTool, ToolPage
 from toolhall.model.tool import Tool
 from toolhall.pipeline.dispatcher import Dispatcher
-from toolhall.registry.listing import ListedTools, with_listed_name
 from toolhall.registry.registry import RegistryChange, lists_differ
-from toolhall.telemetry.spans import set_trace_context
+from toolhall.registry.snapshot import ListedTools, with_listed_name
+from toolhall.telemetry import set_trace_context
 
 _NO_REVISION = "mcp"  # before a revision is negotiated
 

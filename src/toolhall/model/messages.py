@@ -1,7 +1,9 @@
-"""Requests to and answers of the dispatcher, the Call that the pipeline processes, and its ClientLink.
+"""Requests to and answers of the dispatcher, the Call that the pipeline processes, its ClientLink, and questions.
 
 A dialect decodes bytes into ListTools or CallTool; the dispatcher answers with a ToolPage, a CompletedCall,
-InputRequired or a ToolhallError; while the call runs, events and questions travel over its ClientLink.
+InputRequired or a ToolhallError. While the call runs, events and questions to the client (Form, Visit, Sample, Roots)
+travel over its ClientLink; Filled, Sampled and Rooted are the client's answers. The class
+names of questions are part of the protocol: input keys such as `form_1` are made from them.
 """
 
 from collections.abc import Mapping
@@ -13,7 +15,6 @@ from toolhall.model.caller import Caller
 from toolhall.model.content import Result
 from toolhall.model.errors import ToolhallError
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.questions import Answered, Question
 from toolhall.model.requirements import CallerCredentials, ResolvedCredentials
 from toolhall.model.tool import Tool
 
@@ -38,6 +39,77 @@ class LogEvent(msgspec.Struct, frozen=True):
 
 
 CallEvent: TypeAlias = ProgressEvent | LogEvent
+
+
+class Form(msgspec.Struct, frozen=True):
+    """Elicitation by form: ask the person to fill in a few fields (a flat object schema)."""
+
+    message: str
+    schema: JsonObject
+
+
+class Visit(msgspec.Struct, frozen=True):
+    """Elicitation by URL: ask the person to open a page; what happens there does not pass through the client."""
+
+    message: str
+    url: str
+    id: str
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    """Sampling: ask the client's model to continue these messages."""
+
+    messages: tuple[JsonObject, ...]
+    max_tokens: int
+    system: str | None = None
+    temperature: float | None = None
+    stop: tuple[str, ...] = ()
+
+
+class Roots(msgspec.Struct, frozen=True):
+    """Ask for the folders that the client works in."""
+
+
+Question: TypeAlias = Form | Visit | Sample | Roots
+
+
+class Filled(msgspec.Struct, frozen=True):
+    """The reply to a form or a visit."""
+
+    action: Literal["accept", "decline", "cancel"]
+    content: JsonObject | None = None
+
+
+class Sampled(msgspec.Struct, frozen=True):
+    """The reply of the client's model."""
+
+    role: str
+    content: Json
+    model: str
+    stop_reason: str | None = None
+
+    @property
+    def text(self) -> str:
+        """All text blocks of the message, joined."""
+        blocks = self.content if isinstance(self.content, list) else [self.content]
+        texts = [block.get("text") for block in blocks if isinstance(block, dict)]
+        return "".join(text for text in texts if isinstance(text, str))
+
+
+class Root(msgspec.Struct, frozen=True):
+    """One folder that the client works in."""
+
+    uri: str
+    name: str | None = None
+
+
+class Rooted(msgspec.Struct, frozen=True):
+    """The reply to a request for roots."""
+
+    roots: tuple[Root, ...]
+
+
+Answered: TypeAlias = Filled | Sampled | Rooted
 
 
 class ClientLink(Protocol):

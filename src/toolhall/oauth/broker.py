@@ -15,8 +15,7 @@ from toolhall.model.caller import ADMIN, Caller
 from toolhall.model.errors import Refused, ToolhallError, Unavailable
 from toolhall.model.requirements import AccountRequirement, AccountToken, MissingRequirement
 from toolhall.oauth import authorization_code
-from toolhall.oauth.client import DeviceCode, HttpFetcher, OAuthClient
-from toolhall.oauth.discovery import ProviderDiscovery
+from toolhall.oauth.client import DeviceCode, HttpFetcher, OAuthClient, ProviderDiscovery
 from toolhall.oauth.link import AccountLinker, DeviceFlow, LinkRequest, LinkRequests, nonce_digest
 from toolhall.oauth.providers import (
     Endpoints,

@@ -1,7 +1,8 @@
-"""OAuthClient: requests to a provider's endpoints; builds the forms, authenticates, parses the responses.
+"""OAuthClient: requests to a provider's endpoints, which ProviderDiscovery finds by its issuer.
 
-Covers code exchange, refresh, device authorization (RFC 8628) and revocation (RFC 7009). Responses are bounded in size
-and time, and no text of a response gets into an error message: it may hold tokens.
+The client builds the forms, authenticates and parses the responses of code exchange, refresh, device authorization (RFC
+8628) and revocation (RFC 7009). Responses are bounded in size and time, and no text of a response gets into an error
+message: it may hold tokens. Discovery caches the metadata of issuers (RFC 8414, OpenID Connect).
 """
 
 import base64
@@ -9,7 +10,7 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
-from urllib.parse import quote_plus
+from urllib.parse import quote_plus, urlsplit
 
 import msgspec
 
@@ -19,11 +20,18 @@ from toolhall.model.errors import Malformed
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.secret import MIN_SECRET_LENGTH, Secret
 from toolhall.oauth.authorization_code import PendingAuthorization
-from toolhall.oauth.providers import Endpoints, Provider, ProviderRefused, ProviderUnreachable, TokenAuth, is_safe_url
+from toolhall.oauth.providers import (
+    Endpoints,
+    Provider,
+    ProviderRefused,
+    ProviderUnreachable,
+    TokenAuth,
+    is_allowed_endpoint,
+    is_safe_url,
+)
 
 if TYPE_CHECKING:
     from toolhall.egress.client import EgressResponse
-
 
 MAX_RESPONSE_BYTES = 64 * 1024
 REQUEST_TIMEOUT_SECONDS = 5.0
@@ -36,6 +44,16 @@ _SEPARATORS = re.compile(r"[ ,]+")  # GitHub and Slack use commas
 _USER_CODE = re.compile(r"[A-Za-z0-9 -]{4,32}")
 _MAX_INTERVAL = 60.0
 FormFields = dict[str, str]
+CACHE_SECONDS = 3_600.0
+STALE_SECONDS = 60.0  # cached endpoints stay valid for so long while the issuer is asked again, or does not answer
+_AUTHORIZATION_SERVER = "/.well-known/oauth-authorization-server"
+_OPENID = "/.well-known/openid-configuration"
+_ENDPOINT_MEMBERS = {
+    "authorize_url": "authorization_endpoint",
+    "token_url": "token_endpoint",
+    "revoke_url": "revocation_endpoint",
+    "device_url": "device_authorization_endpoint",
+}
 
 
 class TokenResponse(msgspec.Struct, frozen=True, kw_only=True):
@@ -272,3 +290,91 @@ def _json_object(reply: "EgressResponse") -> JsonObject:
     if not isinstance(found, dict):
         raise ProviderUnreachable(f"the answer (status {reply.status}) is no JSON object")
     return found
+
+
+class ProviderDiscovery:
+    """Fetches the metadata of issuers and caches it for an hour; expired endpoints are used if a fetch fails."""
+
+    def __init__(self, client: OAuthClient, clock: Callable[[], float]) -> None:
+        self._client = client
+        self._clock = clock
+        self._cache: dict[str, tuple[float, Endpoints]] = {}
+
+    async def endpoints(self, provider: Provider) -> Endpoints:
+        """Return the provider's endpoints; raises ProviderUnreachable if they are not known."""
+        if provider.endpoints is not None:
+            return provider.endpoints
+        until, known = self._cache.get(provider.name, (0.0, None))
+        if known is not None and self._clock() < until:
+            return known
+        if known is not None:
+            self._cache[provider.name] = (self._clock() + STALE_SECONDS, known)
+        try:
+            document = await self._document(provider)
+        except ProviderUnreachable:
+            if known is None:
+                raise
+            return known  # an issuer that does not answer has not changed its endpoints
+        found = read_metadata(document, provider)
+        self._cache[provider.name] = (self._clock() + CACHE_SECONDS, found)
+        return found
+
+    async def _document(self, provider: Provider) -> JsonObject:
+        for url in metadata_urls(provider.issuer or ""):
+            document = await self._client.get_document(url)
+            if document is not None:
+                return document
+        raise ProviderUnreachable(
+            f"the issuer of {provider.name} publishes no metadata; set authorize_url and token_url"
+        )
+
+
+def metadata_urls(issuer: str) -> tuple[str, ...]:
+    """Return the URLs at which an issuer may publish its metadata, in the order of trying."""
+    parts = urlsplit(issuer)
+    origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+    urls = (f"{origin}{_AUTHORIZATION_SERVER}{path}", f"{origin}{_OPENID}{path}", f"{origin}{path}{_OPENID}")
+    return tuple(dict.fromkeys(urls))
+
+
+def read_metadata(document: JsonObject, provider: Provider) -> Endpoints:
+    """Read the endpoints; raises ProviderUnreachable for another issuer, or one without PKCE by S256."""
+    if document.get("issuer") != provider.issuer:
+        raise ProviderUnreachable(
+            f"the metadata of {provider.name} names another issuer than the settings, byte for byte"
+        )
+    methods = document.get("code_challenge_methods_supported")
+    if not isinstance(methods, list) or "S256" not in methods:
+        raise ProviderUnreachable(
+            f"{provider.name} does not say that it supports PKCE with S256; it is not used without"
+        )
+    urls = {ours: _endpoint(document, theirs, provider) for ours, theirs in _ENDPOINT_MEMBERS.items()}
+    found = Endpoints(
+        authorize_url=urls["authorize_url"] or "",
+        token_url=urls["token_url"] or "",
+        revoke_url=urls["revoke_url"],
+        device_url=urls["device_url"],
+        token_auth=provider.token_auth or _token_auth_method(document.get("token_endpoint_auth_methods_supported")),
+        sends_iss=document.get("authorization_response_iss_parameter_supported") is True,
+    )
+    if not found.authorize_url or not found.token_url:
+        raise ProviderUnreachable(f"the metadata of {provider.name} names no authorization and token endpoint")
+    return found
+
+
+def _endpoint(document: JsonObject, name: str, provider: Provider) -> str | None:
+    url = document.get(name)
+    if url is None:
+        return None
+    if not isinstance(url, str) or not is_allowed_endpoint(provider.issuer or "", url):
+        raise ProviderUnreachable(
+            f"{name} in the metadata of {provider.name} is not a public https URL, nor at the issuer"
+            "; if it is right, set authorize_url and token_url"
+        )
+    return url
+
+
+def _token_auth_method(methods: Json) -> TokenAuth:
+    """Return the client authentication method; without metadata it is basic (RFC 8414)."""
+    listed = methods if isinstance(methods, list) else []
+    return "post" if "client_secret_post" in listed and "client_secret_basic" not in listed else "basic"

@@ -28,6 +28,7 @@ from toolhall.oauth.authorization_code import (
 from toolhall.oauth.client import (
     DeviceCode,
     OAuthClient,
+    ProviderDiscovery,
     TokenResponse,
     code_form,
     device_form,
@@ -35,7 +36,6 @@ from toolhall.oauth.client import (
     parse_device_response,
     parse_token_response,
 )
-from toolhall.oauth.discovery import ProviderDiscovery
 from toolhall.oauth.providers import (
     Endpoints,
     LinkFailed,

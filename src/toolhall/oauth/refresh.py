@@ -30,8 +30,7 @@ from toolhall.concurrency import SingleFlight, StillRunning
 from toolhall.model.errors import Unavailable
 from toolhall.model.requirements import AccountRequirement, AccountToken
 from toolhall.model.secret import Secret
-from toolhall.oauth.client import OAuthClient, TokenResponse, parse_token_response, refresh_form
-from toolhall.oauth.discovery import ProviderDiscovery
+from toolhall.oauth.client import OAuthClient, ProviderDiscovery, TokenResponse, parse_token_response, refresh_form
 from toolhall.oauth.providers import Endpoints, Provider, ProviderRefused, ProviderUnreachable
 from toolhall.oauth.token_encryption import StoredTokens, TokenEncryption
 from toolhall.stores.accounts import Account, AccountStore

@@ -21,7 +21,7 @@ from toolhall.model.tool import Tool
 from toolhall.pipeline.states import Equipped
 from toolhall.redaction.secret_patterns import REDACTED, redact_patterns
 from toolhall.registry.snapshot import Entry
-from toolhall.schema.secret_fields import NO_SECRET_FIELDS, SecretFields, secret_fields_of
+from toolhall.schema.annotations import NO_SECRET_FIELDS, SecretFields, secret_fields_of
 
 _log = logging.getLogger("toolhall.record")
 MAX_KNOWN_TOOLS = 4096

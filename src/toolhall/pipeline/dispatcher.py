@@ -24,9 +24,8 @@ from toolhall.pipeline.access_rules import AccessRules
 from toolhall.pipeline.admin import AdminExecutor
 from toolhall.pipeline.pipeline import Pipeline
 from toolhall.pipeline.policy import LevelPolicy
-from toolhall.registry.listing import Shortlist
 from toolhall.registry.registry import Registry
-from toolhall.registry.snapshot import Snapshot
+from toolhall.registry.snapshot import Shortlist, Snapshot
 
 _log = logging.getLogger("toolhall")
 T = TypeVar("T")

@@ -33,7 +33,7 @@ from toolhall.pipeline.validate import Check, Validate
 from toolhall.pipeline.verify import Verify
 from toolhall.redaction.redactor import Redactor
 from toolhall.registry.snapshot import Entry
-from toolhall.telemetry.metrics import Telemetry
+from toolhall.telemetry import Telemetry
 
 _OUTCOMES: dict[type[BaseException], str] = {CancelledError: "Cancelled", InputRequiredSignal: "asked"}
 

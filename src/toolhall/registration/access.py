@@ -16,7 +16,6 @@ from toolhall.model.caller import ACT_AS, ADMIN, ALL_TOOLS, ANONYMOUS, APPROVE, 
 from toolhall.model.errors import Malformed, NotFound
 from toolhall.model.json import Json
 from toolhall.model.names import matches_any
-from toolhall.registration.store_sync import StorePoller, WriteLock
 from toolhall.stores.access import (
     ApiKey,
     ApiKeyStore,
@@ -33,7 +32,7 @@ from toolhall.stores.access import (
     with_last_use,
 )
 from toolhall.stores.bundle import Stores
-from toolhall.stores.common import StoreFailed
+from toolhall.stores.common import StoreFailed, StorePoller, WriteLock
 
 MAX_KEYS = 10_000
 MAX_SCOPES = 64

@@ -13,8 +13,8 @@ from datetime import UTC, date, datetime, time
 import msgspec
 
 from toolhall.model.errors import Malformed, NotFound
+from toolhall.model.names import precedence
 from toolhall.model.tool import Tool
-from toolhall.model.versions import precedence
 from toolhall.registration.records import (
     IndexedTool,
     RecordIndex,
@@ -22,8 +22,7 @@ from toolhall.registration.records import (
     record_for_code,
     tool_from_record,
 )
-from toolhall.registry.listing import NameClaims
-from toolhall.registry.registry import RETIRED, UNSERVED, Conflict, Registry
+from toolhall.registry.registry import RETIRED, UNSERVED, Conflict, NameClaims, Registry
 from toolhall.registry.snapshot import Entry, Runner, compile_entry, tool_key
 from toolhall.stores.tools import ToolOrigin, ToolRecord
 

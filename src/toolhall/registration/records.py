@@ -23,11 +23,12 @@ from toolhall.dialects.findings import BadDocument, Finding
 from toolhall.dialects.lint.metadata_rules import is_safe_icon
 from toolhall.model.errors import Malformed, ToolhallError
 from toolhall.model.json import Json, JsonObject, encode
+from toolhall.model.names import newest_version
 from toolhall.model.tool import Deprecation, HeaderParameter, Tool
-from toolhall.model.versions import newest_version
-from toolhall.registry.listing import NameClaims
+from toolhall.registry.registry import NameClaims
+from toolhall.schema.annotations import header_parameters
 from toolhall.schema.cost import BadSchema
-from toolhall.schema.header_parameters import header_parameters, may_have_headers
+from toolhall.schema.keywords import HEADER_KEYWORD, may_contain
 from toolhall.stores.tools import ToolOrigin, ToolRecord, ToolState
 
 MAX_TOOLS = 100_000
@@ -317,7 +318,7 @@ def _mark_foreign(tool: Tool) -> Tool:
 
 
 def _headers(tool: Tool) -> tuple[HeaderParameter, ...]:
-    return header_parameters(tool.input) if may_have_headers(tool.input) else ()
+    return header_parameters(tool.input) if may_contain(tool.input, HEADER_KEYWORD) else ()
 
 
 def _header_findings(tool: Tool, document: JsonObject, catalog: Catalog, number: int) -> Iterator[Finding]:

@@ -27,8 +27,8 @@ from toolhall.concurrency import DeferredTasks
 from toolhall.dialects.catalogs import readable_catalog
 from toolhall.model.errors import Malformed, ToolhallError
 from toolhall.model.json import Json, JsonObject
+from toolhall.model.names import precedence
 from toolhall.model.tool import Tool
-from toolhall.model.versions import precedence
 from toolhall.registration.activation import OPERATOR, ActiveTools, RecordLookup
 from toolhall.registration.records import (
     DefinitionDocument,
@@ -41,12 +41,10 @@ from toolhall.registration.records import (
     records_for_document,
     with_deprecation,
 )
-from toolhall.registration.rules import RegistrationRules, check_reviewed, next_state
-from toolhall.registration.store_sync import WriteLock, store_unavailable
-from toolhall.registration.tool_server_declarations import DeclarationPlanner
+from toolhall.registration.rules import DeclarationPlanner, RegistrationRules, check_reviewed, next_state
 from toolhall.registry.registry import Registry
 from toolhall.registry.snapshot import Entry, Runner
-from toolhall.stores.common import StoreFailed
+from toolhall.stores.common import StoreFailed, WriteLock, store_unavailable
 from toolhall.stores.tools import MemoryToolStore, ToolEvent, ToolEventKind, ToolRecord, ToolStore
 
 _log = logging.getLogger("toolhall.registrar")

@@ -19,9 +19,8 @@ import msgspec
 from msgspec import Meta
 
 from toolhall.authoring.context import Context
-from toolhall.authoring.declaration import tool
+from toolhall.authoring.declaration import Toolkit, tool
 from toolhall.authoring.definition import Definition, definitions_of
-from toolhall.authoring.toolkit import Toolkit
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Malformed
 from toolhall.model.json import Json, JsonObject

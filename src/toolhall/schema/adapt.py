@@ -29,16 +29,19 @@ from toolhall.schema.keywords import (
     ANNOTATIONS,
     BOOLEAN_SUBSCHEMA,
     DEFINITION_KEYWORDS,
+    MISSING,
     REFERENCE_KEYWORDS,
     SINGLE_SUBSCHEMA,
     SUBSCHEMA_KEYWORDS,
     SUBSCHEMA_LIST,
+    PointerParts,
+    ReferenceResolver,
+    child_at,
     declared_draft,
     is_current,
     upgrade,
 )
 from toolhall.schema.merge import intersect
-from toolhall.schema.references import MISSING, PointerParts, ReferenceResolver, child_at
 
 MAX_INLINED_REFERENCES = 500
 MAX_PARTS = 5_000

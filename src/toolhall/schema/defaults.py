@@ -12,8 +12,7 @@ import msgspec
 
 from toolhall.model.errors import BadArguments
 from toolhall.model.json import Json, JsonObject, encode
-from toolhall.schema.keywords import REFERENCE_KEYWORDS
-from toolhall.schema.references import ReferenceResolver
+from toolhall.schema.keywords import REFERENCE_KEYWORDS, ReferenceResolver
 from toolhall.schema.types import is_path_type, is_pydantic_model
 
 MAX_STEPS = 5_000  # schemas visited for one call

@@ -1,15 +1,17 @@
-"""JSON Schema keywords: allowed values, the type each applies to, subschema traversal, and older drafts.
+"""JSON Schema keywords: allowed values, types that each applies to, traversal, references and older drafts.
 
 `subschemas` is the only traversal of a schema object. `upgrade` rewrites a schema object of draft-07 or 2019-09 in the
-keywords of 2020-12, so that every other module of this package reads one draft only.
+keywords of 2020-12, so that every other module of this package reads one draft only. ReferenceResolver resolves `$ref`,
+`$dynamicRef` and anchors inside one schema document, and never reads anything outside of it.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 
-from toolhall.model.json import Json, JsonObject, escape_pointer
+from toolhall.model.json import Json, JsonObject, encode, escape_pointer, unescape_pointer
 
 TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 # Names that other type systems use. No validator accepts them, but their meaning is unambiguous.
@@ -19,6 +21,7 @@ TYPE_ALIASES = {
 }  # fmt: skip
 REFERENCE_KEYWORDS = ("$ref", "$dynamicRef", "$recursiveRef")
 DEFINITION_KEYWORDS = ("$defs", "definitions")
+HEADER_KEYWORD = "x-mcp-header"  # MCP 2026-07-28: clients repeat the parameter in this HTTP header
 # Keywords of 2020-12 that hold one subschema, a list of subschemas, or subschemas by name.
 SINGLE_SUBSCHEMA = frozenset({
     "not", "if", "then", "else", "additionalProperties", "items", "contains", "propertyNames", "unevaluatedItems",
@@ -63,7 +66,6 @@ _PART_MAP = ("properties", "patternProperties")
 _ANY_SUBSCHEMA = frozenset(
     _SAME_ONE + _SAME_LIST + _SAME_MAP + _PART_ONE + _PART_LIST + _PART_MAP + DEFINITION_KEYWORDS
 )
-
 DRAFTS = {
     "https://json-schema.org/draft/2020-12/schema": "2020-12",
     "https://json-schema.org/draft/2019-09/schema": "2019-09",
@@ -80,6 +82,8 @@ _SINCE_2019 = frozenset({
 })  # fmt: skip
 _LATER_KEYWORDS = {"draft-07": _SINCE_2019 | _SINCE_2020, "2019-09": _SINCE_2020}
 ReportLoss = Callable[[str, str, bool], None]  # keyword, reason, whether more values are accepted without it
+PointerParts = tuple[str, ...]
+MISSING = msgspec.UNSET
 
 
 class Subschema(msgspec.Struct, frozen=True):
@@ -112,6 +116,11 @@ def subschemas(schema: JsonObject, pointer: str) -> Iterator[Subschema]:
     for key in DEFINITION_KEYWORDS:
         for child in _in_map(schema, key, pointer, same=True):
             yield Subschema(child.schema, child.pointer, None, applies=False)
+
+
+def may_contain(schema: JsonObject, keyword: str) -> bool:
+    """Whether a keyword could occur anywhere in a schema: a fast check for keywords that most schemas do not use."""
+    return keyword.encode() in encode(schema)
 
 
 def _in_list(schema: JsonObject, key: str, pointer: str, slot: str | None) -> Iterator[Subschema]:
@@ -283,3 +292,68 @@ def _replace(schema: JsonObject, draft: str, *, tuple_form: bool) -> None:
     schemas = {name: value for name, value in dependencies.items() if isinstance(value, dict | bool)}
     if schemas:
         schema["dependentSchemas"] = schemas
+
+
+class ReferenceResolver:
+    """Resolves references against one root document."""
+
+    def __init__(self, root: JsonObject) -> None:
+        self._root = root
+        self._anchors: dict[str, PointerParts] | None = None
+
+    def resolve(self, reference: str) -> PointerParts | None:
+        """The path to the referenced subschema; None if the target is outside the document or does not exist."""
+        document, _, fragment = reference.partition("#")
+        if document and document != self._root.get("$id"):
+            return None
+        fragment = unquote(fragment)
+        if fragment and not fragment.startswith("/"):
+            return self._resolve_anchor(fragment)
+        path = _pointer_parts(fragment)
+        return path if isinstance(self.value_at(path), dict | bool) else None
+
+    def value_at(self, path: PointerParts) -> Json:
+        """The value at a path, or MISSING."""
+        value: Json = self._root
+        for part in path:
+            value = child_at(value, part)
+            if value is MISSING:
+                break
+        return value
+
+    def _resolve_anchor(self, name: str) -> PointerParts | None:
+        if self._anchors is None:
+            self._anchors = dict(_find_anchors(self._root))
+        return self._anchors.get(name)
+
+
+def child_at(value: Json, part: str) -> Json:
+    """A member of an object or an item of a list, or MISSING."""
+    if isinstance(value, dict):
+        return value.get(part, MISSING)
+    if isinstance(value, list) and part.isascii() and part.isdigit() and int(part) < len(value):
+        return value[int(part)]
+    return MISSING
+
+
+def _find_anchors(root: JsonObject) -> list[tuple[str, PointerParts]]:
+    anchors: list[tuple[str, PointerParts]] = []
+    pending: list[tuple[Json, str]] = [(root, "")]
+    while pending:
+        schema, pointer = pending.pop()
+        if not isinstance(schema, dict):
+            continue
+        path = _pointer_parts(pointer)
+        names = [schema.get("$anchor"), schema.get("$dynamicAnchor"), _draft7_anchor(schema.get("$id"))]
+        anchors.extend((name, path) for name in names if isinstance(name, str))
+        pending.extend((child.schema, child.pointer) for child in subschemas(schema, pointer))
+    return anchors
+
+
+def _draft7_anchor(identifier: Json) -> str | None:
+    """Draft-07 has no keyword for anchors: an `$id` that starts with '#' is one."""
+    return identifier[1:] if isinstance(identifier, str) and identifier.startswith("#") else None
+
+
+def _pointer_parts(pointer: str) -> PointerParts:
+    return tuple(map(unescape_pointer, pointer.split("/")[1:]))

@@ -204,6 +204,16 @@ def _united_enum(schemas: list[JsonObject]) -> JsonObject | None:
     return {**kind, "enum": [value for index, value in enumerate(values) if not _contains(value, values[:index])]}
 
 
+def stated_types(schema: JsonObject) -> list[str] | None:
+    """The types that a schema states, or those of the values that it lists; None if it states neither."""
+    stated = schema.get("type")
+    if stated is not None:
+        return [stated] if isinstance(stated, str) else list(stated)
+    if "enum" in schema:
+        return list(dict.fromkeys(json_types_of(value)[0] for value in schema["enum"]))
+    return None
+
+
 def json_types_of(value: Json) -> tuple[str, ...]:
     """The JSON Schema types of a value, the narrowest first."""
     if isinstance(value, float):

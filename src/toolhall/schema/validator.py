@@ -19,8 +19,7 @@ import msgspec
 from toolhall.model.errors import Problem
 from toolhall.model.json import Json, JsonObject, encode, escape_pointer
 from toolhall.schema.cost import BadSchema, SchemaCost, measure_cost, supported_draft
-from toolhall.schema.keywords import REFERENCE_KEYWORDS, subschemas
-from toolhall.schema.references import ReferenceResolver
+from toolhall.schema.keywords import REFERENCE_KEYWORDS, ReferenceResolver, subschemas
 
 MAX_PROBLEMS = 20
 MAX_REASON_LENGTH = 200

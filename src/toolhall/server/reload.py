@@ -44,7 +44,7 @@ class WatchedFiles(NamedTuple):
     recursive: bool
 
 
-def run_reloading(config: ServeConfig, listening: socket.socket, output: SupervisorOutput) -> int:
+def run_reloading(main_module: str, config: ServeConfig, listening: socket.socket, output: SupervisorOutput) -> int:
     """Serve with one worker at a time and restart it on every change of a file; return the exit code."""
     with shutdown_event() as stopped:
         output.ready(listening)
@@ -52,7 +52,7 @@ def run_reloading(config: ServeConfig, listening: socket.socket, output: Supervi
         with UnavailableResponder(listening) as responder:
             while not stopped.is_set():
                 watcher.take_snapshot()
-                worker = WorkerProcess(config, listening)
+                worker = WorkerProcess(main_module, config, listening)
                 changed = _wait_for_change(worker, watcher, responder, stopped, output)
                 worker.stop()
                 worker.wait()

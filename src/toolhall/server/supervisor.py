@@ -1,7 +1,8 @@
 """Supervisor of worker processes that share one listening socket: WorkerProcess, `run_workers`, `shutdown_event`.
 
 Theory of operation. The supervisor binds the socket and never accepts. Each worker is a new Python process
-(`python -m toolhall.cli.serve_http`) that inherits the listening socket and one end of a socket pair, the channel.
+(`python -m`, with the main module that the caller names) that inherits the listening socket and one end of a socket
+pair, the channel.
 Other users of the machine can read a process's command line, and its tools its environment; the ServeConfig and the
 hall's secrets are therefore sent over the channel, as one JSON line. The worker answers READY once it accepts. After
 that the channel means only one thing: when the supervisor's end closes, because it stops the worker or has died, the
@@ -30,22 +31,21 @@ from toolhall.model.json import encode
 from toolhall.server.process import ServeConfig, secret_env_in
 
 READY = b"1"
-_WORKER_MODULE = "toolhall.cli.serve_http"
 _STOP_SECONDS = 28.0  # more than a worker gives its own connections (SHUTDOWN_GRACE_SECONDS)
 _POLL_SECONDS = 0.2
 _RESPAWN_SECONDS = 1.0  # between two restarts, so that a worker that always dies is not started in a tight loop
 
 
 class WorkerProcess:
-    """One worker process and the channel to it."""
+    """One worker process, which runs `main_module`, and the channel to it."""
 
-    def __init__(self, config: ServeConfig, listening: socket.socket) -> None:
+    def __init__(self, main_module: str, config: ServeConfig, listening: socket.socket) -> None:
         secrets = secret_env_in(os.environ)
         self._channel, theirs = socket.socketpair()
         with theirs:
             inherited = (listening.fileno(), theirs.fileno())
             self._process = subprocess.Popen(  # noqa: S603 - this program itself
-                [sys.executable, "-P", "-m", _WORKER_MODULE, *map(str, inherited)],
+                [sys.executable, "-P", "-m", main_module, *map(str, inherited)],
                 pass_fds=inherited,
                 env={name: value for name, value in os.environ.items() if name not in secrets},
             )
@@ -108,16 +108,16 @@ class SupervisorOutput(Protocol):
         ...
 
 
-def run_workers(config: ServeConfig, listening: socket.socket, output: SupervisorOutput) -> int:
+def run_workers(main_module: str, config: ServeConfig, listening: socket.socket, output: SupervisorOutput) -> int:
     """Run the workers on a listening socket until a signal, replace those that die; return the exit code."""
     with shutdown_event() as stopped:
-        first = WorkerProcess(config, listening)
+        first = WorkerProcess(main_module, config, listening)
         if not first.wait_ready(stopped):
             return _startup_failed(first, stopped)
         config = msgspec.structs.replace(config, sibling=True)
-        workers = [first, *(WorkerProcess(config, listening) for _ in range(config.workers - 1))]
+        workers = [first, *(WorkerProcess(main_module, config, listening) for _ in range(config.workers - 1))]
         output.ready(listening)
-        _respawn(workers, lambda: WorkerProcess(config, listening), stopped, output)
+        _respawn(workers, lambda: WorkerProcess(main_module, config, listening), stopped, output)
         for worker in workers:
             worker.stop()
         for worker in workers:

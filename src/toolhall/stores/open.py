@@ -26,9 +26,8 @@ from typing import NamedTuple, NoReturn
 
 from toolhall.stores.audit.anchors import was_stored
 from toolhall.stores.audit.hash_chain import AUDIT_FOLDER
-from toolhall.stores.bundle import Stores, in_memory
+from toolhall.stores.bundle import Stores, delegating_stores, in_memory
 from toolhall.stores.common import DATABASE_FILE, InUse, StoreFailed
-from toolhall.stores.delegates import delegating_stores
 from toolhall.stores.file_lock import LOCK_NAME, TOOLS_LOCK_NAME, FileLock, WorkerRole
 
 _NO_FILE_VERSION = -1  # what LazyStores.version returns while there is no file; SQLite counts from 1

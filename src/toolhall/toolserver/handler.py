@@ -19,7 +19,7 @@ from toolhall.dialects.hub.errors import MethodNotFound
 from toolhall.dialects.hub.results import NoSuchMethod, NotStarted, write_failure, write_result
 from toolhall.execution.executor import ExecutorLimits, FunctionExecutor
 from toolhall.execution.health_checks import HealthChecks, worst_state
-from toolhall.http.cancellation import CancellableCalls
+from toolhall.http.call_context import CancellableCalls
 from toolhall.model.caller import ANONYMOUS, Allow, Caller
 from toolhall.model.errors import (
     BadArguments,
@@ -33,10 +33,10 @@ from toolhall.model.errors import (
 )
 from toolhall.model.json import JsonObject
 from toolhall.model.messages import Call, InputRequiredSignal, WireResponse
+from toolhall.model.names import newest_version
 from toolhall.model.requirements import AccountToken, MissingRequirement, Requirements, ResolvedCredentials
 from toolhall.model.secret import MIN_SECRET_LENGTH, Secret
 from toolhall.model.tool import Tool
-from toolhall.model.versions import newest_version
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.states import Equipped, Raw
 from toolhall.redaction.log_redaction import start_redaction, stop_redaction

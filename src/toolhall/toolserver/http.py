@@ -10,7 +10,7 @@ from toolhall.auth.authenticator import AsgiMessage, Headers, Receive, Scope, Se
 from toolhall.dialects.hub.call_messages import AnswerMessage, RemoteCall, read_hub_message
 from toolhall.dialects.hub.messages import HubRequest, write_error, write_response
 from toolhall.execution.health_checks import UNHEALTHY
-from toolhall.http.cancellation import cancel_on_disconnect
+from toolhall.http.call_context import cancel_on_disconnect
 from toolhall.http.errors import busy_response, error_response
 from toolhall.http.request import HttpRequest
 from toolhall.http.request_guard import MAX_HEADERS, RequestRejected, RequestValidator

@@ -11,8 +11,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from toolhall.dialects.hub.call_messages import AnswerMessage, write_log, write_progress, write_question
 from toolhall.dialects.hub.results import read_hub_error
 from toolhall.model.errors import ToolFailed
-from toolhall.model.messages import LOG_LEVELS, CallEvent, InputRequiredSignal, LogEvent, ProgressEvent
-from toolhall.model.questions import Answered, Question
+from toolhall.model.messages import (
+    LOG_LEVELS,
+    Answered,
+    CallEvent,
+    InputRequiredSignal,
+    LogEvent,
+    ProgressEvent,
+    Question,
+)
 
 _MAX_QUEUED = 64
 _MAX_QUEUED_BYTES = 256 * 1024

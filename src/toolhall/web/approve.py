@@ -1,18 +1,37 @@
-"""`ApprovePage`, `/approve/{id}`: shows the exact call to a person, who approves or denies it."""
+"""The pages of approvals (`ApprovePage`) and of enrolment (`EnrollPage`), and their routes (`ApprovalPages`).
+
+`/approve/{id}` shows the exact call to a person, who approves or denies it. At `/enroll/{token}` an invited person
+registers a passkey, once.
+"""
 
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
-from toolhall.http.request import HttpRequest
-from toolhall.http.request_guard import RequestRejected
+from toolhall.auth.authenticator import RequestAuthenticator
+from toolhall.http.api.approvals import ApprovalsApi
+from toolhall.http.api.base import ManagementContext
+from toolhall.http.api.factors import FactorsApi
+from toolhall.http.request import HttpRequest, Methods
+from toolhall.http.request_guard import RequestValidator
 from toolhall.model.caller import Caller
-from toolhall.model.errors import Denied, Limited, NotFound, ToolhallError
-from toolhall.pipeline.approvals import APPROVE_PATH, ApprovalDecisions, TooLate, can_approve, person_of
+from toolhall.model.errors import Denied, Limited, Malformed, NotFound, ToolhallError
+from toolhall.pipeline.admin import AdminExecutor, AdminOperation
+from toolhall.pipeline.approvals import (
+    APPROVE_PATH,
+    ApprovalDecisions,
+    ApprovalService,
+    TooLate,
+    can_approve,
+    person_of,
+)
 from toolhall.pipeline.second_factors import SecondFactors, WrongFactor
 from toolhall.stores.approvals import Approval, ApprovalMethod
 from toolhall.stores.common import StoreFailed
+from toolhall.stores.crypto import SealedBox, derive_key
+from toolhall.stores.factors import Factor
 from toolhall.web import views
-from toolhall.web.auth import FormPage, PageAuth, PageUser
+from toolhall.web.auth import FormPage, PageAuth, PageSessions, PageUser, SignInPage
 from toolhall.web.pages import STATUS_SUFFIX, redirect_to_self, send_asset, send_status
 from toolhall.web.passkeys import Passkeys
 from toolhall.web.public_url import PublicUrl
@@ -20,6 +39,10 @@ from toolhall.web.public_url import PublicUrl
 PAGE_DIALECT = "page"  # of decisions in the audit log
 _ID = re.compile(r"[A-Za-z0-9_-]{22}")
 _CLOSED_STATUSES = {"consumed": 410, "expired": 410}
+ENROLL_PATH = "/enroll/"
+_GONE = "This link was used already, or is too old. Ask for a new one."
+_ENROLL_ACTION = "create"
+PAGES_KEY_PURPOSE, SESSIONS_KEY_PURPOSE = "toolhall pages", "toolhall page sessions"  # HKDF purposes never change
 
 
 class PageComponents(NamedTuple):
@@ -32,8 +55,10 @@ class PageComponents(NamedTuple):
     public_url: PublicUrl
 
 
-class ApprovePage(FormPage):
+class ApprovePage(SignInPage):
     """Shows one approval to the people it concerns, and takes their decision by a form."""
+
+    actions = frozenset({"approve", "passkey", "deny"})
 
     def __init__(self, components: PageComponents) -> None:
         super().__init__(components.page_auth, components.public_url)
@@ -52,18 +77,9 @@ class ApprovePage(FormPage):
             return
         await self._show(request, await self._page_auth.current_user(request))
 
-    async def _handle(self, request: HttpRequest, user: PageUser, action: str, fields: dict[str, str]) -> None:
-        match action:
-            case "sign_in":
-                await self._sign_in(request, user, fields.get("key", ""))
-            case "sign_out":
-                await self._sign_out(request)
-            case "approve" | "passkey" | "deny" if user.caller is not None:
-                await self._decide(request, user, user.caller, fields)
-            case _:
-                raise RequestRejected(400, "there is no such form on this page")
-
-    async def _decide(self, request: HttpRequest, user: PageUser, caller: Caller, fields: dict[str, str]) -> None:
+    async def _handle_signed_in(
+        self, request: HttpRequest, user: PageUser, caller: Caller, fields: dict[str, str]
+    ) -> None:
         approval_id = _approval_id(request)
         method: ApprovalMethod = "passkey" if fields["action"] == "passkey" else "totp"
 
@@ -144,3 +160,105 @@ def _approval_id(request: HttpRequest) -> str:
 
 def _error_status(error: ToolhallError) -> int:
     return 404 if isinstance(error, NotFound) else 403
+
+
+class EnrollPage(FormPage):
+    """Registers a passkey for the person of an invitation; the token in the link is the only credential."""
+
+    stale_form = "this form is too old; try again"
+
+    def __init__(self, components: PageComponents, admin: AdminExecutor) -> None:
+        super().__init__(components.page_auth, components.public_url)
+        self._factors: SecondFactors = components.factors
+        self._passkeys = components.passkeys
+        self._admin = admin
+
+    async def get(self, request: HttpRequest) -> None:
+        """Send the page with its one button."""
+        await self._show(request, await self._page_auth.current_user(request))
+
+    async def _handle(self, request: HttpRequest, user: PageUser, action: str, fields: dict[str, str]) -> None:  # noqa: ARG002 - the page has one form
+        invitation = await self._invitation(request)
+        if invitation is None:
+            await self._send_gone(request, user)
+            return
+        try:
+            factor = await self._add(invitation, fields.get("credential", ""), request)
+        except (WrongFactor, Malformed) as error:
+            await self._show(request, user, error.message, 403)
+        except NotFound:
+            await self._send_gone(request, user)
+        else:
+            await self._send(request, user, 200, views.enroll_done(factor.person))
+
+    async def _add(self, invitation: Factor, credential: str, request: HttpRequest) -> Factor:
+        async def apply() -> Factor:
+            factor = await self._passkeys.register(invitation, credential, request.headers)
+            if factor is None:
+                raise NotFound(_GONE)
+            return factor
+
+        operation = AdminOperation(f"add passkey {invitation.person}", PAGE_DIALECT, {}, personal=True)
+        inviter = Caller(invitation.by, person=invitation.person)
+        return await self._admin(operation, inviter, apply)
+
+    async def _show(self, request: HttpRequest, user: PageUser, problem: str = "", status: int = 200) -> None:
+        invitation = await self._invitation(request)
+        if invitation is None:
+            await self._send_gone(request, user)
+            return
+        try:
+            options = self._passkeys.registration_options(invitation, request.headers)
+        except Malformed as error:
+            page = views.enroll_unavailable(invitation.person, error.message, problem)
+        else:
+            csrf_token = self._csrf_tokens(request, user)(_ENROLL_ACTION)
+            page = views.enroll_form(invitation.person, csrf_token, options, problem)
+        await self._send(request, user, status, page)
+
+    async def _invitation(self, request: HttpRequest) -> Factor | None:
+        return await self._factors.invitation(request.path.removeprefix(ENROLL_PATH))
+
+    async def _send_gone(self, request: HttpRequest, user: PageUser) -> None:
+        await self._send(request, user, 410, views.enroll_gone(_GONE))
+
+
+class ApprovalPages:
+    """The pages on which people approve calls and enrol second factors, and the API for the same."""
+
+    def __init__(
+        self,
+        name: str,
+        public_url: PublicUrl,
+        root_key: bytes,
+        approvals: ApprovalService,
+        factors: SecondFactors,
+        clock: Callable[[], float],
+    ) -> None:
+        self._name = name
+        self._public_url = public_url
+        self._approvals = approvals
+        self._factors = factors
+        self._key = derive_key(root_key, PAGES_KEY_PURPOSE)
+        sealed_box = SealedBox(derive_key(root_key, SESSIONS_KEY_PURPOSE))
+        self.sessions = PageSessions(sealed_box, self._key, public_url, clock)
+
+    def endpoints(
+        self, context: ManagementContext, validator: RequestValidator, authenticator: RequestAuthenticator
+    ) -> dict[str, Methods]:
+        """Return the pages' routes, and those of the management API that the command line uses instead."""
+        decisions = ApprovalDecisions(self._approvals, context.dispatcher.admin)
+        passkeys = Passkeys(self._factors, self._public_url, self._key, self._name)
+        components = PageComponents(
+            decisions, self._factors, passkeys, PageAuth(self.sessions, authenticator), self._public_url
+        )
+        approve, enroll = ApprovePage(components), EnrollPage(components, context.dispatcher.admin)
+        return {
+            APPROVE_PATH: {"GET": approve.get, "POST": approve.post},
+            ENROLL_PATH: {"GET": enroll.get, "POST": enroll.post},
+            **ApprovalsApi(decisions, self._factors, validator).endpoints(),
+            **FactorsApi(context, self._factors, validator, self._name, self._enroll_url).endpoints(),
+        }
+
+    def _enroll_url(self, invitation: str) -> str:
+        return f"{self._public_url.url}{ENROLL_PATH}{invitation}"

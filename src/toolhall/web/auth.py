@@ -9,12 +9,13 @@ import hmac
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import msgspec
 
 from toolhall.auth.authenticator import AuthenticationFailed, Headers, RequestAuthenticator, resolve_caller
 from toolhall.http.request import HttpRequest
+from toolhall.http.request_guard import RequestRejected
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Limited
 from toolhall.stores.crypto import SealedBox
@@ -136,7 +137,7 @@ class PageAuth:
 
 
 class FormPage(ABC):
-    """Base of pages with forms: CSRF tokens bound to session, action and path; signing in and out."""
+    """Base of pages with forms: CSRF tokens bound to session, action and path."""
 
     stale_form = "this form is too old, or of another page; read what is here now, and decide again"
 
@@ -165,16 +166,6 @@ class FormPage(ABC):
     async def _show(self, request: HttpRequest, user: PageUser, problem: str = "", status: int = 200) -> None:
         """Send the page as this user may see it."""
 
-    async def _sign_in(self, request: HttpRequest, user: PageUser, key: str) -> None:
-        session = await self._page_auth.sign_in(request, key)
-        if isinstance(session, str):
-            await self._show(request, user, session, 403)
-        else:
-            await redirect_to_self(request, self._public_url.prefix, self._sessions.set_cookie(session))
-
-    async def _sign_out(self, request: HttpRequest) -> None:
-        await redirect_to_self(request, self._public_url.prefix, self._sessions.set_cookie(self._sessions.new()))
-
     def _purpose(self, request: HttpRequest, action: str) -> str:
         return f"{action} {request.path}"
 
@@ -191,6 +182,32 @@ class FormPage(ABC):
     ) -> None:
         cookie = (self._sessions.set_cookie(user.session),) if user.is_new else ()
         await send_page(request, self._public_url.prefix, status, page, *cookie, headers=headers)
+
+
+class SignInPage(FormPage):
+    """Base of pages for people who sign in: a form with one of `actions` needs a signed-in user."""
+
+    actions: ClassVar[frozenset[str]]
+
+    async def _handle(self, request: HttpRequest, user: PageUser, action: str, fields: dict[str, str]) -> None:
+        if action == "sign_in":
+            session = await self._page_auth.sign_in(request, fields.get("key", ""))
+            if isinstance(session, str):
+                await self._show(request, user, session, 403)
+            else:
+                await redirect_to_self(request, self._public_url.prefix, self._sessions.set_cookie(session))
+        elif action == "sign_out":
+            await redirect_to_self(request, self._public_url.prefix, self._sessions.set_cookie(self._sessions.new()))
+        elif action in self.actions and user.caller is not None:
+            await self._handle_signed_in(request, user, user.caller, fields)
+        else:
+            raise RequestRejected(400, "there is no such form on this page")
+
+    @abstractmethod
+    async def _handle_signed_in(
+        self, request: HttpRequest, user: PageUser, caller: Caller, fields: dict[str, str]
+    ) -> None:
+        """Do what a form with one of `actions` asks for."""
 
 
 def parse_cookies(headers: Headers) -> list[tuple[str, str]]:

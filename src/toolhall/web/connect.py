@@ -10,11 +10,10 @@ from collections.abc import Callable
 
 from toolhall.auth.authenticator import Headers
 from toolhall.dialects.openapi.errors import write_error
-from toolhall.http.request import HttpRequest
-from toolhall.http.request_guard import RequestRejected
+from toolhall.http.request import HttpRequest, Methods
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Denied, Limited, ToolhallError, Unavailable
-from toolhall.oauth.authorization_code import link_id_from_state, parse_query
+from toolhall.oauth.authorization_code import CALLBACK_PATH, link_id_from_state, parse_query
 from toolhall.oauth.broker import Broker, LinkConsent
 from toolhall.oauth.link import LINK_PATH, can_use_link
 from toolhall.oauth.providers import LinkFailed, is_safe_url
@@ -23,7 +22,7 @@ from toolhall.pipeline.approvals import person_of
 from toolhall.stores.accounts import AccountLink
 from toolhall.web import views
 from toolhall.web.approve import PAGE_DIALECT
-from toolhall.web.auth import FormPage, PageAuth, PageUser, parse_cookies
+from toolhall.web.auth import PageAuth, PageUser, SignInPage, parse_cookies
 from toolhall.web.html import Page
 from toolhall.web.pages import SECURITY_HEADERS, STATUS_SUFFIX, ResponseHeaders, redirect, send_page, send_status
 from toolhall.web.public_url import PublicUrl
@@ -43,8 +42,10 @@ _STATUSES: dict[type[ToolhallError], int] = {Unavailable: 503, Limited: 429, Den
 _log = logging.getLogger("toolhall.pages")
 
 
-class ConnectPage(FormPage):
+class ConnectPage(SignInPage):
     """Shows a link to the person it is for, and sends that person's browser to the provider."""
+
+    actions = frozenset({"connect"})
 
     def __init__(
         self, flow: "AccountLinkFlow", page_auth: PageAuth, public_url: PublicUrl, clock: Callable[[], float]
@@ -61,17 +62,6 @@ class ConnectPage(FormPage):
         else:
             await self._show(request, await self._page_auth.current_user(request))
 
-    async def _handle(self, request: HttpRequest, user: PageUser, action: str, fields: dict[str, str]) -> None:
-        match action:
-            case "sign_in":
-                await self._sign_in(request, user, fields.get("key", ""))
-            case "sign_out":
-                await self._sign_out(request)
-            case "connect" if user.caller is not None:
-                await self._connect(request, user, user.caller)
-            case _:
-                raise RequestRejected(400, "there is no such form on this page")
-
     async def _status(self, request: HttpRequest) -> None:
         """Send the status; an error of the store is sent as an error, because nothing has been decided."""
         try:
@@ -81,7 +71,13 @@ class ConnectPage(FormPage):
         else:
             await send_status(request, link)
 
-    async def _connect(self, request: HttpRequest, user: PageUser, caller: Caller) -> None:
+    async def _handle_signed_in(
+        self,
+        request: HttpRequest,
+        user: PageUser,
+        caller: Caller,
+        fields: dict[str, str],  # noqa: ARG002 - one button
+    ) -> None:
         try:
             link = await self._flow.find(_link_id(request.path))
             if link is None or not can_use_link(link, caller):
@@ -276,3 +272,17 @@ def _read_parameters(query: bytes) -> dict[str, str]:
     """Return the known parameters of the redirect; LinkFailed if one is there twice."""
     parameters = parse_query(query.decode("latin-1"))
     return {name: parameters[name] for name in _CALLBACK_PARAMETERS if name in parameters}
+
+
+def account_link_routes(
+    broker: Broker, admin: AdminExecutor, page_auth: PageAuth, public_url: PublicUrl, clock: Callable[[], float]
+) -> dict[str, Methods]:
+    """Return the routes of links and of provider redirects: one path for all providers, or one below it for each."""
+    flow, cookies = AccountLinkFlow(broker, admin), LinkCookies(public_url)
+    connect, callback = ConnectPage(flow, page_auth, public_url, clock), CallbackPage(flow, cookies, public_url)
+    callback_methods: Methods = {"GET": callback.get}
+    return {
+        LINK_PATH: {"GET": connect.get, "POST": connect.post},
+        CALLBACK_PATH: callback_methods,
+        f"{CALLBACK_PATH}/": callback_methods,
+    }

@@ -30,12 +30,12 @@ VALUES = {
 
 
 @pytest.mark.parametrize("path", VALUES)
-async def test_the_reply_is_the_value(http: Http, path: str) -> None:
+async def test_call_response_body_is_the_value_of_the_tool(http: Http, path: str) -> None:
     given, value = VALUES[path]
     assert await call(http, path, given) == (200, value)
 
 
-async def test_no_arguments_need_no_body(http: Http) -> None:
+async def test_call_without_arguments_needs_no_body(http: Http) -> None:
     assert await call(http, "Probe/nothing") == (200, None)
     assert await call(http, "Probe/nothing", b"") == (200, None)
 
@@ -69,7 +69,7 @@ REFUSALS: list[tuple[str, Any, int, str]] = [
 
 
 @pytest.mark.parametrize("number", range(len(REFUSALS)))
-async def test_an_error_has_a_status_a_code_and_a_message(http: Http, number: int) -> None:
+async def test_refused_call_has_a_status_a_code_and_a_message(http: Http, number: int) -> None:
     path, given, status, code = REFUSALS[number]
     found, body = await call(http, path, given)
     assert (found, body["error"]["code"]) == (status, code)
@@ -77,24 +77,24 @@ async def test_an_error_has_a_status_a_code_and_a_message(http: Http, number: in
     assert CANARY not in json.dumps(body)
 
 
-async def test_every_bad_argument_is_named(http: Http) -> None:
+async def test_bad_arguments_error_names_every_argument(http: Http) -> None:
     _, body = await call(http, "Calculator/Add", {})
     assert {problem["path"] for problem in body["error"]["details"]["problems"]} == {"/a", "/b"}
 
 
 @pytest.mark.parametrize("kind", ["Limited", "Unavailable"])
-async def test_whoever_may_come_back_is_told_when(http: Http, kind: str) -> None:
+async def test_rate_limited_or_unavailable_call_has_a_retry_after_header(http: Http, kind: str) -> None:
     reply = await http.send({"kind": kind}, path="/tools/Probe/ends")
     assert int(reply.headers["retry-after"]) >= 1
 
 
-async def test_whoever_may_not_see_a_tool_cannot_tell_that_it_is_there(http: Http) -> None:
+async def test_unauthenticated_call_does_not_reveal_whether_a_tool_exists(http: Http) -> None:
     for tool in ("Add", "Odd"):
         status, body = await call(http, f"Calculator/{tool}", {}, X_Forwarded_For="203.0.113.9")
         assert (status, body["error"]["message"]) == (401, "a valid credential is required")
 
 
-async def test_other_methods_and_types_are_turned_away(http: Http) -> None:
+async def test_endpoint_other_http_methods_are_405_and_media_types_415(http: Http) -> None:
     reply = await http.send(method="GET", path="/tools/Calculator/Add")
     assert (reply.status, reply.headers["allow"]) == (405, "POST")
     assert (await call(http, "Calculator/Add", b"a=1", Content_Type="application/x-www-form-urlencoded"))[0] == 415

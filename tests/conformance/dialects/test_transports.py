@@ -45,7 +45,7 @@ async def cancel(talk: Talk, request: Message) -> None:
         assert reply["result"] == {"status": "cancelled"}
 
 
-async def test_a_call_is_answered(talk: Talk) -> None:
+async def test_call_returns_the_value_of_the_tool(talk: Talk) -> None:
     assert await talk.value("Calculator", "Add", a=1, b=2) == 3
 
 
@@ -63,7 +63,7 @@ RESULTS: list[tuple[str, dict[str, Any], Message]] = [
 ]
 
 
-async def test_c_16_a_result_is_an_object(talk: Talk) -> None:
+async def test_c_16_result_is_wrapped_in_an_object_as_the_output_is_declared(talk: Talk) -> None:
     """What is declared decides, not what the value looks like."""
     for method, given, expected in RESULTS:
         reply = await talk.ask(talk.call("Probe", method, **given))
@@ -71,7 +71,7 @@ async def test_c_16_a_result_is_an_object(talk: Talk) -> None:
         assert result == expected, (method, given)
 
 
-async def test_a_slow_call_holds_up_no_other(talk: Talk) -> None:
+async def test_call_that_waits_does_not_block_other_calls(talk: Talk) -> None:
     note = new_id()
     first = asyncio.ensure_future(talk.value("Probe", "count", note=note, at_least=2))
     assert await talk.value("Probe", "reached", note=note, number=1) == 1
@@ -80,7 +80,7 @@ async def test_a_slow_call_holds_up_no_other(talk: Talk) -> None:
 
 
 @pytest.mark.parametrize("stubborn", [False, True])
-async def test_a_16_a_running_call_is_cancelled(talk: Talk, stubborn: bool) -> None:
+async def test_a_16_cancellation_of_a_running_call_reaches_the_tool(talk: Talk, stubborn: bool) -> None:
     note = new_id()
     request = talk.call("Probe", "waits", note=note, stubborn=stubborn)
     running = asyncio.ensure_future(talk.ask(request))
@@ -98,7 +98,7 @@ async def test_a_16_a_running_call_is_cancelled(talk: Talk, stubborn: bool) -> N
     assert await talk.value("Calculator", "Add", a=1, b=2) == 3
 
 
-async def test_a_call_that_has_ended_is_not_cancelled(talk: Talk) -> None:
+async def test_cancellation_of_a_finished_call_has_no_effect(talk: Talk) -> None:
     request = talk.call("Calculator", "Add", a=1, b=2)
     await talk.ask(request)
     if talk.dialect == "machine":
@@ -112,7 +112,7 @@ async def test_a_call_that_has_ended_is_not_cancelled(talk: Talk) -> None:
 UNREADABLE = [b"not json", b"{", b'{"a":1,"a":2}', b"[" * 1000, b"null", b'"text"', b"\xc3\xa9"]
 
 
-async def test_c_22_what_cannot_be_read_is_answered_too(talk: Talk) -> None:
+async def test_c_22_unreadable_message_is_answered_with_an_error(talk: Talk) -> None:
     for line in UNREADABLE:
         if isinstance(talk, Streamed):
             await talk.tell(line)
@@ -126,13 +126,13 @@ async def test_c_22_what_cannot_be_read_is_answered_too(talk: Talk) -> None:
         assert error_of(talk, reply)["code"] == expected
 
 
-async def test_the_text_of_an_exception_never_leaves(talk: Talk) -> None:
+async def test_call_exception_text_is_not_sent_to_the_client(talk: Talk) -> None:
     for request in (talk.call("Probe", "crashes"), talk.call("Probe", "fails", why="no"), talk.call("Probe", "lies")):
         assert CANARY not in json.dumps(await talk.ask(request))
 
 
 @pytest.mark.parametrize("dialect", ["machine", "hub"])
-async def test_a_line_that_is_too_long_is_answered(dialect: str) -> None:
+async def test_stdio_line_above_the_size_limit_is_answered_with_an_error(dialect: str) -> None:
     async with piped(dialect) as talk:
         await talk.tell(b'{"padding":"' + b"x" * 3 * 1024 * 1024 + b'"}')
         assert "larger" in error_of(talk, await talk.other())["message"]
@@ -140,7 +140,7 @@ async def test_a_line_that_is_too_long_is_answered(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["notification", "response", "error"])
-async def test_a_3_on_a_line_what_is_one_way_gets_nothing_back(kind: str) -> None:
+async def test_a_3_stdio_one_way_message_gets_no_reply(kind: str) -> None:
     """Two servers that answered each other's errors would never stop."""
     async with piped("machine") as talk:
         await talk.tell(machine_request({"news": True}, messageType=kind))
@@ -148,7 +148,7 @@ async def test_a_3_on_a_line_what_is_one_way_gets_nothing_back(kind: str) -> Non
         assert talk.others.empty()
 
 
-async def test_a_message_that_a_socket_may_not_carry_ends_it(kit: Served) -> None:
+async def test_websocket_message_above_the_size_limit_closes_the_connection(kit: Served) -> None:
     async with socket(kit.origin) as talk:
         await talk.tell(b'{"padding":"' + b"x" * 2 * 1024 * 1024 + b'"}')
         async with asyncio.timeout(WAIT):
@@ -156,7 +156,7 @@ async def test_a_message_that_a_socket_may_not_carry_ends_it(kit: Served) -> Non
         assert talk.connection.close_code == 1009
 
 
-async def test_ids_of_one_socket_are_not_those_of_another(kit: Served, hub: Posted) -> None:
+async def test_websocket_cancel_does_not_reach_a_call_of_another_connection(kit: Served, hub: Posted) -> None:
     """Two programs of one caller may count from 1; neither cancels the other's call."""
     note = new_id()
     request: dict[str, Any] = {**tool_request("Probe", "waits", note=note), "id": 1}
@@ -170,7 +170,7 @@ async def test_ids_of_one_socket_are_not_those_of_another(kit: Served, hub: Post
         assert (await running)["error"]["code"] == "CANCELLED"
 
 
-async def test_calls_end_with_their_socket(kit: Served, http: Http) -> None:
+async def test_websocket_closed_cancels_its_running_calls(kit: Served, http: Http) -> None:
     note, hub = new_id(), Posted("hub", http)
     async with socket(kit.origin) as talk:
         await talk.tell(tool_request("Probe", "waits", note=note))
@@ -198,7 +198,7 @@ WAYS: dict[str, tuple[str, Callable[[Message], Message]]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_calls_end_with_their_connection(kit: Served, hub: Posted, way: str) -> None:
+async def test_http_connection_closed_cancels_its_running_call(kit: Served, hub: Posted, way: str) -> None:
     note, (path, message) = new_id(), WAYS[way]
     connection = await start(kit.origin, path, message({"note": note}))
     await hub.value("Probe", "reached", note=note, number=1)
@@ -207,7 +207,9 @@ async def test_calls_end_with_their_connection(kit: Served, hub: Posted, way: st
     assert await hub.value("Probe", "reached", note=f"{note} ended", number=1) == 1
 
 
-async def test_an_oxp_call_with_an_id_outlives_its_connection(kit: Served, hub: Posted, http: Http) -> None:
+async def test_oxp_call_with_call_id_continues_after_its_connection_closed(
+    kit: Served, hub: Posted, http: Http
+) -> None:
     note = new_id()
     request = {"tool_id": "Probe.count", "input": {"note": note, "at_least": 2}, "call_id": new_id()}
     connection = await start(kit.origin, "/oxp/tools/call", {"request": request})

@@ -15,8 +15,8 @@ HOST = "127.0.0.1"
 _NEWS = ("tool_progress", "tool_log")
 
 
-class Unasked(AssertionError):
-    """Something came that answers nothing."""
+class UnexpectedMessage(AssertionError):
+    """A message came that answers no call."""
 
 
 class Line:
@@ -62,7 +62,7 @@ class Line:
         if self._socket is not None:
             await self._socket.close()
             try:
-                raise Unasked(await self._socket.recv())
+                raise UnexpectedMessage(await self._socket.recv())
             except ConnectionClosed:
                 self._socket = None
 
@@ -78,13 +78,13 @@ class Line:
         try:
             writer.write_eof()
             if rest := await reader.read():
-                raise Unasked(rest)
+                raise UnexpectedMessage(rest)
         finally:
             writer.close()
             await writer.wait_closed()
 
 
-class KeptSocket(Hub):
+class PersistentHubSocket(Hub):
     """The hub's Tool API over a WebSocket that is kept."""
 
     dialect = "hub socket"
@@ -100,7 +100,7 @@ class KeptSocket(Hub):
             frame = await socket.recv(decode=False)
             said = json.loads(frame)
             if said["id"] != call_id:
-                raise Unasked(frame)
+                raise UnexpectedMessage(frame)
             if said["type"] not in _NEWS:
                 return Reply(200, {}, frame)
 

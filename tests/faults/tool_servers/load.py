@@ -9,7 +9,7 @@ from random import Random
 from types import TracebackType
 from typing import NamedTuple
 
-from tests.faults.tool_servers.line import KeptSocket, Line, Unasked
+from tests.faults.tool_servers.line import Line, PersistentHubSocket, UnexpectedMessage
 from tests.faults.tool_servers.processes import KITS
 from tests.harness.patience import patience
 from tests.properties.callers.desk import TEXT
@@ -18,13 +18,13 @@ from tests.properties.callers.ways import WAYS, Call, Said, Way
 from toolhall.model.json import JsonObject
 
 BESIDE = "Beside"
-EVERY_WAY: tuple[Callable[[], Way], ...] = (*WAYS, KeptSocket)
+EVERY_WAY: tuple[Callable[[], Way], ...] = (*WAYS, PersistentHubSocket)
 TIMEOUTS = {"echo": 5.0, "write": 5.0, "keep": 25.0}
 QUICK, SLOW = 0.004, 0.2
 BREATH = 0.05  # between two calls of one caller, so that the machine has time for all others
 
 
-class Telling(Call):
+class CallWithProgress(Call):
     """A call that wants to hear how far it is, in dialects that must be asked to say so."""
 
     def under(self, key: str) -> JsonObject:
@@ -90,7 +90,7 @@ class Caller:
         pause = SLOW if self._chance.random() < 0.2 else self._chance.uniform(0, QUICK)
         tool = "keep" if self._chance.random() < 0.3 else "write"
         arguments = {"nonce": nonce, "pause": pause, "tell": self._chance.random() < 0.3}
-        return Telling(None, self._toolkit, tool, arguments)
+        return CallWithProgress(None, self._toolkit, tool, arguments)
 
 
 class Load:
@@ -125,7 +125,7 @@ class Load:
 def only_answer(reply: Reply) -> Reply:
     """The same reply, in which exactly one message answers; the others tell how far it is."""
     if reply.headers.get("content-type") == "text/event-stream" and len([*_answering(reply)]) != 1:
-        raise Unasked(reply.body)
+        raise UnexpectedMessage(reply.body)
     return reply
 
 

@@ -17,8 +17,8 @@ NOT_KNOWN = ("is not known", "did not finish within")
 Late: TypeAlias = Callable[[float, float, float], float]
 
 
-def judge(answers: list[Answer], effects: list[Effect], late: Late) -> None:
-    """Each call has one answer, which is true and in time; and nothing happened twice, or for nobody."""
+def assert_answers_match_effects(answers: list[Answer], effects: list[Effect], late: Late) -> None:
+    """Assert that each call has one answer, in time, that matches its effect; no effect is there twice or uncalled."""
     counts = Counter(effect.nonce for effect in effects)
     wrong = [answer for answer in answers if not _is_true(answer, counts[answer.nonce])]
     assert not wrong, _some(wrong)
@@ -35,8 +35,8 @@ def failed(answers: Iterable[Answer]) -> list[Answer]:
     return [answer for answer in answers if not answer.ok]
 
 
-def undisturbed(answers: list[Answer], toolkit: str, late: Late, since: float = 0.0) -> None:
-    """Calls of this toolkit that began since then all succeeded, and never stood still."""
+def assert_undisturbed(answers: list[Answer], toolkit: str, late: Late, since: float = 0.0) -> None:
+    """Assert that calls of this toolkit that began since then all succeeded, without a long silence."""
     own = [answer for answer in answers if answer.toolkit == toolkit and answer.began >= since]
     assert not failed(own), _some(failed(own))
     ends = sorted(answer.ended for answer in own)

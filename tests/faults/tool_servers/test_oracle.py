@@ -1,9 +1,9 @@
-"""The oracle itself: it sees every lie that the trials are there to find."""
+"""The oracle of the load tests: it finds every answer that contradicts the effects."""
 
 import pytest
 
 from tests.faults.tool_servers.load import TIMEOUTS, Answer
-from tests.faults.tool_servers.oracle import LATE, SILENCE, judge, undisturbed
+from tests.faults.tool_servers.oracle import LATE, SILENCE, assert_answers_match_effects, assert_undisturbed
 from tests.faults.tool_servers.processes import Effect
 from tests.properties.callers.ways import Said
 
@@ -22,8 +22,8 @@ def answered(said: Said | None, ended: float = 0.0) -> Answer:
 
 
 @pytest.mark.parametrize(("said", "effects"), [(OK, ONCE), (REFUSED, []), (LOST, []), (LOST, ONCE)])
-def test_truth(said: Said, effects: list[Effect]) -> None:
-    judge([answered(said)], effects, in_time)
+def test_oracle_accepts_answers_that_match_the_effects(said: Said, effects: list[Effect]) -> None:
+    assert_answers_match_effects([answered(said)], effects, in_time)
 
 
 @pytest.mark.parametrize(
@@ -39,9 +39,9 @@ def test_truth(said: Said, effects: list[Effect]) -> None:
         (OK, [*ONCE, Effect("n2", 1)]),
     ],
 )
-def test_lies(said: Said | None, effects: list[Effect]) -> None:
+def test_oracle_rejects_answers_that_contradict_the_effects(said: Said | None, effects: list[Effect]) -> None:
     with pytest.raises(AssertionError):
-        judge([answered(said)], effects, in_time)
+        assert_answers_match_effects([answered(said)], effects, in_time)
 
 
 @pytest.mark.parametrize(
@@ -52,19 +52,21 @@ def test_lies(said: Said | None, effects: list[Effect]) -> None:
         ([answered(OK, 0.0), answered(LOST, 0.1)], False),
     ],
 )
-def test_disturbance(answers: list[Answer], good: bool) -> None:
+def test_oracle_undisturbed_rejects_failures_and_long_silence(answers: list[Answer], good: bool) -> None:
     if good:
-        undisturbed(answers, "PyLedger", in_time)
+        assert_undisturbed(answers, "PyLedger", in_time)
     else:
         with pytest.raises(AssertionError):
-            undisturbed(answers, "PyLedger", in_time)
+            assert_undisturbed(answers, "PyLedger", in_time)
 
 
 @pytest.mark.parametrize(("over", "machine_late", "good"), [(-0.1, 0.0, True), (0.1, 0.0, False), (0.1, 0.2, True)])
-def test_answer_after_the_timeout_is_late_unless_the_machine_was(over: float, machine_late: float, good: bool) -> None:
+def test_oracle_rejects_answers_after_the_timeout_unless_the_machine_was_late(
+    over: float, machine_late: float, good: bool
+) -> None:
     slow = answered(OK)._replace(ended=TIMEOUTS["write"] + LATE + over)
     if good:
-        judge([slow], ONCE, lambda *_: machine_late)
+        assert_answers_match_effects([slow], ONCE, lambda *_: machine_late)
     else:
         with pytest.raises(AssertionError):
-            judge([slow], ONCE, lambda *_: machine_late)
+            assert_answers_match_effects([slow], ONCE, lambda *_: machine_late)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from tests.unit.parts import tool_named
+from tests.unit.builders import tool_named
 from toolhall.model.names import ToolId, safe_name
 from toolhall.model.tool import Tool
 

@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 
 from tests.properties.registering.documents import Draft, Recipe, code
-from tests.unit.parts import Returning
+from tests.unit.builders import FixedResultRunner
 from toolhall.model.errors import Malformed, NotFound
 from toolhall.registration.records import DefinitionDocument, RegistrationSource
 from toolhall.registration.service import RegistrationService
@@ -36,19 +36,19 @@ _WORDS = {
 }
 
 
-class House:
-    """What is real: the store that stays, and the registrar that comes and goes."""
+class RestartableRegistrar:
+    """A store that persists, and a registration service over it that can be restarted."""
 
     def __init__(self, open_again: Callable[[], Stores]) -> None:
         self._open_again = open_again
         self.today = date(2027, 1, 15)
         self._ticks = count()
-        self.heard = 0
+        self.notified = 0
         self._begin()
 
     def _begin(self) -> None:
         self.registry = Registry()
-        self.registrar = RegistrationService(self.registry, self.clock, Returning())
+        self.registrar = RegistrationService(self.registry, self.clock, FixedResultRunner())
         self._stores = self._open_again()
         self.store = self._stores.tools
 
@@ -61,11 +61,13 @@ class House:
         self.registrar.close()
         self._stores.close()
         self._begin()
-        self.registrar.add_code_tools([compile_entry(code(each, recipe), Returning()) for each, recipe in own.items()])
+        self.registrar.add_code_tools(
+            [compile_entry(code(each, recipe), FixedResultRunner()) for each, recipe in own.items()]
+        )
         papers = [DefinitionDocument(draft.document, draft.dialect, f"{draft.toolkit}.json") for draft in files]
         await self.registrar.open(self.store, enforce_versions=True, files=papers)
         self.registrar.watch()
-        self.registry.subscribe(self._hear)
+        self.registry.subscribe(self._on_change)
 
     async def register(self, draft: Draft) -> list[str]:
         source = RegistrationSource("http", "ada", self.clock())
@@ -76,8 +78,8 @@ class House:
         seen = self.registrar.find(name).document_digest if right else WRONG
         return await self.registrar.activate(name, "eve", seen)
 
-    async def bring(self, tool_id: str, recipe: Recipe) -> None:
-        self.registrar.add_code_tools([compile_entry(code(tool_id, recipe), Returning())])
+    async def add_code_tool(self, tool_id: str, recipe: Recipe) -> None:
+        self.registrar.add_code_tools([compile_entry(code(tool_id, recipe), FixedResultRunner())])
         await asyncio.sleep(0)
         await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})  # until it is remembered
 
@@ -99,8 +101,8 @@ class House:
         self.registrar.close()
         self._stores.close()
 
-    def _hear(self) -> None:
-        self.heard += 1
+    def _on_change(self) -> None:
+        self.notified += 1
 
 
 async def outcome(work: Awaitable[object]) -> str | None:

@@ -11,8 +11,8 @@ from typing import Any
 from tests.properties.registering.documents import Draft, Recipe, look
 
 
-class No(Exception):
-    """It may not be done, and nothing changed; why, in any of these words."""
+class RegistrationRefused(Exception):
+    """The change is refused and nothing changed; `why` holds the reasons, any of which the service may give."""
 
     def __init__(self, *why: str) -> None:
         self.why = frozenset(why)
@@ -33,7 +33,7 @@ class Row:
 
 @dataclass
 class Oracle:
-    """The whole truth."""
+    """The state that the registration service must have."""
 
     today: date
     rows: dict[str, Row] = field(default_factory=dict)  # all that is remembered, by tool id
@@ -70,7 +70,7 @@ class Oracle:
         """From outside: nobody is served it yet."""
         why = [*self._taken(draft), *self._refused(draft, list(draft.recipes))]
         if why:
-            raise No(*why)
+            raise RegistrationRefused(*why)
         for tool_id, recipe in draft.recipes.items():
             self._put(tool_id, Row(recipe, "quarantined"), "registered")
 
@@ -80,7 +80,7 @@ class Oracle:
         why = ["unseen"] if row.state == "quarantined" and not seen else []
         why += ["already"] if row.state == "active" and not row.deprecated else []
         if why or self._twins(tool_id):
-            raise No(*why, *(["twin"] if self._twins(tool_id) else []))
+            raise RegistrationRefused(*why, *(["twin"] if self._twins(tool_id) else []))
         self._put(tool_id, replace(row, state="active", deprecated=False, sunset=None, successor=None), "activated")
 
     def deactivate(self, name: str) -> None:
@@ -88,13 +88,13 @@ class Oracle:
         tool_id = self.find(name)
         row = self._row(tool_id)
         if row.state != "active":
-            raise No("already")
+            raise RegistrationRefused("already")
         self._put(tool_id, replace(row, state="inactive"), "deactivated")
 
     def deprecate(self, name: str, sunset: date | None, successor: str | None) -> None:
         tool_id = self.find(name)
         if successor is not None and self.find(successor) == tool_id:
-            raise No("itself")
+            raise RegistrationRefused("itself")
         row = self._row(tool_id)
         self._put(tool_id, replace(row, deprecated=True, sunset=sunset, successor=successor), "deprecated")
 
@@ -109,9 +109,9 @@ class Oracle:
             if self._row(each).state in ("active", "inactive") and self._is_brought(each)
         ]
         if not before:
-            raise No("nothing before")
+            raise RegistrationRefused("nothing before")
         if self._twins(before[-1]):
-            raise No("twin")
+            raise RegistrationRefused("twin")
         for each in active:
             if order(each) > order(before[-1]):
                 self._put(each, replace(self._row(each), state="inactive"), "rolled back")
@@ -121,12 +121,12 @@ class Oracle:
     def remove(self, name: str) -> None:
         tool_id = self.find(name)
         if tool_id in self.code:
-            raise No("code")
+            raise RegistrationRefused("code")
         del self.rows[tool_id]
         self.crowded_out.discard(tool_id)
         self._happened(tool_id, "removed")
 
-    def bring(self, tool_id: str, recipe: Recipe) -> None:
+    def add_code_tool(self, tool_id: str, recipe: Recipe) -> None:
         """The operator's own code, while the hall runs: held to its version, and remembered."""
         row = self.rows.get(tool_id)
         known = row is not None and row.from_code
@@ -135,12 +135,12 @@ class Oracle:
             why += ["other content"] if known else []
             why += [] if self._rises({tool_id: recipe}, whole=False, own=True) else ["small rise"]
         if why:
-            raise No(*why)
+            raise RegistrationRefused(*why)
         self.code[tool_id] = recipe
         self._remember(tool_id)
         self._look_again(self._kit(tool_id))
 
-    def take_away(self, tool_id: str) -> None:
+    def remove_code_tool(self, tool_id: str) -> None:
         del self.code[tool_id]
         self.crowded_out.discard(tool_id)
         self._look_again(self._kit(tool_id))
@@ -160,7 +160,7 @@ class Oracle:
         """By id, or by `Toolkit.tool`, which means its newest version."""
         fitting = sorted((each for each in self.known if name in (each, key_of(each))), key=order)
         if not fitting:
-            raise No("unknown")
+            raise RegistrationRefused("unknown")
         return fitting[-1]
 
     # --- the rules ----------------------------------------------------------------------------------------------------
@@ -170,11 +170,11 @@ class Oracle:
         changed = [each for each in self.code if self._is_to_be_remembered(each)]
         for each in changed:
             if each in self.rows and self.rows[each].from_code and promises(each):
-                raise No("other content")
+                raise RegistrationRefused("other content")
         for version in {version_of(each) for each in changed if promises(each)}:
             together = {each: recipe for each, recipe in self.code.items() if version_of(each) == version}
             if not self._rises(together, whole=True, own=True):
-                raise No("small rise")
+                raise RegistrationRefused("small rise")
         for each in changed:
             self._remember(each)
 
@@ -203,7 +203,7 @@ class Oracle:
         old = [each for each, recipe in draft.recipes.items() if each in self.rows and self._is_new(each, recipe)]
         why = self._refused(draft, new) if new else []
         if why:
-            raise No(*why)
+            raise RegistrationRefused(*why)
         for each in (*new, *old):
             self._put(each, Row(draft.recipes[each], "quarantined"), "registered" if each in new else "quarantined")
 

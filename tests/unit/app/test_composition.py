@@ -16,7 +16,7 @@ from toolhall.oauth.providers import ProviderSettings
 
 MAX_MODULES = 250
 # The HTTP API, MCP sessions, web pages, the OAuth broker and the pools of tool servers.
-SERVING = ("toolhall.http", "toolhall.mcp", "toolhall.web.pages", "toolhall.web.page_routes", "toolhall.oauth.broker")
+SERVING = ("toolhall.http", "toolhall.mcp", "toolhall.web.pages", "toolhall.web.approve", "toolhall.oauth.broker")
 POOLS = "toolhall.execution.remote.replica_pools"
 LIST_MODULES = """
 import atexit, json, sys

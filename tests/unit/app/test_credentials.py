@@ -29,12 +29,12 @@ OTHER = base64.b64encode(bytes(range(1, 33))).decode()
         (Config(providers=GOOGLE, profile="server", vault_key=KEY), "set public_url"),
     ],
 )
-def test_settings_that_cannot_work_are_refused_with_the_fix(config: Config, fix: str) -> None:
+def test_toolhall_with_invalid_credential_settings_raises_bad_config_naming_the_fix(config: Config, fix: str) -> None:
     with pytest.raises(BadConfig, match=fix):
         Toolhall(config=config)
 
 
-async def test_a_hall_with_secrets_and_no_key_for_them_does_not_open(tmp_path: Path) -> None:
+async def test_toolhall_open_with_stored_secrets_and_a_missing_or_wrong_key_raises_store_failed(tmp_path: Path) -> None:
     with Toolhall(config=Config(data=str(tmp_path), vault_key=KEY)) as hall:
         await hall.open()
         await hall.credentials.vault.set("NAME", Secret("value"), None, "test")
@@ -80,7 +80,7 @@ print(importing)
         ("plain", "providers={'google': ProviderSettings(client_id='hall')}", "[False, False]"),
     ],
 )
-def test_a_hall_that_will_go_out_imports_what_that_takes_when_it_opens_in_a_thread(
+def test_toolhall_open_imports_the_egress_client_in_a_thread_only_when_it_is_needed(
     tools: str, settings: str, imported: str
 ) -> None:
     program = OPENING.format(tools=tools, settings=settings)

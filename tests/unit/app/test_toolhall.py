@@ -28,7 +28,7 @@ def ask(name: str, size: int = 0, **arguments: Json) -> CallTool:
     return CallTool(name, arguments, "test", size)
 
 
-async def test_a_data_folder_is_made_and_kept_private(tmp_path: Path) -> None:
+async def test_toolhall_data_folder_is_created_with_private_modes(tmp_path: Path) -> None:
     folder = tmp_path / "inner" / "data"
     with Toolhall(add, config=Config(data=str(folder))) as hall:
         await hall.dispatcher.answer(ask("add", a=1, b=2), LOCAL)
@@ -40,7 +40,7 @@ async def test_a_data_folder_is_made_and_kept_private(tmp_path: Path) -> None:
     assert [record["outcome"] for record in recorded(folder)] == ["ok"]
 
 
-async def test_the_key_outlives_the_hall(tmp_path: Path) -> None:
+async def test_toolhall_restarted_keeps_its_state_key(tmp_path: Path) -> None:
     config = Config(data=str(tmp_path))
     Toolhall(config=config).close()
     key = (tmp_path / "state.key").read_bytes()
@@ -48,14 +48,14 @@ async def test_the_key_outlives_the_hall(tmp_path: Path) -> None:
     assert (tmp_path / "state.key").read_bytes() == key
 
 
-def test_without_a_data_folder_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_toolhall_without_data_folder_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with Toolhall(add) as hall:
         assert isinstance(asyncio.run(hall.dispatcher.answer(ask("add", a=1, b=2), LOCAL)), CompletedCall)
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_closing_ends_idle_threads() -> None:
+async def test_toolhall_close_ends_idle_tool_threads() -> None:
     hall = Toolhall(add)
     await asyncio.gather(*(hall.dispatcher.answer(ask("add", a=1, b=n), LOCAL) for n in range(20)))
     workers = [thread for thread in threading.enumerate() if thread.name.startswith("toolhall-tool")]
@@ -66,7 +66,7 @@ async def test_closing_ends_idle_threads() -> None:
         assert not worker.is_alive()
 
 
-async def test_a_part_that_cannot_be_closed_keeps_no_other_from_closing(
+async def test_toolhall_close_closes_all_components_when_some_raise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Threads that were left would fail this test, too."""
@@ -92,7 +92,7 @@ async def test_a_part_that_cannot_be_closed_keeps_no_other_from_closing(
     hall.close()
 
 
-async def test_there_are_no_more_threads_than_configured() -> None:
+async def test_toolhall_runs_at_most_the_configured_number_of_tool_threads() -> None:
     release, running = threading.Event(), threading.Semaphore(0)
 
     @tool
@@ -111,7 +111,7 @@ async def test_there_are_no_more_threads_than_configured() -> None:
         assert all(isinstance(answer, CompletedCall) for answer in await asyncio.gather(*calls))
 
 
-async def test_without_an_approver_high_levels_are_refused() -> None:
+async def test_toolhall_without_approver_answers_a_high_level_call_with_needs_verification() -> None:
     @tool(level=8)
     def risky() -> None: ...
 
@@ -121,7 +121,7 @@ async def test_without_an_approver_high_levels_are_refused() -> None:
     assert (answer.how, answer.id) == ("step_up", (answer.url or "").rpartition("/approve/")[2])
 
 
-async def test_costly_arguments_are_checked_in_a_process_of_their_own() -> None:
+async def test_toolhall_validates_costly_arguments_in_a_separate_process() -> None:
     @tool(input={"type": "object", "properties": {"rows": {"items": {"enum": [[number] for number in range(5_000)]}}}})
     async def pick(**arguments: Json) -> int:
         return len(arguments["rows"])
@@ -132,7 +132,7 @@ async def test_costly_arguments_are_checked_in_a_process_of_their_own() -> None:
     assert answer.result.encoded == b"2"
 
 
-def test_a_conflict_leaves_the_hall_as_it_was() -> None:
+def test_toolhall_add_with_a_conflict_leaves_the_registry_unchanged() -> None:
     with Toolhall(add) as hall:
         with pytest.raises(Conflict):
             hall.add(add)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.unit.egress.outside import outside, reply
+from tests.unit.egress.loopback_server import loopback_server, reply
+from toolhall.auth.authenticator import TokenIssuer
 from toolhall.auth.key_sets import MAX_FETCH_BYTES, FetchFailed, JsonFetcher, is_safe_url
-from toolhall.auth.settings import TokenIssuer
 
 
 def named(*urls: str) -> JsonFetcher:
@@ -12,15 +12,15 @@ def named(*urls: str) -> JsonFetcher:
 
 
 async def test_fetch_local_issuer_returns_document() -> None:
-    async with outside(reply(b'{"a":1}')) as server:
+    async with loopback_server(reply(b'{"a":1}')) as server:
         assert await named(server.url)(f"{server.url}/keys") == {"a": 1}
     assert "accept: application/json\r\n" in server.heads[0].lower()
 
 
 @pytest.mark.threat("E1")
-async def test_E1_a_document_does_not_lead_elsewhere_on_this_machine() -> None:  # noqa: N802 - the name of its row
+async def test_E1_fetch_of_an_address_not_named_by_the_operator_is_refused() -> None:  # noqa: N802 - the name of its row
     """A host that the operator named is asked; another port of it, which a document names, is not."""
-    async with outside() as server, outside() as trap:
+    async with loopback_server() as server, loopback_server() as trap:
         fetch = named(server.url, "https://idp.example/realms/a")
         for url in (trap.url, f"http://localhost:{trap.port}", "https://169.254.169.254/keys", "https://10.0.0.1/keys"):
             with pytest.raises(FetchFailed, match="egress_allow"):
@@ -30,7 +30,7 @@ async def test_E1_a_document_does_not_lead_elsewhere_on_this_machine() -> None: 
 
 
 async def test_fetch_configured_jwks_url_is_allowed() -> None:
-    async with outside() as server, outside() as keys:
+    async with loopback_server() as server, loopback_server() as keys:
         issuer = TokenIssuer(name="idp", issuer=server.url, jwks_url=f"{keys.url}/keys")
         assert await JsonFetcher([issuer])(f"{keys.url}/keys") == {}
         assert await JsonFetcher([TokenIssuer(name="idp", issuer=server.url)], [keys.entry])(f"{keys.url}/keys") == {}
@@ -47,7 +47,7 @@ async def test_fetch_configured_jwks_url_is_allowed() -> None:
     ],
 )
 async def test_fetch_invalid_document_fails(body: bytes, headers: tuple[str, ...], status: str, why: str) -> None:
-    async with outside(reply(body, *headers, status=status)) as server:
+    async with loopback_server(reply(body, *headers, status=status)) as server:
         with pytest.raises(FetchFailed, match=why):
             await named(server.url)(server.url)
 
@@ -55,7 +55,7 @@ async def test_fetch_invalid_document_fails(body: bytes, headers: tuple[str, ...
 @pytest.mark.parametrize(
     "url", ["http://idp.example", "ftp://idp.example", "https://a:b@idp.example", "https://x:99999"]
 )
-async def test_is_safe_url_plain_http_is_unsafe(url: str) -> None:
+async def test_fetch_from_an_unsafe_url_fails(url: str) -> None:
     with pytest.raises(FetchFailed):
         await named(url)(url)
     assert not is_safe_url(url) or "99999" in url
@@ -66,5 +66,5 @@ async def test_is_safe_url_plain_http_is_unsafe(url: str) -> None:
 )
 async def test_fetch_unreachable_issuer_does_not_affect_others(url: str) -> None:
     """Only its own tokens prove nobody; the log says why when its keys are wanted."""
-    async with outside() as server:
+    async with loopback_server() as server:
         assert await named(url, server.url)(server.url) == {}

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from toolhall.authoring.declaration import BadDeclaration, tool
+from toolhall.authoring.declaration import BadDeclaration, Toolkit, tool
 from toolhall.authoring.definition import definitions_of
-from toolhall.authoring.toolkit import Toolkit
 
 
 def module_of(source: str, name: str = "made", file: str = "made.py") -> types.ModuleType:

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from tests.unit.parts import call_of, entry_named
+from tests.unit.builders import call_of, entry_named
 from toolhall.cli import call_ui
 from toolhall.cli.call_ui import TerminalApprover
 from toolhall.model.caller import RequireVerification
@@ -16,7 +16,7 @@ BROUGHT = CallerCredentials(
 
 
 @pytest.mark.parametrize(("brought", "shown"), [(None, False), (CallerCredentials(), False), (BROUGHT, True)])
-async def test_credentials_that_the_caller_brings_are_named(
+async def test_terminal_approver_names_caller_credentials_without_their_values(
     brought: CallerCredentials | None, shown: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def typed() -> str:

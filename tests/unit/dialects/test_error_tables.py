@@ -35,7 +35,7 @@ USAGE = machine.ExecutionUsage(1.0, 1.0, 1)
 REQUEST = hub.HubToolRequest("r-1", "Kit", "tool", {})
 
 
-class Said(NamedTuple):
+class ErrorReference(NamedTuple):
     """What the reference says of one error: Machine's code and status, the hub's code, OXP's and REST's HTTP status."""
 
     machine: str
@@ -46,26 +46,26 @@ class Said(NamedTuple):
 
 
 # dialects.md 5.5, with what 5.7 decides. A status of None is an error message, OXP's 200 is `success: false`.
-EXPECTED: dict[type[ToolhallError], Said] = {
-    errors.Malformed: Said("VALIDATION_ERROR", None, "INVALID_REQUEST", 400, 400),
-    errors.NotFound: Said("NOT_FOUND_ERROR", None, "TOOL_NOT_FOUND", 400, 404),
-    errors.NotActive: Said("RESOURCE_ERROR", None, "TOOL_ERROR", 400, 404),
-    errors.Retired: Said("NOT_FOUND_ERROR", None, "TOOL_NOT_FOUND", 400, 410),
-    errors.BadArguments: Said("VALIDATION_ERROR", None, "INVALID_PARAMS", 422, 422),
-    errors.Unsupported: Said("EXECUTION_ERROR", "failure", "TOOL_ERROR", 200, 400),
-    errors.Unauthenticated: Said("SECURITY_ERROR", None, "UNAUTHENTICATED", 401, 401),
-    errors.Denied: Said("SECURITY_ERROR", None, "FORBIDDEN", 403, 403),
-    errors.NeedsVerification: Said("SECURITY_ERROR", None, "APPROVAL_REQUIRED", 400, 403),
-    errors.NeedsRequirement: Said("SECURITY_ERROR", None, "AUTHORIZATION_REQUIRED", 400, 403),
-    errors.Limited: Said("RESOURCE_ERROR", None, "RATE_LIMITED", 429, 429),
-    errors.ToolFailed: Said("EXECUTION_ERROR", "failure", "TOOL_ERROR", 200, 409),
-    errors.ToolError: Said("EXECUTION_ERROR", "failure", "TOOL_ERROR", 200, 409),
-    errors.Crashed: Said("EXECUTION_ERROR", "failure", "TOOL_ERROR", 200, 500),
-    errors.TimedOut: Said("TIMEOUT_ERROR", "timeout", "TIMEOUT", 200, 504),
-    errors.Cancelled: Said("EXECUTION_ERROR", "cancelled", "CANCELLED", 200, 500),
-    errors.BadOutput: Said("EXECUTION_ERROR", "failure", "INTERNAL_ERROR", 200, 500),
-    errors.Unavailable: Said("RESOURCE_ERROR", None, "UNAVAILABLE", 503, 503),
-    errors.Broken: Said("SYSTEM_ERROR", None, "INTERNAL_ERROR", 500, 500),
+EXPECTED: dict[type[ToolhallError], ErrorReference] = {
+    errors.Malformed: ErrorReference("VALIDATION_ERROR", None, "INVALID_REQUEST", 400, 400),
+    errors.NotFound: ErrorReference("NOT_FOUND_ERROR", None, "TOOL_NOT_FOUND", 400, 404),
+    errors.NotActive: ErrorReference("RESOURCE_ERROR", None, "TOOL_ERROR", 400, 404),
+    errors.Retired: ErrorReference("NOT_FOUND_ERROR", None, "TOOL_NOT_FOUND", 400, 410),
+    errors.BadArguments: ErrorReference("VALIDATION_ERROR", None, "INVALID_PARAMS", 422, 422),
+    errors.Unsupported: ErrorReference("EXECUTION_ERROR", "failure", "TOOL_ERROR", 200, 400),
+    errors.Unauthenticated: ErrorReference("SECURITY_ERROR", None, "UNAUTHENTICATED", 401, 401),
+    errors.Denied: ErrorReference("SECURITY_ERROR", None, "FORBIDDEN", 403, 403),
+    errors.NeedsVerification: ErrorReference("SECURITY_ERROR", None, "APPROVAL_REQUIRED", 400, 403),
+    errors.NeedsRequirement: ErrorReference("SECURITY_ERROR", None, "AUTHORIZATION_REQUIRED", 400, 403),
+    errors.Limited: ErrorReference("RESOURCE_ERROR", None, "RATE_LIMITED", 429, 429),
+    errors.ToolFailed: ErrorReference("EXECUTION_ERROR", "failure", "TOOL_ERROR", 200, 409),
+    errors.ToolError: ErrorReference("EXECUTION_ERROR", "failure", "TOOL_ERROR", 200, 409),
+    errors.Crashed: ErrorReference("EXECUTION_ERROR", "failure", "TOOL_ERROR", 200, 500),
+    errors.TimedOut: ErrorReference("TIMEOUT_ERROR", "timeout", "TIMEOUT", 200, 504),
+    errors.Cancelled: ErrorReference("EXECUTION_ERROR", "cancelled", "CANCELLED", 200, 500),
+    errors.BadOutput: ErrorReference("EXECUTION_ERROR", "failure", "INTERNAL_ERROR", 200, 500),
+    errors.Unavailable: ErrorReference("RESOURCE_ERROR", None, "UNAVAILABLE", 503, 503),
+    errors.Broken: ErrorReference("SYSTEM_ERROR", None, "INTERNAL_ERROR", 500, 500),
 }
 by_kind = pytest.mark.parametrize("kind", EXPECTED, ids=lambda kind: kind.__name__)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.tables import each_row
-from tests.unit.parts import nested
+from tests.unit.builders import nested
 from toolhall.dialects import strict_json
 from toolhall.model.errors import Malformed
 

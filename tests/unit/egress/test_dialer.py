@@ -11,7 +11,7 @@ import pytest
 from tests.harness.patience import patience
 from tests.threats.test_egress_addresses import LED_HERE, SPELLINGS
 from tests.threats.test_egress_requests import PROXIES
-from tests.unit.egress.outside import answering, certified, outside
+from tests.unit.egress.loopback_server import fixed_resolver, loopback_server, tls_contexts
 from toolhall.egress.addresses import EgressAllowlist, EgressRefused, IpAddress
 from toolhall.egress.resolver import Dialer, NameNotFound, tool_resolver
 
@@ -19,23 +19,23 @@ HERE = ip_address("127.0.0.1")
 METADATA = ["169.254.169.254", "100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fe80::1"]
 
 
-class Caller(asyncio.Protocol):
-    """Says nothing and hangs up."""
+class SilentClient(asyncio.Protocol):
+    """A client that sends nothing and disconnects."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.address = transport.get_extra_info("peername")[0]
         transport.close()
 
 
-async def dialled(dial: Dialer, url: str) -> Caller:
+async def dialled(dial: Dialer, url: str) -> SilentClient:
     async with asyncio.timeout(patience()):
-        return await dial.connect(dial.parse(url), Caller)
+        return await dial.connect(dial.parse(url), SilentClient)
 
 
 @pytest.mark.threat("E1")
 @pytest.mark.parametrize("scheme", ["http", "https"])
 async def test_E1_forbidden_address_in_any_spelling_is_not_dialled(scheme: str) -> None:
-    async with outside() as server:
+    async with loopback_server() as server:
         for spelling in SPELLINGS:
             with pytest.raises(EgressRefused):
                 await dialled(Dialer(EgressAllowlist()), f"{scheme}://{spelling}:{server.port}/")
@@ -46,10 +46,10 @@ async def test_E1_forbidden_address_in_any_spelling_is_not_dialled(scheme: str) 
 @pytest.mark.parametrize("addresses", LED_HERE, ids="-".join)
 async def test_E1_one_forbidden_address_refuses_the_name(addresses: list[str]) -> None:
     """Whatever address the line has for itself: that one is open, and nothing beside it."""
-    async with outside() as server:
+    async with loopback_server() as server:
         for dial in (
-            Dialer(EgressAllowlist(), answering(addresses)),
-            Dialer(EgressAllowlist(), answering(addresses)).with_address(ip_address("192.168.0.7")),
+            Dialer(EgressAllowlist(), fixed_resolver(addresses)),
+            Dialer(EgressAllowlist(), fixed_resolver(addresses)).with_address(ip_address("192.168.0.7")),
         ):
             with pytest.raises(EgressRefused, match="egress_allow"):
                 await dialled(dial, f"https://evil.example:{server.port}/")
@@ -59,8 +59,8 @@ async def test_E1_one_forbidden_address_refuses_the_name(addresses: list[str]) -
 @pytest.mark.threat("E2")
 async def test_E2_dialer_connects_to_the_checked_address() -> None:
     """A name that leads elsewhere the second time: the first answer is used, the second is judged anew."""
-    async with outside(host="127.0.0.2") as good, outside(port=good.port) as trap:
-        dial = Dialer(EgressAllowlist(["127.0.0.2/32"]), answering(["127.0.0.2"], ["127.0.0.1"]))
+    async with loopback_server(host="127.0.0.2") as good, loopback_server(port=good.port) as trap:
+        dial = Dialer(EgressAllowlist(["127.0.0.2/32"]), fixed_resolver(["127.0.0.2"], ["127.0.0.1"]))
         url = f"http://rebinding.localhost:{good.port}/"
         assert (await dialled(dial, url)).address == "127.0.0.2"
         with pytest.raises(EgressRefused, match="egress_allow"):
@@ -70,7 +70,7 @@ async def test_E2_dialer_connects_to_the_checked_address() -> None:
 
 @pytest.mark.threat("E6")
 async def test_E6_dialer_ignores_proxies_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with outside() as proxy, outside() as server:
+    async with loopback_server() as proxy, loopback_server() as server:
         for name in PROXIES:
             monkeypatch.setenv(name, proxy.url)
         assert (await dialled(Dialer(EgressAllowlist([server.entry])), server.url)).address == "127.0.0.1"
@@ -87,7 +87,7 @@ def test_E9_dialer_allows_https_only(url: str) -> None:
 @pytest.mark.parametrize("joined_from", ["127.0.0.1", "127.0.0.9", "::1", "::ffff:127.0.0.1"])
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 async def test_with_address_loopback_allows_loopback(joined_from: str, host: str) -> None:
-    async with outside() as server:
+    async with loopback_server() as server:
         dial = Dialer(EgressAllowlist(), tool_resolver).with_address(ip_address(joined_from))
         assert (await dialled(dial, f"http://{host}:{server.port}/")).address == "127.0.0.1"
 
@@ -114,7 +114,7 @@ def test_with_address_applies_to_one_dialer(address: str) -> None:
 async def test_E1_with_address_never_allows_a_metadata_service(address: str) -> None:
     """Whatever somebody made the hall believe about where they are."""
     found: IpAddress = ip_address(address)
-    dial = Dialer(EgressAllowlist(), answering([address])).with_address(found)
+    dial = Dialer(EgressAllowlist(), fixed_resolver([address])).with_address(found)
     for host in (f"[{address}]" if ":" in address else address, "evil.example"):
         with pytest.raises(EgressRefused):
             await dialled(dial, f"https://{host}:9/")
@@ -122,25 +122,25 @@ async def test_E1_with_address_never_allows_a_metadata_service(address: str) -> 
 
 async def test_dialer_verifies_the_certificate(tmp_path: Path) -> None:
     """The name is what is checked, though an address is what is connected to."""
-    server_side, believing = certified(tmp_path, "tools.example")
-    async with outside(tls=server_side) as server:
+    server_side, believing = tls_contexts(tmp_path, "tools.example")
+    async with loopback_server(tls=server_side) as server:
         allowed = EgressAllowlist(["127.0.0.0/8"])
-        dial = Dialer(allowed, answering(["127.0.0.1"]), lambda: believing)
+        dial = Dialer(allowed, fixed_resolver(["127.0.0.1"]), lambda: believing)
         assert (await dialled(dial, f"https://tools.example:{server.port}/")).address == "127.0.0.1"
         with pytest.raises(ssl.SSLCertVerificationError, match=r"other\.example"):
             await dialled(dial, f"https://other.example:{server.port}/")
         with pytest.raises(ssl.SSLCertVerificationError):
-            await dialled(Dialer(allowed, answering(["127.0.0.1"])), f"https://tools.example:{server.port}/")
+            await dialled(Dialer(allowed, fixed_resolver(["127.0.0.1"])), f"https://tools.example:{server.port}/")
 
 
 async def test_dialer_tries_the_next_address() -> None:
-    async with outside(host="127.0.0.2") as server:
-        dial = Dialer(EgressAllowlist(["127.0.0.0/8"]), answering(["127.0.0.1", "127.0.0.2"]))
+    async with loopback_server(host="127.0.0.2") as server:
+        dial = Dialer(EgressAllowlist(["127.0.0.0/8"]), fixed_resolver(["127.0.0.1", "127.0.0.2"]))
         assert (await dialled(dial, f"http://a.localhost:{server.port}/")).address == "127.0.0.2"
 
 
 async def test_dialer_unresolvable_name_raises_name_not_found() -> None:
     with pytest.raises(NameNotFound, match="no address"):
-        await dialled(Dialer(EgressAllowlist(), answering([])), "https://nowhere.example/")
+        await dialled(Dialer(EgressAllowlist(), fixed_resolver([])), "https://nowhere.example/")
     with pytest.raises(NameNotFound, match="cannot be resolved"):
         await dialled(Dialer(EgressAllowlist(), tool_resolver), "https://nowhere.invalid/")

@@ -17,7 +17,7 @@ from toolhall.egress.resolver import SystemResolver, hall_resolver, tool_resolve
 FEW = 3
 
 
-class Names:
+class FakeGetaddrinfo:
     """A resolver that never answers for names that begin with `slow`, until the test ends."""
 
     def __init__(self) -> None:
@@ -34,15 +34,15 @@ class Names:
 
 
 @pytest.fixture
-def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[Names]:
-    names = Names()
-    monkeypatch.setattr(socket, "getaddrinfo", names)
-    yield names
-    names.end.set()
+def fake_getaddrinfo(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeGetaddrinfo]:
+    fake_getaddrinfo = FakeGetaddrinfo()
+    monkeypatch.setattr(socket, "getaddrinfo", fake_getaddrinfo)
+    yield fake_getaddrinfo
+    fake_getaddrinfo.end.set()
 
 
-async def given_up(lookups: SystemResolver, host: str) -> None:
-    """Somebody asks, and does not wait for the answer."""
+async def abandon_lookup(lookups: SystemResolver, host: str) -> None:
+    """Start a lookup and cancel it."""
     asking = asyncio.ensure_future(lookups(host, 443))
     await asyncio.sleep(0)
     asking.cancel()
@@ -61,39 +61,41 @@ async def test_resolver_unknown_name_raises_oserror() -> None:
 
 
 @pytest.mark.threat("I6")
-async def test_resolver_counts_abandoned_lookups(names: Names) -> None:
+async def test_resolver_counts_abandoned_lookups(fake_getaddrinfo: FakeGetaddrinfo) -> None:
     lookups = SystemResolver(FEW)
     for number in range(FEW):
-        await given_up(lookups, f"slow{number}.example")
+        await abandon_lookup(lookups, f"slow{number}.example")
     with pytest.raises(EgressFailed, match=r"good\.example was not resolved"):
         await lookups("good.example", 443)
-    assert len(names.asked) == FEW
+    assert len(fake_getaddrinfo.asked) == FEW
     assert await asyncio.to_thread(lambda: "free"), "the loop's own threads wait for none of them"
 
 
 @pytest.mark.threat("I6")
-async def test_resolver_shares_pending_lookups(names: Names) -> None:
+async def test_resolver_shares_pending_lookups(fake_getaddrinfo: FakeGetaddrinfo) -> None:
     lookups = SystemResolver(2)
     for _ in range(20):
-        await given_up(lookups, "slow.example")
+        await abandon_lookup(lookups, "slow.example")
     assert await lookups("localhost", 80)
-    assert names.asked == ["slow.example", "localhost"]
+    assert fake_getaddrinfo.asked == ["slow.example", "localhost"]
 
 
-async def test_resolver_finished_lookup_frees_its_slot(names: Names) -> None:
+async def test_resolver_finished_lookup_frees_its_slot(fake_getaddrinfo: FakeGetaddrinfo) -> None:
     lookups = SystemResolver(1)
     waiting = [asyncio.ensure_future(lookups("slow.example", 443)) for _ in range(2)]
     await asyncio.sleep(0)
-    names.end.set()
+    fake_getaddrinfo.end.set()
     assert [type(each) for each in await asyncio.gather(*waiting, return_exceptions=True)] == [socket.gaierror] * 2
     assert await lookups("localhost", 80)
 
 
 @pytest.mark.threat("I6")
-async def test_resolver_of_tools_does_not_block_the_hall(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_resolver_of_tools_does_not_block_the_hall(
+    fake_getaddrinfo: FakeGetaddrinfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All places of tools are taken: their next request fails at once, and one of the hall's own goes on."""
     for number in range(16):
-        await given_up(tool_resolver, f"slow{number}.example")
+        await abandon_lookup(tool_resolver, f"slow{number}.example")
     connected: list[str] = []
 
     async def connect(self: object, host: str, *_: Any, **__: Any) -> None:

@@ -1,4 +1,4 @@
-"""Asks the stand-in for Google as a program and as a browser would, without a network."""
+"""A client and a browser of the fake OAuth provider, without a network."""
 
 import re
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ WANTED = {
 
 @dataclass
 class Clock:
-    """Goes on when a test says so."""
+    """A clock that a test sets."""
 
     now: float = 1_000.0
 
@@ -36,8 +36,8 @@ class Clock:
 
 
 @dataclass
-class World:
-    """A stand-in, and everybody who asks it."""
+class ProviderHarness:
+    """The fake provider, with a client and a browser."""
 
     public_url: str | None = None
     clock: Clock = field(default_factory=Clock)
@@ -64,7 +64,7 @@ class World:
         return self.post("/authorize", ticket=ticket[1].decode(), answer=answer)
 
     def code(self) -> str:
-        return said(self.answered(self.asked()))["code"]
+        return redirect_query(self.answered(self.asked()))["code"]
 
     def exchange(self, code: str, /, **changed: str) -> FakeResponse:
         form = {"grant_type": "authorization_code", "code": code, "redirect_uri": REDIRECT, "client_id": CLIENT_ID}
@@ -84,8 +84,8 @@ class World:
         return status == 200
 
 
-def said(reply: FakeResponse) -> dict[str, str]:
-    """What a browser is sent back with."""
+def redirect_query(reply: FakeResponse) -> dict[str, str]:
+    """The query of the redirect."""
     assert reply.status == 303, reply
     address, _, query = dict(reply.headers)["location"].partition("?")
     assert urlsplit(address).path == "/oauth/callback"
@@ -93,12 +93,12 @@ def said(reply: FakeResponse) -> dict[str, str]:
 
 
 def value(reply: FakeResponse) -> dict[str, Any]:
-    """The value of a reply that is fine."""
+    """The decoded body of a successful response."""
     assert reply.status == 200, reply
     return msgspec.json.decode(reply.body, type=dict[str, Any])
 
 
-def refused(reply: FakeResponse) -> str:
-    """The word in a refusal of tokens."""
+def token_error(reply: FakeResponse) -> str:
+    """The error code of a refused token request."""
     assert reply.status == 400, reply
     return msgspec.json.decode(reply.body, type=dict[str, str])["error"]

@@ -41,7 +41,7 @@ def plain(schema: Any, *, named: bool = False) -> Any:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_example_says_what_its_document_says(name: str) -> None:
+def test_example_tool_definition_equals_its_oxp_document(name: str) -> None:
     said, meant = published()[name], msgspec.json.decode((VECTORS / f"{name}.json").read_bytes())
     for schemas in (said, meant):
         schemas["input_schema"], schemas["output_schema"] = (

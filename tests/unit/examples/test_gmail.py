@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.unit.examples.oauth_client import Clock, World
+from tests.unit.examples.oauth_client import Clock, ProviderHarness
 from toolhall import Context, ToolFailed
 from toolhall.config import Config
 from toolhall.egress.addresses import EgressRefused
@@ -35,7 +35,7 @@ class Served:
 
     def __post_init__(self) -> None:
         grants = FakeGrants(self.clock)
-        self.token = str(World(clock=self.clock, grants=grants).tokens()["access_token"])
+        self.token = str(ProviderHarness(clock=self.clock, grants=grants).tokens()["access_token"])
         self.running = FakeServers(lambda url: self._heard(self.answer or FakeGoogle(url, grants=grants)))
         self.url = self.running.urls[0]
         self.gmail = Gmail(self.url)
@@ -66,7 +66,7 @@ def served() -> Iterator[Served]:
         yield served
 
 
-async def test_the_users_mail_is_read(served: Served) -> None:
+async def test_gmail_get_emails_reads_mail_with_the_users_token(served: Served) -> None:
     found = await served.gmail.get_emails(served.context)
     assert found.emails[:2] == [LUNCH, BOOK]
     assert len(found.emails) == 4
@@ -83,31 +83,33 @@ async def test_the_users_mail_is_read(served: Served) -> None:
         ("a&maxResults=0#", []),
     ],
 )
-async def test_a_query_chooses(served: Served, query: str, found: list[Email]) -> None:
+async def test_gmail_get_emails_with_query_returns_matching_mail(
+    served: Served, query: str, found: list[Email]
+) -> None:
     assert (await served.gmail.get_emails(served.context, query)).emails == found
     assert served.asked[0].query["q"] == query
 
 
-async def test_it_goes_through_every_stage_of_the_hall(served: Served) -> None:
+async def test_gmail_get_emails_called_through_a_hall_returns_mail(served: Served) -> None:
     config = Config(egress_allow=(served.host,))
     async with Client(served.gmail, config=config, supplies={"google": served.token}) as client:
         assert (await client.call(served.gmail.get_emails, query="book")).emails == [BOOK]
 
 
-async def test_without_an_account_nobody_is_asked(served: Served) -> None:
+async def test_gmail_get_emails_without_account_sends_no_request(served: Served) -> None:
     async with Client(served.gmail, config=Config(egress_allow=(served.host,))) as client:
         with pytest.raises(NeedsRequirement, match="google"):
             await client.call(served.gmail.get_emails)
     assert served.asked == []
 
 
-async def test_a_token_that_has_ended_is_told_with_the_fix(served: Served) -> None:
+async def test_gmail_get_emails_with_expired_token_fails_naming_the_fix(served: Served) -> None:
     served.clock.now += 120
     with pytest.raises(ToolFailed, match="connect it again"):
         await served.gmail.get_emails(served.context)
 
 
-async def test_a_hall_whose_operator_opened_nothing_stays_shut(served: Served) -> None:
+async def test_gmail_get_emails_without_egress_allow_entry_is_refused(served: Served) -> None:
     context = Context(equipment=ResolvedCredentials(accounts={"google": AccountToken("google", Secret(served.token))}))
     with pytest.raises(EgressRefused, match="egress_allow"):
         await served.gmail.get_emails(context)
@@ -115,14 +117,14 @@ async def test_a_hall_whose_operator_opened_nothing_stays_shut(served: Served) -
 
 
 @pytest.mark.parametrize("id_", ["..", "../../../../authorize", "a/../..", "%2e%2e"])
-async def test_an_id_from_outside_leads_nowhere_else(id_: str) -> None:
+async def test_gmail_get_emails_with_a_path_traversing_message_id_is_refused(id_: str) -> None:
     served = Served(lambda _: json_response({"messages": [{"id": id_}]}))
     with closing(served.running), pytest.raises(EgressRefused):
         await served.gmail.get_emails(served.context)
     assert [request.path for request in served.asked] == ["/gmail/v1/users/me/messages"]
 
 
-async def test_more_mail_than_was_asked_for_is_left() -> None:
+async def test_gmail_get_emails_ignores_messages_beyond_its_limit() -> None:
     served = Served(lambda _: json_response({"id": "1", "messages": [{"id": str(number)} for number in range(50)]}))
     with closing(served.running):
         found = await served.gmail.get_emails(served.context)
@@ -130,13 +132,13 @@ async def test_more_mail_than_was_asked_for_is_left() -> None:
 
 
 @pytest.mark.parametrize(("status", "again"), [(503, True), (429, True), (403, False), (404, False)])
-async def test_a_provider_that_fails_is_told_apart(status: int, again: bool) -> None:
+async def test_gmail_get_emails_error_is_retryable_only_for_429_and_503(status: int, again: bool) -> None:
     served = Served(lambda _: FakeResponse(status))
     with closing(served.running), pytest.raises(ToolFailed, match="cannot be read now") as failed:
         await served.gmail.get_emails(served.context)
     assert failed.value.can_retry is again
 
 
-def test_outside_of_the_examples_it_is_the_real_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gmail_without_fake_service_uses_the_real_api_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TOOLHALL_EXAMPLES_GMAIL", raising=False)
     assert vars(Gmail()) == {"_address": "https://gmail.googleapis.com"}

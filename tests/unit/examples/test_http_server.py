@@ -44,7 +44,7 @@ def host(running: FakeServers) -> bytes:
     return b"Host: " + urlsplit(running.urls[0]).netloc.encode() + b"\r\n"
 
 
-def test_a_request_arrives_whole(running: FakeServers) -> None:
+def test_fake_server_request_has_path_query_form_and_bearer_token(running: FakeServers) -> None:
     connection = HTTPConnection(urlsplit(running.urls[0]).netloc, timeout=patience())
     headers = {"Authorization": "Bearer abc", "Content-Type": "application/x-www-form-urlencoded"}
     connection.request("POST", "/a%2Fb?q=%C3%A9&twice=1&twice=2", "To=%2B49&Body=", headers)
@@ -55,7 +55,7 @@ def test_a_request_arrives_whole(running: FakeServers) -> None:
 
 
 @pytest.mark.parametrize("name", [b"Host: localhost.example:80\r\n", b"Host: 127.0.0.1\r\n", b""])
-def test_a_page_of_another_name_gets_nothing(running: FakeServers, name: bytes) -> None:
+def test_fake_server_request_with_another_host_is_421(running: FakeServers, name: bytes) -> None:
     assert raw(running, b"GET / HTTP/1.1\r\n" + name + b"\r\n").startswith(b"HTTP/1.1 421 ")
 
 
@@ -69,7 +69,7 @@ def test_a_page_of_another_name_gets_nothing(running: FakeServers, name: bytes) 
         b"POST / HTTP/1.1\r\nContent-Length: 65537\r\n",
     ],
 )
-def test_what_is_no_request_is_refused(running: FakeServers, lines: bytes) -> None:
+def test_fake_server_malformed_request_is_400(running: FakeServers, lines: bytes) -> None:
     assert raw(running, lines + host(running) + b"\r\n").startswith(b"HTTP/1.1 400 ")
 
 
@@ -83,11 +83,11 @@ def test_what_is_no_request_is_refused(running: FakeServers, lines: bytes) -> No
         b"GET /?" + b"a=1&" * 60 + b" HTTP/1.1\r\n\r\n",
     ],
 )
-def test_who_sends_half_or_too_much_is_left(running: FakeServers, sent: bytes) -> None:
+def test_fake_server_incomplete_or_oversized_request_closes_the_connection(running: FakeServers, sent: bytes) -> None:
     assert raw(running, sent) == b""
 
 
-def test_it_ends_while_somebody_is_connected() -> None:
+def test_fake_servers_close_with_open_connections() -> None:
     running = FakeServers(lambda _: Echo(), lambda _: Echo())
     first, second = map(urlsplit, running.urls)
     assert first.netloc != second.netloc

@@ -2,21 +2,21 @@
 
 import pytest
 
-from tests.unit.examples.oauth_client import REDIRECT, URL, World, refused, said, value
+from tests.unit.examples.oauth_client import REDIRECT, URL, ProviderHarness, redirect_query, token_error, value
 from toolhall.examples._fakes.oauth_provider import CLIENT_ID
 from toolhall.examples._fakes.services import READ_MAIL_SCOPE
-from toolhall.oauth.discovery import read_metadata
+from toolhall.oauth.client import read_metadata
 from toolhall.oauth.providers import ProviderSettings, build_provider
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def provider_harness() -> ProviderHarness:
+    return ProviderHarness()
 
 
-def test_its_metadata_is_what_a_hall_believes(world: World) -> None:
+def test_oauth_provider_metadata_is_accepted_by_the_hall(provider_harness: ProviderHarness) -> None:
     provider = build_provider("google", ProviderSettings(issuer=URL, client_id=CLIENT_ID))
-    found = read_metadata(value(world.get("/.well-known/oauth-authorization-server")), provider)
+    found = read_metadata(value(provider_harness.get("/.well-known/oauth-authorization-server")), provider)
     assert (found.authorize_url, found.token_url, found.revoke_url) == (
         f"{URL}/authorize",
         f"{URL}/token",
@@ -25,8 +25,8 @@ def test_its_metadata_is_what_a_hall_believes(world: World) -> None:
     assert (found.token_auth, found.sends_iss) == ("none", True)
 
 
-def test_a_page_asks_and_cannot_be_framed_or_scripted(world: World) -> None:
-    page = world.asked()
+def test_oauth_provider_consent_page_has_a_strict_content_security_policy(provider_harness: ProviderHarness) -> None:
+    page = provider_harness.asked()
     assert page.status == 200
     assert READ_MAIL_SCOPE.encode() in page.body
     assert b"localhost:8000" in page.body
@@ -36,25 +36,25 @@ def test_a_page_asks_and_cannot_be_framed_or_scripted(world: World) -> None:
     assert "form-action 'self' http://localhost:8000;" in policy
 
 
-def test_a_yes_sends_back_a_code_with_state_and_issuer(world: World) -> None:
-    back = said(world.answered(world.asked()))
+def test_oauth_provider_consent_redirects_with_code_state_and_issuer(provider_harness: ProviderHarness) -> None:
+    back = redirect_query(provider_harness.answered(provider_harness.asked()))
     assert back.keys() == {"code", "state", "iss"}
     assert (back["state"], back["iss"]) == ("the state & more", URL)
 
 
 @pytest.mark.parametrize("answer", ["deny", "", "Allow"])
-def test_all_but_a_yes_is_a_no(world: World, answer: str) -> None:
-    assert said(world.answered(world.asked(), answer)) == {
+def test_oauth_provider_any_answer_but_allow_is_access_denied(provider_harness: ProviderHarness, answer: str) -> None:
+    assert redirect_query(provider_harness.answered(provider_harness.asked(), answer)) == {
         "error": "access_denied",
         "state": "the state & more",
         "iss": URL,
     }
 
 
-def test_a_page_is_good_for_one_answer(world: World) -> None:
-    page = world.asked()
-    world.answered(page)
-    assert world.answered(page).status == 400
+def test_oauth_provider_consent_page_answered_twice_is_400(provider_harness: ProviderHarness) -> None:
+    page = provider_harness.asked()
+    provider_harness.answered(page)
+    assert provider_harness.answered(page).status == 400
 
 
 @pytest.mark.parametrize(
@@ -72,21 +72,23 @@ def test_a_page_is_good_for_one_answer(world: World) -> None:
         f"{REDIRECT}\r\nset-cookie: a=b",
     ],
 )
-def test_nobody_is_sent_to_an_address_that_is_not_exactly_a_hall_here(world: World, uri: str) -> None:
-    reply = world.asked(redirect_uri=uri)
+def test_oauth_provider_unknown_redirect_uri_is_400_without_redirect(
+    provider_harness: ProviderHarness, uri: str
+) -> None:
+    reply = provider_harness.asked(redirect_uri=uri)
     assert reply.status == 400
     assert "location" not in dict(reply.headers)
 
 
-def test_a_hall_with_a_public_address_has_exactly_that(world: World) -> None:
-    public = World("https://hall.example/")
+def test_oauth_provider_with_public_url_accepts_only_its_redirect_uri(provider_harness: ProviderHarness) -> None:
+    public = ProviderHarness("https://hall.example/")
     assert public.asked(redirect_uri="https://hall.example/oauth/callback").status == 200
     assert public.asked(redirect_uri=REDIRECT).status == 400
-    assert world.asked(redirect_uri="https://hall.example/oauth/callback").status == 400
+    assert provider_harness.asked(redirect_uri="https://hall.example/oauth/callback").status == 400
 
 
-def test_other_programs_are_not_known(world: World) -> None:
-    assert world.asked(client_id="somebody").status == 400
+def test_oauth_provider_unknown_client_id_is_400(provider_harness: ProviderHarness) -> None:
+    assert provider_harness.asked(client_id="somebody").status == 400
 
 
 @pytest.mark.parametrize(
@@ -101,21 +103,25 @@ def test_other_programs_are_not_known(world: World) -> None:
         ({"scope": ""}, "invalid_scope"),
     ],
 )
-def test_what_cannot_be_asked_for_is_refused_before_a_person_sees_it(
-    world: World, changed: dict[str, str], error: str
+def test_oauth_provider_invalid_authorization_request_redirects_with_an_error(
+    provider_harness: ProviderHarness, changed: dict[str, str], error: str
 ) -> None:
-    assert said(world.asked(**changed)) == {"error": error, "state": "the state & more", "iss": URL}
+    assert redirect_query(provider_harness.asked(**changed)) == {
+        "error": error,
+        "state": "the state & more",
+        "iss": URL,
+    }
 
 
-def test_a_code_gives_tokens_for_two_minutes(world: World) -> None:
-    tokens = world.tokens()
+def test_oauth_provider_access_token_expires_after_two_minutes(provider_harness: ProviderHarness) -> None:
+    tokens = provider_harness.tokens()
     assert (tokens["token_type"], tokens["expires_in"], tokens["scope"]) == ("Bearer", 120, READ_MAIL_SCOPE)
-    assert world.reads(tokens["access_token"])
-    assert not world.reads(tokens["refresh_token"])
-    world.clock.now += 119
-    assert world.reads(tokens["access_token"])
-    world.clock.now += 1
-    assert not world.reads(tokens["access_token"])
+    assert provider_harness.reads(tokens["access_token"])
+    assert not provider_harness.reads(tokens["refresh_token"])
+    provider_harness.clock.now += 119
+    assert provider_harness.reads(tokens["access_token"])
+    provider_harness.clock.now += 1
+    assert not provider_harness.reads(tokens["access_token"])
 
 
 @pytest.mark.parametrize(
@@ -129,66 +135,74 @@ def test_a_code_gives_tokens_for_two_minutes(world: World) -> None:
         {"code": ""},
     ],
 )
-def test_a_code_without_its_proof_is_worth_nothing(world: World, changed: dict[str, str]) -> None:
-    assert refused(world.exchange(world.code(), **changed)) == "invalid_grant"
+def test_oauth_provider_code_with_wrong_verifier_or_redirect_uri_is_invalid_grant(
+    provider_harness: ProviderHarness, changed: dict[str, str]
+) -> None:
+    assert token_error(provider_harness.exchange(provider_harness.code(), **changed)) == "invalid_grant"
 
 
-def test_a_wrong_proof_spends_the_code(world: World) -> None:
-    code = world.code()
-    world.exchange(code, code_verifier="w" * 43)
-    assert refused(world.exchange(code)) == "invalid_grant"
+def test_oauth_provider_failed_code_exchange_consumes_the_code(provider_harness: ProviderHarness) -> None:
+    code = provider_harness.code()
+    provider_harness.exchange(code, code_verifier="w" * 43)
+    assert token_error(provider_harness.exchange(code)) == "invalid_grant"
 
 
-def test_a_code_is_good_for_a_minute(world: World) -> None:
-    code = world.code()
-    world.clock.now += 60
-    assert refused(world.exchange(code)) == "invalid_grant"
+def test_oauth_provider_code_expires_after_a_minute(provider_harness: ProviderHarness) -> None:
+    code = provider_harness.code()
+    provider_harness.clock.now += 60
+    assert token_error(provider_harness.exchange(code)) == "invalid_grant"
 
 
-def test_a_code_that_is_used_again_ends_what_came_of_it(world: World) -> None:
-    code = world.code()
-    tokens = value(world.exchange(code))
-    assert refused(world.exchange(code)) == "invalid_grant"
-    assert not world.reads(tokens["access_token"])
-    assert refused(world.renew(tokens["refresh_token"])) == "invalid_grant"
+def test_oauth_provider_reused_code_revokes_its_tokens(provider_harness: ProviderHarness) -> None:
+    code = provider_harness.code()
+    tokens = value(provider_harness.exchange(code))
+    assert token_error(provider_harness.exchange(code)) == "invalid_grant"
+    assert not provider_harness.reads(tokens["access_token"])
+    assert token_error(provider_harness.renew(tokens["refresh_token"])) == "invalid_grant"
 
 
-def test_refresh_tokens_rotate(world: World) -> None:
-    first = world.tokens()
-    second = value(world.renew(first["refresh_token"]))
+def test_oauth_provider_refresh_returns_a_new_refresh_token(provider_harness: ProviderHarness) -> None:
+    first = provider_harness.tokens()
+    second = value(provider_harness.renew(first["refresh_token"]))
     assert second["refresh_token"] != first["refresh_token"]
-    assert world.reads(second["access_token"])
-    assert world.reads(first["access_token"]), "it has not come to its end"
+    assert provider_harness.reads(second["access_token"])
+    assert provider_harness.reads(first["access_token"]), "it has not come to its end"
 
 
-def test_a_refresh_token_that_is_used_again_ends_them_all(world: World) -> None:
-    first = world.tokens()
-    second = value(world.renew(first["refresh_token"]))
-    assert refused(world.renew(first["refresh_token"])) == "invalid_grant"
-    assert not world.reads(second["access_token"])
-    assert refused(world.renew(second["refresh_token"])) == "invalid_grant"
+def test_oauth_provider_reused_refresh_token_revokes_all_tokens(provider_harness: ProviderHarness) -> None:
+    first = provider_harness.tokens()
+    second = value(provider_harness.renew(first["refresh_token"]))
+    assert token_error(provider_harness.renew(first["refresh_token"])) == "invalid_grant"
+    assert not provider_harness.reads(second["access_token"])
+    assert token_error(provider_harness.renew(second["refresh_token"])) == "invalid_grant"
 
 
-def test_tokens_are_for_the_program_that_got_them(world: World) -> None:
-    assert refused(world.renew(world.tokens()["refresh_token"], client_id="somebody")) == "invalid_grant"
+def test_oauth_provider_refresh_by_another_client_is_invalid_grant(provider_harness: ProviderHarness) -> None:
+    assert (
+        token_error(provider_harness.renew(provider_harness.tokens()["refresh_token"], client_id="somebody"))
+        == "invalid_grant"
+    )
 
 
 @pytest.mark.parametrize("kind", ["access_token", "refresh_token"])
-def test_either_token_revokes_both(world: World, kind: str) -> None:
-    tokens, others = world.tokens(), world.tokens()
-    assert world.post("/revoke", token=tokens[kind]).status == 200
-    assert not world.reads(tokens["access_token"])
-    assert refused(world.renew(tokens["refresh_token"])) == "invalid_grant"
-    assert world.reads(others["access_token"])
-    assert world.post("/revoke", token="unknown").status == 200
+def test_oauth_provider_revoking_either_token_revokes_both(provider_harness: ProviderHarness, kind: str) -> None:
+    tokens, others = provider_harness.tokens(), provider_harness.tokens()
+    assert provider_harness.post("/revoke", token=tokens[kind]).status == 200
+    assert not provider_harness.reads(tokens["access_token"])
+    assert token_error(provider_harness.renew(tokens["refresh_token"])) == "invalid_grant"
+    assert provider_harness.reads(others["access_token"])
+    assert provider_harness.post("/revoke", token="unknown").status == 200
 
 
-def test_other_ways_to_tokens_are_not_there(world: World) -> None:
-    assert refused(world.post("/token", grant_type="password", client_id=CLIENT_ID)) == "unsupported_grant_type"
+def test_oauth_provider_other_grant_types_are_unsupported(provider_harness: ProviderHarness) -> None:
+    assert (
+        token_error(provider_harness.post("/token", grant_type="password", client_id=CLIENT_ID))
+        == "unsupported_grant_type"
+    )
 
 
-def test_what_nobody_answers_is_forgotten(world: World) -> None:
-    oldest = world.asked()
+def test_oauth_provider_evicts_the_oldest_unanswered_consent_page(provider_harness: ProviderHarness) -> None:
+    oldest = provider_harness.asked()
     for _ in range(100):
-        world.asked()
-    assert world.answered(oldest).status == 400
+        provider_harness.asked()
+    assert provider_harness.answered(oldest).status == 400

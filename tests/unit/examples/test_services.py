@@ -15,7 +15,7 @@ from toolhall.oauth.providers import ProviderSettings
 OWN = ProviderSettings(client_id="mine")
 
 
-def test_the_settings_lead_to_them_as_long_as_they_run() -> None:
+def test_fake_services_set_config_and_environment_while_they_run() -> None:
     with run_fake_services(Config(egress_allow=("10.0.0.0/8",), providers={"github": OWN})) as config:
         gmail, texting = os.environ[GMAIL_ADDRESS], os.environ[SMS_ADDRESS]
         assert config.providers["google"].issuer == gmail
@@ -28,14 +28,14 @@ def test_the_settings_lead_to_them_as_long_as_they_run() -> None:
         urlopen(gmail, timeout=patience())
 
 
-def test_a_google_of_ones_own_is_left_as_it_is() -> None:
+def test_fake_services_keep_a_configured_google_provider() -> None:
     with run_fake_services(Config(providers={"google": OWN})) as config:
         assert config.providers == {"google": OWN}
         assert GMAIL_ADDRESS not in os.environ, "so that the tool asks the real one"
         assert len(config.egress_allow) == 1
 
 
-def test_a_server_gets_a_provider_only_if_it_can_keep_accounts() -> None:
+def test_fake_services_in_server_profile_need_vault_key_and_public_url_for_a_provider() -> None:
     with run_fake_services(Config(profile="server")) as config:
         assert (config.providers, len(config.egress_allow)) == ({}, 1)
     with run_fake_services(Config(profile="server", vault_key="keyring")) as config:
@@ -44,7 +44,7 @@ def test_a_server_gets_a_provider_only_if_it_can_keep_accounts() -> None:
         assert list(config.providers) == ["google"]
 
 
-def test_it_ends_with_whatever_ends_the_hall() -> None:
+def test_fake_services_end_when_the_hall_is_interrupted() -> None:
     with pytest.raises(KeyboardInterrupt), run_fake_services(Config()):
         raise KeyboardInterrupt
     assert GMAIL_ADDRESS not in os.environ

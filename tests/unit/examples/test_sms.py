@@ -47,12 +47,12 @@ def served() -> Iterator[Served]:
         yield served
 
 
-async def test_a_message_is_sent(served: Served) -> None:
+async def test_sms_send_delivers_the_message(served: Served) -> None:
     assert await served.sms.send(served.context(), NUMBER, "Grüße & =?") == Sent("queued")
     assert list(served.texting.messages) == [FakeSms(NUMBER, "Grüße & =?")]
 
 
-async def test_it_goes_through_every_stage_of_the_hall(served: Served) -> None:
+async def test_sms_send_called_through_a_hall_needs_its_secret(served: Served) -> None:
     config = Config(egress_allow=(served.host,))
     async with Client(served.sms, config=config, supplies={"TWILIO_API_KEY": KEY}) as client:
         assert await client.call(served.sms.send, to=NUMBER, message="hello") == Sent("queued")
@@ -63,7 +63,7 @@ async def test_it_goes_through_every_stage_of_the_hall(served: Served) -> None:
 
 
 @pytest.mark.parametrize("key", ["AC" + KEY[2:], KEY[:-1], f"{KEY}0", "no key at all"])
-async def test_a_wrong_key_is_told_with_the_fix_and_without_the_key(served: Served, key: str) -> None:
+async def test_sms_send_with_wrong_key_fails_naming_the_fix_and_not_the_key(served: Served, key: str) -> None:
     with pytest.raises(ToolFailed, match="toolhall secret set TWILIO_API_KEY") as failed:
         await served.sms.send(served.context(key), NUMBER, "hello")
     assert key not in str(failed.value)
@@ -79,7 +79,9 @@ async def test_a_wrong_key_is_told_with_the_fix_and_without_the_key(served: Serv
         (NUMBER, "x" * 1_601, "1 to 1600"),
     ],
 )
-async def test_what_cannot_be_sent_is_told_with_the_fix(served: Served, to: str, message: str, words: str) -> None:
+async def test_sms_send_with_invalid_number_or_message_fails_naming_the_fix(
+    served: Served, to: str, message: str, words: str
+) -> None:
     with pytest.raises(ToolFailed, match=words):
         await served.sms.send(served.context(), to, message)
     assert not served.texting.messages
@@ -89,17 +91,17 @@ async def test_what_cannot_be_sent_is_told_with_the_fix(served: Served, to: str,
     "reply",
     [json_response({}, 500), json_response({"code": 1}, 400), json_response([], 404), FakeResponse(502, b"<html>")],
 )
-async def test_other_failures_are_told_too(reply: FakeResponse) -> None:
+async def test_sms_send_with_failing_service_asks_to_try_again_later(reply: FakeResponse) -> None:
     served = Served(lambda _: reply)
     with closing(served.running), pytest.raises(ToolFailed, match="try again later"):
         await served.sms.send(served.context(), NUMBER, "hello")
 
 
-async def test_where_nothing_stands_in_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sms_send_without_fake_service_fails_naming_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TOOLHALL_EXAMPLES_SMS", raising=False)
     with pytest.raises(ToolFailed, match="toolhall serve"):
         await SMS().send(Context(), NUMBER, "hello")
 
 
-def test_nothing_else_is_there() -> None:
+def test_fake_twilio_other_requests_are_404() -> None:
     assert FakeTwilio()(FakeRequest("GET", "/2010-04-01/Messages.json", {}, {})).status == 404

@@ -3,10 +3,9 @@
 import msgspec
 import pytest
 
-from tests.unit.parts import Clock, Hearing
+from tests.unit.builders import Clock, RecordingLink
 from toolhall.execution.client_link import EVENTS_PER_SECOND, MAX_EVENT_BYTES, MAX_EVENT_TEXTS, ThrottledLink
-from toolhall.model.messages import CallEvent, LogEvent, ProgressEvent
-from toolhall.model.questions import Filled, Form, Question, Sample, Visit
+from toolhall.model.messages import CallEvent, Filled, Form, LogEvent, ProgressEvent, Question, Sample, Visit
 from toolhall.model.secret import Secret
 from toolhall.redaction.redactor import Redactor
 from toolhall.redaction.secret_patterns import REDACTED
@@ -16,7 +15,7 @@ ESCAPED = "\x1b]8;;http://evil.example\x07click\x1b]8;;\x07"
 
 
 def test_throttled_link_sanitizes_events() -> None:
-    link = Hearing()
+    link = RecordingLink()
     telling = ThrottledLink(link)
     telling.emit(ProgressEvent(1, 2))
     telling.emit(ProgressEvent(1, 2, ESCAPED))
@@ -30,7 +29,7 @@ def test_throttled_link_sanitizes_events() -> None:
 
 def test_throttled_link_limits_event_rate() -> None:
     """Of a flood so many pass at once, and so many each second after that; the rest is counted."""
-    link, clock = Hearing(), Clock()
+    link, clock = RecordingLink(), Clock()
     telling = ThrottledLink(link, clock=clock)
     for step in range(100_000):
         telling.emit(ProgressEvent(step))
@@ -49,7 +48,7 @@ def test_throttled_link_limits_event_rate() -> None:
 
 def test_throttled_link_limits_event_bytes() -> None:
     """However slowly they come, the events of one call fill no more than so many bytes."""
-    link, clock = Hearing(), Clock()
+    link, clock = RecordingLink(), Clock()
     telling = ThrottledLink(link, clock=clock)
     for _ in range(1_000):
         clock.now += 1
@@ -60,7 +59,7 @@ def test_throttled_link_limits_event_bytes() -> None:
 
 
 def test_throttled_link_dropped_unserializable_progress_is_ignored() -> None:
-    link, clock = Hearing(), Clock()
+    link, clock = RecordingLink(), Clock()
     telling = ThrottledLink(link, clock=clock)
     for _ in range(EVENTS_PER_SECOND):
         telling.emit(ProgressEvent(1))
@@ -70,7 +69,7 @@ def test_throttled_link_dropped_unserializable_progress_is_ignored() -> None:
 
 
 def test_throttled_link_drops_large_event() -> None:
-    link = Hearing()
+    link = RecordingLink()
     telling = ThrottledLink(link)
     telling.emit(LogEvent("info", "x" * MAX_EVENT_BYTES))
     assert not link.events
@@ -91,7 +90,7 @@ def test_throttled_link_oversized_event_is_not_redacted(event: CallEvent) -> Non
         def redact_next(self, text: str) -> str:
             raise AssertionError("looked at")
 
-    link = Hearing()
+    link = RecordingLink()
     telling = ThrottledLink(link, Tired((Secret(SECRET),)))
     telling.emit(event)
     assert not link.events
@@ -99,7 +98,7 @@ def test_throttled_link_oversized_event_is_not_redacted(event: CallEvent) -> Non
 
 
 def test_throttled_link_counts_size_after_redaction() -> None:
-    link, clock = Hearing(), Clock()
+    link, clock = RecordingLink(), Clock()
     telling = ThrottledLink(link, Redactor((Secret("Zq7x"),)), clock)
     for _ in range(10):
         clock.now += 1
@@ -110,7 +109,7 @@ def test_throttled_link_counts_size_after_redaction() -> None:
 
 @pytest.mark.parametrize("cut", range(1, len(SECRET)))
 def test_throttled_link_redacts_secret_spread_over_events(cut: int) -> None:
-    link = Hearing()
+    link = RecordingLink()
     telling = ThrottledLink(link, Redactor((Secret(SECRET),)))
     telling.emit(ProgressEvent(1, None, f"a {SECRET[:cut]}"))
     telling.emit(LogEvent("info", {"rest": f"{SECRET[cut:]} b"}))
@@ -128,7 +127,7 @@ async def test_throttled_link_sanitizes_questions_and_keeps_keys() -> None:
         put[key] = question
         return Filled("accept", {"key": key})
 
-    telling = ThrottledLink(Hearing(answer), Redactor((Secret(SECRET),)))
+    telling = ThrottledLink(RecordingLink(answer), Redactor((Secret(SECRET),)))
     questions: dict[str, Question] = {
         "a\u200b": Form(f"{ESCAPED} {SECRET}", {"type": "object", "properties": {"b": {"title": ESCAPED}}}),
         "c": Visit(ESCAPED, f"https://h.example/?t={SECRET}", "id"),
@@ -144,7 +143,7 @@ async def test_throttled_link_sanitizes_questions_and_keeps_keys() -> None:
 
 
 async def test_throttled_link_passes_other_members_through() -> None:
-    link = Hearing()
+    link = RecordingLink()
     telling = ThrottledLink(link)
     assert telling.can("elicitation")
     assert not telling.can("roots")

@@ -7,7 +7,7 @@ import pytest
 from toolhall.authoring.context import Context
 from toolhall.authoring.declaration import tool
 from toolhall.execution.deadline import Deadline
-from toolhall.model.questions import Answered, Filled, Question
+from toolhall.model.messages import Answered, Filled, Question
 from toolhall.testing import Client
 
 SHORT = 0.03

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.harness.patience import patience
-from tests.unit.parts import Hearing, call_of, entry_of
+from tests.unit.builders import RecordingLink, call_of, entry_of
 from toolhall.authoring.context import Context
 from toolhall.authoring.declaration import tool
 from toolhall.execution.deadline import Deadline
@@ -66,7 +66,7 @@ async def test_function_runner_context_has_caller_and_tool() -> None:
         ctx.log("here")
         return ctx.caller.id
 
-    link = Hearing()
+    link = RecordingLink()
     with entry_of(who) as entry:
         assert await run(entry, caller=Caller("ada"), link=link) == "ada"
     assert link.events == [LogEvent("info", "here", "who")]
@@ -75,7 +75,7 @@ async def test_function_runner_context_has_caller_and_tool() -> None:
 async def test_function_runner_thread_events_arrive_in_loop() -> None:
     threads: list[threading.Thread] = []
 
-    class Noting(Hearing):
+    class Noting(RecordingLink):
         def emit(self, event: object) -> None:
             threads.append(threading.current_thread())
 
@@ -96,7 +96,7 @@ async def test_function_runner_thread_can_use_link() -> None:
         return [ctx.can("elicitation"), ctx.can("roots")]
 
     with entry_of(able) as entry:
-        assert await run(entry, link=Hearing()) == [True, False]
+        assert await run(entry, link=RecordingLink()) == [True, False]
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), StopAsyncIteration("x"), KeyError("x")], ids=repr)
@@ -150,7 +150,7 @@ async def test_function_runner_late_thread_event_is_dropped() -> None:
         ctx.progress(1)
         said.set()
 
-    link = Hearing()
+    link = RecordingLink()
     with entry_of(dig) as entry:
         task = asyncio.ensure_future(run(entry, link=link))
         assert await asyncio.to_thread(started.wait, 10)
@@ -168,7 +168,7 @@ async def test_function_runner_events_before_end_arrive() -> None:
     def quick(ctx: Context) -> None:
         ctx.progress(1)
 
-    link = Hearing()
+    link = RecordingLink()
     with entry_of(quick) as entry:
         await run(entry, link=link)
     assert link.events == [ProgressEvent(1, None, None)]

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.threats import isolated_tools as tools
-from tests.unit.parts import Hearing, call_of
+from tests.unit.builders import RecordingLink, call_of
 from toolhall.authoring.definition import definitions_of
 from toolhall.execution.deadline import Deadline
 from toolhall.execution.function_ref import FunctionRef, function_ref_for
@@ -20,8 +20,7 @@ from toolhall.execution.worker_protocol import WorkerLimits, credentials_from_pa
 from toolhall.model.caller import Caller
 from toolhall.model.content import Audio, Image, Notes, Reply, Resource, ResourceLink, Text
 from toolhall.model.errors import BadArguments, BadOutput, ToolFailed, Unavailable
-from toolhall.model.messages import InputRequiredSignal, LogEvent, ProgressEvent
-from toolhall.model.questions import Answered, Filled, Question
+from toolhall.model.messages import Answered, Filled, InputRequiredSignal, LogEvent, ProgressEvent, Question
 from toolhall.model.requirements import AccountToken, ResolvedCredentials
 from toolhall.model.secret import Secret
 
@@ -38,7 +37,7 @@ async def run(
 ) -> Any:
     definition = next(definitions_of(function))
     runner = ProcessRunner(function_ref_for(definition.body), workers, 60)
-    call = call_of(arguments=arguments, caller=Caller("ada"), link=link or Hearing())
+    call = call_of(arguments=arguments, caller=Caller("ada"), link=link or RecordingLink())
     call = msgspec.structs.replace(call, credentials=equipment)
     return await runner.run(definition.tool, call, arguments, Deadline(60))
 
@@ -87,14 +86,14 @@ async def test_process_runner_relays_events_and_questions(workers: WorkerPool) -
     def answered(key: str, question: Question) -> Answered:
         return Filled("accept", {"name": "Ada"})
 
-    link = Hearing(answered)
+    link = RecordingLink(answered)
     assert await run(workers, tools.tell, link) == ["ada", "True", "False"]
     assert link.events == [ProgressEvent(1, 2, "half"), LogEvent("warning", {"a": 1}, "tell")]
     assert await run(workers, tools.greet, link) == "hello Ada"
 
 
 async def test_process_runner_deferred_question_raises_input_required(workers: WorkerPool) -> None:
-    class Later(Hearing):
+    class Later(RecordingLink):
         async def ask(self, questions: Any) -> Any:
             raise InputRequiredSignal(questions)
 

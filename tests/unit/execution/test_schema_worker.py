@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.harness.patience import patience
-from tests.unit.parts import nested
+from tests.unit.builders import nested
 from toolhall.execution.schema_worker import ProcessValidator
 from toolhall.model.errors import BadArguments, Problem
 from toolhall.schema.validator import Validator

@@ -1,6 +1,6 @@
 """The brake: nobody waits at first, a tool that goes on killing waits ever longer, and it is forgiven in time."""
 
-from tests.unit.parts import Clock
+from tests.unit.builders import Clock
 from toolhall.execution.worker_pool import RestartBackoff
 
 

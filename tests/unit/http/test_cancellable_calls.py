@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from toolhall.http.cancellation import CallKey, CancellableCalls
+from toolhall.http.call_context import CallKey, CancellableCalls
 from toolhall.model.errors import Cancelled
 
 ONE: CallKey = ("local", "", "1")

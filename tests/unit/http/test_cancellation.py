@@ -10,8 +10,8 @@ from tests.harness.patience import patience
 from toolhall import Toolhall, Toolkit, tool
 
 
-class Bench(Toolkit, name="kit"):
-    """Tools that wait, or do not, and what became of them."""
+class WaitingTools(Toolkit, name="kit"):
+    """Tools that wait or return at once, with the outcome of their calls."""
 
     def __init__(self) -> None:
         self.waits, self.ended, self.leave = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -84,7 +84,7 @@ def outcomes(hall: Toolhall) -> list[str]:
 
 @in_every_dialect
 async def test_disconnect_cancels_call(dialect: str) -> None:
-    bench = Bench()
+    bench = WaitingTools()
     with Toolhall(bench) as hall:
         client = Client(hall, *request(dialect, "sit", {}))
         async with asyncio.timeout(patience()):
@@ -99,7 +99,7 @@ async def test_disconnect_cancels_call(dialect: str) -> None:
 
 @in_every_dialect
 async def test_disconnect_of_uncancellable_tool_lets_it_finish(dialect: str) -> None:
-    bench = Bench()
+    bench = WaitingTools()
     with Toolhall(bench) as hall:
         client = Client(hall, *request(dialect, "sit", {"stubborn": True}))
         async with asyncio.timeout(patience()):
@@ -111,7 +111,7 @@ async def test_disconnect_of_uncancellable_tool_lets_it_finish(dialect: str) -> 
 
 @in_every_dialect
 async def test_connected_client_gets_response(dialect: str) -> None:
-    bench = Bench()
+    bench = WaitingTools()
     with Toolhall(bench) as hall:
         client = Client(hall, *request(dialect, "sit", {}))
         async with asyncio.timeout(patience()):
@@ -124,7 +124,7 @@ async def test_connected_client_gets_response(dialect: str) -> None:
 
 @in_every_dialect
 async def test_call_without_suspending_is_not_watched(dialect: str) -> None:
-    with Toolhall(Bench()) as hall:
+    with Toolhall(WaitingTools()) as hall:
         client = Client(hall, *request(dialect, "stand", {}))
         await client.task
         assert (client.sent[0]["status"], client.received) == (200, 1)
@@ -133,7 +133,7 @@ async def test_call_without_suspending_is_not_watched(dialect: str) -> None:
 @in_every_dialect
 async def test_server_cancellation_propagates(dialect: str) -> None:
     """A cancellation that is not ours passes through, also when the client has gone as well."""
-    bench = Bench()
+    bench = WaitingTools()
     with Toolhall(bench) as hall:
         client = Client(hall, *request(dialect, "sit", {}))
         async with asyncio.timeout(patience()):
@@ -146,7 +146,7 @@ async def test_server_cancellation_propagates(dialect: str) -> None:
 
 
 async def test_disconnect_of_oxp_call_with_id_does_not_cancel() -> None:
-    bench = Bench()
+    bench = WaitingTools()
     with Toolhall(bench) as hall:
         first = Client(hall, *request("oxp", "sit", {}, call_id="c-1"))
         async with asyncio.timeout(patience()):
@@ -161,7 +161,7 @@ async def test_disconnect_of_oxp_call_with_id_does_not_cancel() -> None:
 
 
 async def test_watch_gives_up_on_server_without_disconnect_event() -> None:
-    bench = Bench()
+    bench = WaitingTools()
     with Toolhall(bench) as hall:
         client = Client(hall, *request("rest", "sit", {}))
         client.talkative = True

@@ -82,7 +82,9 @@ async def test_hub_list_is_paged(hall: Toolhall, monkeypatch: pytest.MonkeyPatch
         assert (await core(hall, "list_tools", cursor=cursor))["error"]["code"] == "INVALID_PARAMS"
 
 
-async def test_a_page_is_bounded_in_bytes_but_never_empty(hall: Toolhall, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_machine_list_page_is_bounded_in_bytes_and_never_empty(
+    hall: Toolhall, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(dialect_definitions, "PAGE_BYTES", 5_000)
     for number in range(3):
         await active(hall, defined(f"kit{number}", description="x" * 6_000))
@@ -105,7 +107,7 @@ async def test_documents_are_found_by_name(hall: Toolhall) -> None:
     assert "list_tools" in (await core(hall, "get_tool", name="Kit"))["error"]["message"]
 
 
-async def test_a1_no_list_shows_what_nobody_has_looked_at(hall: Toolhall) -> None:
+async def test_quarantined_tool_is_in_no_list_of_any_dialect(hall: Toolhall) -> None:
     assert (await asked(hall, "/machine/tools", "POST", defined("abacus")))[0] == 201
     for path in ("/machine/tools", "/oxp/tools", "/tools?dialect=machine", "/tools?dialect=hub", "/openapi.json"):
         assert "abacus" not in json.dumps(await asked(hall, path))

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.unit.builders import call_of
 from tests.unit.http.asgi_client import FORWARDED
-from tests.unit.parts import call_of
 from toolhall import Config, Toolhall, tool
 
 

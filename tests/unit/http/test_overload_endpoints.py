@@ -9,8 +9,14 @@ from typing import Any
 import pytest
 
 from tests.docs.test_dialects import posted
+from tests.unit.execution.remote.fake_tool_server import (
+    ServerConnection,
+    fake_tool_server,
+    http_response,
+    tool_response,
+    until,
+)
 from tests.unit.execution.remote.fake_transports import eventually
-from tests.unit.execution.remote.peer import Wire, ended, peer, until, whole
 from tests.unit.http.asgi_client import asked
 from toolhall import Config, Toolhall
 from toolhall.http.request_slots import ConcurrencyLimiter
@@ -63,7 +69,7 @@ class ToolSocket:
 
 
 @asynccontextmanager
-async def on_socket(hall: Toolhall, **headers: str) -> AsyncGenerator[ToolSocket]:
+async def open_socket(hall: Toolhall, **headers: str) -> AsyncGenerator[ToolSocket]:
     server = ToolSocket()
     pairs = [(name.encode(), said.encode()) for name, said in ({"host": "localhost"} | headers).items()]
     scope = {"type": "websocket", "path": "/hub", "headers": pairs, "client": None}
@@ -75,7 +81,7 @@ async def on_socket(hall: Toolhall, **headers: str) -> AsyncGenerator[ToolSocket
         await serving
 
 
-async def filled(hall: Toolhall, places: int = PLACES) -> "list[asyncio.Task[Any]]":
+async def fill_slots(hall: Toolhall, places: int = PLACES) -> "list[asyncio.Task[Any]]":
     """Every place has a call in it."""
     calls = [asyncio.create_task(asked(hall, "/hub", "POST", CALL)) for _ in range(places)]
     await until(lambda: hall.http.limiter.running == places)
@@ -85,10 +91,10 @@ async def filled(hall: Toolhall, places: int = PLACES) -> "list[asyncio.Task[Any
 async def test_websocket_of_full_hall_reads_everything() -> None:
     with Toolhall(config=Config(max_concurrency=PLACES)) as hall:
         hall.http.limiter = ConcurrencyLimiter(PLACES, NO_END)
-        async with on_socket(hall) as server:
+        async with open_socket(hall) as server:
             server.say(request("j", "join", **JOIN))
             lease = (await server.answer("j"))["result"]["lease"]
-            calls = await filled(hall)
+            calls = await fill_slots(hall)
             await eventually(lambda: len(server.calls) == PLACES)
             server.say(request("b", "heartbeat", lease=lease))
             assert (await server.answer("b"))["result"]["status"] == "ok"
@@ -104,10 +110,10 @@ async def test_websocket_of_full_hall_reads_everything() -> None:
 
 async def test_websocket_join_to_full_hall_succeeds() -> None:
     with Toolhall(config=Config(max_concurrency=1)) as hall:
-        async with on_socket(hall) as first, on_socket(hall) as second:
+        async with open_socket(hall) as first, open_socket(hall) as second:
             first.say(request("j", "join", **JOIN))
             await first.answer("j")
-            (call,) = await filled(hall, 1)
+            (call,) = await fill_slots(hall, 1)
             second.say(request("j", "join", **JOIN | {"replica": "another-0123456789"}))
             assert "lease" in (await second.answer("j"))["result"]
             first.hang_up()
@@ -120,10 +126,10 @@ async def test_websocket_join_to_full_hall_succeeds() -> None:
 async def test_websocket_excess_messages_are_rejected_singly(method: str, most: int) -> None:
     with Toolhall(config=Config(max_concurrency=1)) as hall:
         hall.http.limiter = ConcurrencyLimiter(1, NO_END)
-        async with on_socket(hall) as server:
+        async with open_socket(hall) as server:
             server.say(request("j", "join", **JOIN))
             lease = (await server.answer("j"))["result"]["lease"]
-            (call,) = await filled(hall, 1)
+            (call,) = await fill_slots(hall, 1)
             await eventually(lambda: bool(server.calls))
             for number in range(most + 1):
                 server.say(request(f"m{number}", method, lease=lease))
@@ -139,9 +145,9 @@ async def test_websocket_of_ordinary_caller_waits_for_slot() -> None:
     """Else whoever has a key could have messages read that nobody counts."""
     config = Config(profile="server", max_concurrency=1)
     with Toolhall(config=config) as hall:
-        _, by = await made(hall, "ci")
+        _, by = await create_key(hall, "ci")
         hall.http.limiter = admission = ConcurrencyLimiter(1, NO_END)
-        async with on_socket(hall, **by) as server:
+        async with open_socket(hall, **by) as server:
             slot = admission.try_acquire(LOCAL, "/hub")
             assert slot is not None
             server.say(request("j", "join", **JOIN))
@@ -152,25 +158,27 @@ async def test_websocket_of_ordinary_caller_waits_for_slot() -> None:
             assert (await server.answer("j"))["error"]["code"] == "FORBIDDEN"
 
 
-class Listening:
+class ListeningToolServer:
     """A tool server that listens: it answers probes, and calls when a test says so."""
 
     def __init__(self) -> None:
         self.gate = asyncio.Event()
         self.calls = 0
 
-    async def __call__(self, body: bytes, wire: Wire) -> None:
+    async def __call__(self, body: bytes, wire: ServerConnection) -> None:
         message = json.loads(body)
         if message["type"] == "request":
             result = {"status": "healthy", "components": {"tools": {}}}
-            wire.write(whole(encode({"type": "response", "id": message["id"], "result": result, "error": None})))
+            wire.write(
+                http_response(encode({"type": "response", "id": message["id"], "result": result, "error": None}))
+            )
             return
         self.calls += 1
         await self.gate.wait()
-        wire.write(whole(ended(message["id"], {"done": True})))
+        wire.write(http_response(tool_response(message["id"], {"done": True})))
 
 
-async def made(hall: Toolhall, name: str, *scopes: str) -> tuple[str, dict[str, str]]:
+async def create_key(hall: Toolhall, name: str, *scopes: str) -> tuple[str, dict[str, str]]:
     key, text = await hall.access.keys.create(NewKey(name, scopes=scopes), "test")
     return key.id, {"authorization": f"Bearer {text}"}
 
@@ -178,13 +186,13 @@ async def made(hall: Toolhall, name: str, *scopes: str) -> tuple[str, dict[str, 
 @pytest.mark.parametrize("revoked", [False, True])
 async def test_http_replica_survives_rejected_heartbeats(revoked: bool) -> None:
     """Unless its key was revoked: then nothing that it says would be heard anyway."""
-    server = Listening()
+    server = ListeningToolServer()
     config = Config(profile="server", max_concurrency=PLACES, egress_allow=("127.0.0.1",))
-    async with peer(server) as listening:
+    async with fake_tool_server(server) as listening:
         with Toolhall(config=config) as hall:
             await hall.open()
-            key, by = await made(hall, "calendars", "serve:Calendar", "trusted")
-            _, boss = await made(hall, "boss", "admin", "tools:*")
+            key, by = await create_key(hall, "calendars", "serve:Calendar", "trusted")
+            _, boss = await create_key(hall, "boss", "admin", "tools:*")
             place = {"url": listening.url, "token": "token-0123456789"}
             _, joined = await asked(hall, "/hub", "POST", request("j", "join", **JOIN, **place), by)
             beat = request("b", "heartbeat", lease=joined["result"]["lease"])
@@ -205,8 +213,8 @@ async def test_http_replica_survives_rejected_heartbeats(revoked: bool) -> None:
 
 
 async def test_http_replica_that_is_silent_is_removed() -> None:
-    server = Listening()
-    async with peer(server) as listening:
+    server = ListeningToolServer()
+    async with fake_tool_server(server) as listening:
         with Toolhall(config=Config(max_concurrency=1)) as hall:
             place = {"url": listening.url, "token": "token-0123456789"}
             hall.tool_servers.leases.is_overloaded = lambda: True

@@ -31,8 +31,8 @@ class Post(Toolkit, name="Post", version="1.0.0"):
         return self.ran
 
 
-class Office:
-    """One hall, reached by the person at this machine."""
+class LocalHall:
+    """A hall called by the local caller."""
 
     def __init__(self) -> None:
         self.post = Post()
@@ -45,19 +45,19 @@ class Office:
 
 
 @pytest.fixture
-async def office() -> AsyncIterator[Office]:
-    office = Office()
-    with office.hall:
-        await office.hall.open()
-        yield office
+async def local_hall() -> AsyncIterator[LocalHall]:
+    local_hall = LocalHall()
+    with local_hall.hall:
+        await local_hall.hall.open()
+        yield local_hall
 
 
-async def test_repeat_with_same_credentials_runs_once(office: Office) -> None:
-    first = await office.call(BROUGHT)
+async def test_repeat_with_same_credentials_runs_once(local_hall: LocalHall) -> None:
+    first = await local_hall.call(BROUGHT)
     assert (first.status, json.loads(first.body)["result"]["value"]) == (200, 1)
-    again = await office.call({"authorization": ACCOUNTS, "secrets": SECRETS[::-1]})
+    again = await local_hall.call({"authorization": ACCOUNTS, "secrets": SECRETS[::-1]})
     assert again.body == first.body
-    assert office.post.ran == 1
+    assert local_hall.post.ran == 1
 
 
 @pytest.mark.threat("G12")
@@ -72,12 +72,12 @@ async def test_repeat_with_same_credentials_runs_once(office: Office) -> None:
     ],
     ids=["none", "fewer", "changed about", "another token", "a token as a secret"],
 )
-async def test_repeat_with_other_credentials_is_refused(office: Office, context: Any) -> None:
+async def test_repeat_with_other_credentials_is_refused(local_hall: LocalHall, context: Any) -> None:
     """Whoever has the id only, and not the credentials, does not get the answer that was given for them."""
-    assert (await office.call(BROUGHT)).status == 200
-    reply = await office.call(context)
+    assert (await local_hall.call(BROUGHT)).status == 200
+    reply = await local_hall.call(context)
     assert (reply.status, "call_id was used" in json.loads(reply.body)["message"]) == (400, True)
-    assert office.post.ran == 1
+    assert local_hall.post.ran == 1
 
 
 def read(context: Any) -> OxpCallRequest:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.parts import Clock
+from tests.unit.builders import Clock
 from toolhall.http.request_slots import (
     RESERVED_HEALTH_SLOTS,
     RESERVED_SLOTS,
@@ -20,18 +20,18 @@ FOREVER = 600.0
 ANNA, BEN = Caller("anna", proof="key"), Caller("ben", proof="token")
 
 
-def stranger(address: str = "192.0.2.1") -> Caller:
+def anonymous_caller(address: str = "192.0.2.1") -> Caller:
     return Caller("anonymous", address=address)
 
 
-async def turn() -> None:
-    """Let everything that can go on go on."""
+async def run_pending() -> None:
+    """Run the tasks that are ready."""
     for _ in range(5):
         await asyncio.sleep(0)
 
 
-def filled(most: int, wait_seconds: float = FOREVER) -> SlotPool:
-    """Every slot is taken, each by another key."""
+def full_pool(most: int, wait_seconds: float = FOREVER) -> SlotPool:
+    """A pool whose slots are all taken, each by another key."""
     pool = SlotPool(most, None, wait_seconds)
     assert all(pool.try_acquire(f"key {number}") for number in range(most))
     return pool
@@ -66,18 +66,18 @@ def test_key_without_slots_is_forgotten() -> None:
 
 
 async def test_queue_is_fifo() -> None:
-    pool, order = filled(12), list[str]()
+    pool, order = full_pool(12), list[str]()
 
     async def visit(name: str) -> None:
         assert await pool.acquire(name)
         order.append(name)
 
     visits = [asyncio.create_task(visit(name)) for name in "abc"]
-    await turn()
+    await run_pending()
     assert not pool.try_acquire("d")
     for number, _ in enumerate(visits):
         pool.release(f"key {number}")
-        await turn()
+        await run_pending()
     assert order == list("abc")
 
 
@@ -90,9 +90,9 @@ async def test_released_slot_goes_to_first_with_share() -> None:
         pass
     held = [pool.held_by(name) for name in ("greedy", "other")]
     greedy, modest = asyncio.create_task(pool.acquire("greedy")), asyncio.create_task(pool.acquire("modest"))
-    await turn()
+    await run_pending()
     pool.release("other")
-    await turn()
+    await run_pending()
     assert (greedy.done(), modest.done()) == (False, True)
     assert held[0] == 8
     greedy.cancel()
@@ -100,12 +100,12 @@ async def test_released_slot_goes_to_first_with_share() -> None:
 
 
 async def test_queue_is_bounded_and_fair() -> None:
-    pool = filled(32)
+    pool = full_pool(32)
     waiting = [asyncio.create_task(pool.acquire("greedy")) for _ in range(20)]
-    await turn()
+    await run_pending()
     assert sum(task.done() for task in waiting) == 16  # of eight places it gets four
     other = asyncio.create_task(pool.acquire("other"))
-    await turn()
+    await run_pending()
     assert not other.done()
     for task in (*waiting, other):
         task.cancel()
@@ -114,13 +114,13 @@ async def test_queue_is_bounded_and_fair() -> None:
 
 
 async def test_acquire_times_out() -> None:
-    pool = filled(1, 0.0)
+    pool = full_pool(1, 0.0)
     assert await pool.acquire("a") is False
     assert not pool.is_queue_full
 
 
 async def test_released_slot_skips_timed_out_waiter() -> None:
-    pool = filled(1, 0.0)
+    pool = full_pool(1, 0.0)
     waiting = asyncio.create_task(pool.acquire("a"))
     await asyncio.sleep(0)
     asyncio.get_running_loop().call_later(0.0, pool.release, "key 0")  # in the same turn, right after the other timer
@@ -130,15 +130,15 @@ async def test_released_slot_skips_timed_out_waiter() -> None:
 
 @pytest.mark.parametrize("late", [False, True])
 async def test_cancelled_acquire_loses_no_slot(late: bool) -> None:
-    pool = filled(1)
+    pool = full_pool(1)
     waiting = asyncio.create_task(pool.acquire("a"))
-    await turn()
+    await run_pending()
     if late:
         pool.release("key 0")  # the slot is handed over, and its taker is cancelled before it knows
     waiting.cancel()
     if not late:
         pool.release("key 0")
-    await turn()
+    await run_pending()
     assert waiting.cancelled()
     assert (pool.in_use, pool.holders) == (0, 0)
     assert pool.try_acquire("b")
@@ -154,20 +154,20 @@ async def test_reserve_serves_management_paths() -> None:
         count += 1
     assert 0 < count < RESERVED_SLOTS
     assert admission.try_acquire(BEN, "/health") is admission.reserve
-    assert admission.try_acquire(stranger(), "/approve/x") is admission.anonymous  # never the reserve
-    assert admission.try_acquire(stranger(), "/approve/x") is None
+    assert admission.try_acquire(anonymous_caller(), "/approve/x") is admission.anonymous  # never the reserve
+    assert admission.try_acquire(anonymous_caller(), "/approve/x") is None
 
 
 async def test_anonymous_and_health_slots_are_separate() -> None:
     admission = ConcurrencyLimiter(16, FOREVER)
     for number in range(50):
-        admission.try_acquire(stranger(f"192.0.2.{number}"), "/machine")
+        admission.try_acquire(anonymous_caller(f"192.0.2.{number}"), "/machine")
     assert admission.anonymous.in_use == 4
     assert admission.try_acquire(ANNA, "/mcp") is admission.callers
-    health = [admission.try_acquire(stranger(f"192.0.2.{number}"), "/health") for number in range(50)]
+    health = [admission.try_acquire(anonymous_caller(f"192.0.2.{number}"), "/health") for number in range(50)]
     assert [slot is admission.health for slot in health].count(True) == RESERVED_HEALTH_SLOTS
     assert not admission.is_overloaded
-    assert await ConcurrencyLimiter(16, 0.0).acquire(stranger()) is None
+    assert await ConcurrencyLimiter(16, 0.0).acquire(anonymous_caller()) is None
 
 
 async def test_is_overloaded_while_full_and_shortly_after() -> None:
@@ -191,7 +191,7 @@ async def test_rejects_counts_as_overload() -> None:
     admission = ConcurrencyLimiter(1, FOREVER, Clock())
     assert admission.try_acquire(ANNA, "/mcp")
     waiting = asyncio.create_task(admission.acquire(BEN))
-    await turn()
+    await run_pending()
     assert (admission.rejects("/mcp"), admission.rejects("/health")) == (True, False)
     admission.callers.release("anna")
     assert await waiting
@@ -199,7 +199,7 @@ async def test_rejects_counts_as_overload() -> None:
     assert (admission.running, admission.is_overloaded) == (0, True)
 
 
-class Arriving:
+class IncompleteRequest:
     """A request whose body is incomplete."""
 
     def __init__(self, name: str, dropped: list[str]) -> None:
@@ -222,6 +222,6 @@ class Arriving:
 def test_new_anonymous_body_drops_oldest_of_busiest(before: str, new: str, gone: str) -> None:
     bodies, dropped = IncompleteBodies(8, 4), list[Any]()
     for number, address in enumerate(before, 1):
-        bodies.add_anonymous(address, Arriving(f"{address}{number}", dropped))
-    bodies.add_anonymous(new, Arriving("new", dropped))
+        bodies.add_anonymous(address, IncompleteRequest(f"{address}{number}", dropped))
+    bodies.add_anonymous(new, IncompleteRequest("new", dropped))
     assert (dropped, bodies.anonymous) == ([gone], 4)

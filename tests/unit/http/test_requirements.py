@@ -36,12 +36,12 @@ class Post(Toolkit, name="Post", version="1.0.0"):
         raise NeedsRequirement(f"{kind} is not there yet", missing=KINDS[kind])
 
 
-class Office:
-    """One hall, reached by the person at this machine."""
+class LocalHall:
+    """A hall called by the local caller."""
 
     def __init__(self) -> None:
-        self.post_office = Post()
-        self.hall = Toolhall(self.post_office, config=Config())
+        self.tools = Post()
+        self.hall = Toolhall(self.tools, config=Config())
 
     async def post(self, path: str, message: Any, **headers: str) -> Reply:
         said = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -67,15 +67,15 @@ class Office:
 
 
 @pytest.fixture
-async def office() -> AsyncIterator[Office]:
-    office = Office()
-    with office.hall:
-        await office.hall.open()
-        yield office
+async def local_hall() -> AsyncIterator[LocalHall]:
+    local_hall = LocalHall()
+    with local_hall.hall:
+        await local_hall.hall.open()
+        yield local_hall
 
 
-async def test_requirements_stateless_asks_to_visit_urls(office: Office) -> None:
-    asked = await office.modern("accounts", PAGES)
+async def test_requirements_stateless_asks_to_visit_urls(local_hall: LocalHall) -> None:
+    asked = await local_hall.modern("accounts", PAGES)
     assert asked["resultType"] == "input_required"
     questions = asked["inputRequests"]
     assert [each["params"]["url"] for each in questions.values()] == [f"{URL}mail", f"{URL}code"]
@@ -83,41 +83,41 @@ async def test_requirements_stateless_asks_to_visit_urls(office: Office) -> None
     said = [each["params"]["message"] for each in questions.values()]
     assert ("google for mail.read" in said[0], "github" in said[1]) == (True, True)
     retry = {"requestState": asked["requestState"], "inputResponses": {key: {"action": "accept"} for key in questions}}
-    again = await office.modern("accounts", PAGES, **retry)
+    again = await local_hall.modern("accounts", PAGES, **retry)
     assert again["resultType"] == "input_required", "what a client says links no account"
-    office.post_office.linked = True
+    local_hall.tools.linked = True
     retry["requestState"] = again["requestState"]
-    done = await office.modern("accounts", PAGES, **retry)
+    done = await local_hall.modern("accounts", PAGES, **retry)
     assert (done["resultType"], done["content"][0]["text"]) == ("complete", "sent")
 
 
-async def test_requirements_declined_returns_links(office: Office) -> None:
-    asked = await office.modern("accounts", PAGES)
+async def test_requirements_declined_returns_links(local_hall: LocalHall) -> None:
+    asked = await local_hall.modern("accounts", PAGES)
     first, second = asked["inputRequests"]
     replies = {first: {"action": "accept"}, second: {"action": "decline"}}
-    told = await office.modern("accounts", PAGES, requestState=asked["requestState"], inputResponses=replies)
+    told = await local_hall.modern("accounts", PAGES, requestState=asked["requestState"], inputResponses=replies)
     assert told["isError"] is True
     assert all(f"{URL}{each}" in told["content"][0]["text"] for each in ("mail", "code"))
 
 
 @pytest.mark.parametrize("capabilities", [{}, {"elicitation": {}}, {"elicitation": {"form": {}}}])
-async def test_requirements_without_url_elicitation_returns_link(office: Office, capabilities: Any) -> None:
-    told = await office.modern("account", capabilities)
+async def test_requirements_without_url_elicitation_returns_link(local_hall: LocalHall, capabilities: Any) -> None:
+    told = await local_hall.modern("account", capabilities)
     assert told["isError"] is True
     assert f"{URL}mail" in told["content"][0]["text"]
     assert told["_meta"]["dev.toolhall/missing"][0]["url"] == f"{URL}mail"
 
 
 @pytest.mark.parametrize("kind", ["secret", "user", "both"])
-async def test_requirements_without_page_are_reported(office: Office, kind: str) -> None:
-    told = await office.modern(kind, PAGES)
+async def test_requirements_without_page_are_reported(local_hall: LocalHall, kind: str) -> None:
+    told = await local_hall.modern(kind, PAGES)
     assert told["isError"] is True
     assert told["content"][0]["text"].startswith(f"{kind} is not there yet")
     assert [each["kind"] for each in told["_meta"]["dev.toolhall/missing"]] == [each.kind for each in KINDS[kind]]
 
 
-async def test_requirements_in_2025_11_25_have_error_code(office: Office) -> None:
-    error = (await office.legacy(NOVEMBER, "accounts", PAGES))["error"]
+async def test_requirements_in_2025_11_25_have_error_code(local_hall: LocalHall) -> None:
+    error = (await local_hall.legacy(NOVEMBER, "accounts", PAGES))["error"]
     assert error["code"] == -32042
     pages = error["data"]["elicitations"]
     assert [(each["mode"], each["url"], each["elicitationId"]) for each in pages] == [
@@ -127,8 +127,8 @@ async def test_requirements_in_2025_11_25_have_error_code(office: Office) -> Non
 
 
 @pytest.mark.parametrize(("revision", "capabilities"), [(NOVEMBER, {}), (JUNE, {}), (JUNE, PAGES)])
-async def test_requirements_in_2025_06_18_return_link(office: Office, revision: str, capabilities: Any) -> None:
-    told = (await office.legacy(revision, "account", capabilities))["result"]
+async def test_requirements_in_2025_06_18_return_link(local_hall: LocalHall, revision: str, capabilities: Any) -> None:
+    told = (await local_hall.legacy(revision, "account", capabilities))["result"]
     assert told["isError"] is True
     assert f"{URL}mail" in told["content"][0]["text"]
 
@@ -141,33 +141,33 @@ async def test_requirements_in_2025_06_18_return_link(office: Office, revision: 
         ("user", {"user_id": True}),
     ],
 )
-async def test_requirements_in_oxp_list_missing(office: Office, kind: str, expected: Any) -> None:
-    reply = await office.post("/oxp/tools/call", {"request": {"tool_id": "Post.send", "input": {"kind": kind}}})
+async def test_requirements_in_oxp_list_missing(local_hall: LocalHall, kind: str, expected: Any) -> None:
+    reply = await local_hall.post("/oxp/tools/call", {"request": {"tool_id": "Post.send", "input": {"kind": kind}}})
     assert (reply.status, json.loads(reply.body)["missing_requirements"]) == (400, expected)
 
 
-async def test_requirements_in_hub_have_error_codes(office: Office) -> None:
+async def test_requirements_in_hub_have_error_codes(local_hall: LocalHall) -> None:
     for kind, status, code in (
         ("account", 403, "AUTHORIZATION_REQUIRED"),
         ("user", 403, "AUTHORIZATION_REQUIRED"),
         ("secret", 500, "INTERNAL_ERROR"),
     ):
         message = {"type": "tool_request", "id": "1", "tool": "Post", "method": "send", "params": {"kind": kind}}
-        reply = await office.post("/hub", message)
+        reply = await local_hall.post("/hub", message)
         error = json.loads(reply.body)["error"]
         assert (reply.status, error["code"]) == (status, code)
         assert [each["kind"] for each in error["details"]["missing"]] == [each.kind for each in KINDS[kind]]
         assert error["details"].get("url") == (f"{URL}mail" if kind == "account" else None)
 
 
-async def test_requirements_in_machine_and_rest_have_error_codes(office: Office) -> None:
+async def test_requirements_in_machine_and_rest_have_error_codes(local_hall: LocalHall) -> None:
     header = {"version": "1.0", "messageId": "1", "messageType": "request", "timestamp": "x", "source": "t"}
     asked = {"tool": {"id": "Post", "capability": "send", "parameters": {"kind": "account"}}}
-    reply = await office.post("/machine", {"header": header, "payload": asked})
+    reply = await local_hall.post("/machine", {"header": header, "payload": asked})
     error = json.loads(reply.body)["error"]
     assert (error["code"], error["details"]["reason"]) == ("SECURITY_ERROR", "requirement_missing")
     assert (error["details"]["url"], error["details"]["provider"]) == (f"{URL}mail", "google")
-    reply = await office.post("/tools/Post/send", {"kind": "account"})
+    reply = await local_hall.post("/tools/Post/send", {"kind": "account"})
     error = json.loads(reply.body)["error"]
     assert (reply.status, error["code"]) == (403, "needs_requirement")
     assert (error["details"]["check_url"], error["details"]["scopes"]) == (f"{URL}mail/status", ["mail.read"])

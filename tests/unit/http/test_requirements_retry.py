@@ -14,8 +14,8 @@ from tests.properties.callers.ways import JUNE, MODERN, NOVEMBER, PREFIX, Call
 from tests.recorded import recorded
 from tests.servers import account_tools
 from tests.servers.authority import Authority, authority
-from tests.servers.every_way import EVERY_WAY
-from tests.servers.hall import Hall, Person, settings_for
+from tests.servers.dialect_clients import ALL_DIALECT_CLIENTS
+from tests.servers.served_hall import NetworkBrowser, ServedHall, provider_config
 from tests.threats.served import eventually, serving
 
 TOOLS = Path(account_tools.__file__)
@@ -23,10 +23,10 @@ PAGES: dict[str, Any] = {"elicitation": {"url": {}}}
 ACCEPT = {"accept": "application/json, text/event-stream"}
 
 
-class Place(NamedTuple):
-    """A served hall, and where its people have accounts."""
+class LinkingHall(NamedTuple):
+    """A served hall and the authorization server of its users."""
 
-    hall: Hall
+    hall: ServedHall
     acme: Authority
     data: Path
 
@@ -44,10 +44,10 @@ class Place(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def linking_hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LinkingHall]:
     folder = tmp_path_factory.mktemp("retry")
-    with authority() as acme, serving(folder, TOOLS, **settings_for(acme.issuer, folder)) as served:
-        yield Place(Hall(served.port).registered_at(acme), acme, served.data)
+    with authority() as acme, serving(folder, TOOLS, **provider_config(acme.issuer, folder)) as served:
+        yield LinkingHall(ServedHall(served.port).registered_at(acme), acme, served.data)
 
 
 WORDS = {
@@ -62,7 +62,7 @@ WORDS = {
 }
 
 
-def link_in(reply: Reply, hall: Hall) -> str:
+def link_in(reply: Reply, hall: ServedHall) -> str:
     """The page that an answer names, whatever dialect it is in."""
     start = f"{hall.url}/connect/"
     text = reply.body.decode()
@@ -71,45 +71,47 @@ def link_in(reply: Reply, hall: Hall) -> str:
     return start + found[: next(at for at, letter in enumerate(found) if not (letter.isalnum() or letter in "-_"))]
 
 
-@pytest.mark.parametrize("make", EVERY_WAY, ids=lambda make: make().dialect)
-async def test_call_after_linking_succeeds(place: Place, make: Callable[[], Any]) -> None:
+@pytest.mark.parametrize("make", ALL_DIALECT_CLIENTS, ids=lambda make: make().dialect)
+async def test_call_after_linking_succeeds(linking_hall: LinkingHall, make: Callable[[], Any]) -> None:
     """In the dialect's own words, with a link that leads to an account, after which nothing has to be said anew."""
     way = make()
-    person = place.hall.admit(f"retry {way.dialect}".replace(" ", "-").replace("@", "-"))
+    person = linking_hall.hall.admit(f"retry {way.dialect}".replace(" ", "-").replace("@", "-"))
     call = Call(person, "Post", "read", {})
-    first = await way.send(place.hall, call)
+    first = await way.send(linking_hall.hall, call)
     said = way.read(first, "object")
     assert said.word == WORDS[way.dialect], said
     assert "acme" in str(said.what)
-    url = link_in(first, place.hall)
-    assert link_in(await way.send(place.hall, call), place.hall) == url, "who asks again is not given another link"
-    assert place.hall.status(f"{url}/status") == "pending"
-    done = await Person(place.hall, person).connect(url)
+    url = link_in(first, linking_hall.hall)
+    assert link_in(await way.send(linking_hall.hall, call), linking_hall.hall) == url, (
+        "who asks again is not given another link"
+    )
+    assert linking_hall.hall.status(f"{url}/status") == "pending"
+    done = await NetworkBrowser(linking_hall.hall, person).connect(url)
     assert (done.status, "The account is linked" in done.text) == (200, True), done.text
-    assert place.hall.status(f"{url}/status") == "completed"
-    again = way.read(await way.send(place.hall, call), "object")
-    assert (again.word, again.what["token"]) == ("ok", place.newest())
+    assert linking_hall.hall.status(f"{url}/status") == "completed"
+    again = way.read(await way.send(linking_hall.hall, call), "object")
+    assert (again.word, again.what["token"]) == ("ok", linking_hall.newest())
 
 
-async def test_calls_in_every_dialect_have_same_audit(place: Place) -> None:
+async def test_calls_in_every_dialect_have_same_audit(linking_hall: LinkingHall) -> None:
     """Refused for the same reason, allowed by the same rule, and equal in all that a record says of a call."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for make in EVERY_WAY:
+    for make in ALL_DIALECT_CLIENTS:
         way = make()
-        person = place.hall.admit(f"same {way.dialect}".replace(" ", "-").replace("@", "-"))
+        person = linking_hall.hall.admit(f"same {way.dialect}".replace(" ", "-").replace("@", "-"))
         call = Call(person, "Post", "read", {})
-        url = link_in(await way.send(place.hall, call), place.hall)
-        await Person(place.hall, person).connect(url)
-        assert way.read(await way.send(place.hall, call), "object").word == "ok"
-        assert eventually(lambda person=person: len(place.records(person)) >= 3)
-        found[way.dialect] = place.records(person)
+        url = link_in(await way.send(linking_hall.hall, call), linking_hall.hall)
+        await NetworkBrowser(linking_hall.hall, person).connect(url)
+        assert way.read(await way.send(linking_hall.hall, call), "object").word == "ok"
+        assert eventually(lambda person=person: len(linking_hall.records(person)) >= 3)
+        found[way.dialect] = linking_hall.records(person)
     first = found["oxp"]
     assert [each["outcome"] for each in first if each.get("phase") is None] == ["NeedsRequirement", "ok"]
     assert {dialect: records == first for dialect, records in found.items()} == dict.fromkeys(found, True), found
 
 
-async def test_oxp_missing_account_has_check_url(place: Place) -> None:
-    hall, person = place.hall, place.hall.admit("oxp-words")
+async def test_oxp_missing_account_has_check_url(linking_hall: LinkingHall) -> None:
+    hall, person = linking_hall.hall, linking_hall.hall.admit("oxp-words")
     status, said = hall.ask("POST", "/oxp/tools/call", {"request": {"tool_id": "Post.read"}}, person)
     (missing,) = said["missing_requirements"].pop("authorization")
     assert (status, said["missing_requirements"]) == (400, {})
@@ -118,11 +120,11 @@ async def test_oxp_missing_account_has_check_url(place: Place) -> None:
         "url": f"{hall.url}/connect/{missing['id']}",
         "check_url": f"{hall.url}/connect/{missing['id']}/status",
     }
-    place.acme.agrees = False
+    linking_hall.acme.agrees = False
     try:
-        denied = await Person(hall, person).connect(missing["url"])
+        denied = await NetworkBrowser(hall, person).connect(missing["url"])
     finally:
-        place.acme.agrees = True
+        linking_hall.acme.agrees = True
     assert "denied" in denied.text
     assert hall.status(missing["check_url"]) == "failed"
     assert hall.status(f"{hall.url}/connect/no-such-link/status") == "failed"
@@ -131,7 +133,7 @@ async def test_oxp_missing_account_has_check_url(place: Place) -> None:
     assert anew["id"] != missing["id"]
 
 
-async def modern(hall: Hall, caller: str, **more: Any) -> Any:
+async def call_stateless(hall: ServedHall, caller: str, **more: Any) -> Any:
     """`tools/call` of the newest revision, by a client that can show pages."""
     meta = {f"{PREFIX}protocolVersion": MODERN, f"{PREFIX}clientCapabilities": PAGES}
     params = {"name": "Post_read", "arguments": {}, "_meta": meta, **more}
@@ -141,23 +143,23 @@ async def modern(hall: Hall, caller: str, **more: Any) -> Any:
     return json.loads(reply.body)["result"]
 
 
-async def test_stateless_call_continues_after_linking(place: Place) -> None:
+async def test_stateless_call_continues_after_linking(linking_hall: LinkingHall) -> None:
     """The client's word that the page was visited is not enough; after the visit, the newest state runs the call."""
-    person = place.hall.admit("mcp-modern")
-    asked = await modern(place.hall, person)
+    person = linking_hall.hall.admit("mcp-modern")
+    asked = await call_stateless(linking_hall.hall, person)
     assert asked["resultType"] == "input_required"
     ((name, question),) = asked["inputRequests"].items()
     assert (question["method"], question["params"]["mode"]) == ("elicitation/create", "url")
     retry = {"requestState": asked["requestState"], "inputResponses": {name: {"action": "accept"}}}
-    again = await modern(place.hall, person, **retry)
+    again = await call_stateless(linking_hall.hall, person, **retry)
     assert again["resultType"] == "input_required"
     retry["requestState"] = again["requestState"]
-    await Person(place.hall, person).connect(question["params"]["url"])
-    done = await modern(place.hall, person, **retry)
-    assert (done["resultType"], done["structuredContent"]["token"]) == ("complete", place.newest())
+    await NetworkBrowser(linking_hall.hall, person).connect(question["params"]["url"])
+    done = await call_stateless(linking_hall.hall, person, **retry)
+    assert (done["resultType"], done["structuredContent"]["token"]) == ("complete", linking_hall.newest())
 
 
-async def in_session(hall: Hall, caller: str, revision: str) -> Callable[[], Awaitable[Any]]:
+async def open_session(hall: ServedHall, caller: str, revision: str) -> Callable[[], Awaitable[Any]]:
     """A session of an older revision, by a client that says it can show pages; each use calls the tool."""
     hello = {"protocolVersion": revision, "capabilities": PAGES, "clientInfo": {"name": "t", "version": "1"}}
     opening = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}
@@ -174,36 +176,36 @@ async def in_session(hall: Hall, caller: str, revision: str) -> Callable[[], Awa
 
 
 @pytest.mark.parametrize("revision", [NOVEMBER, JUNE])
-async def test_session_call_after_linking_succeeds(place: Place, revision: str) -> None:
-    person = place.hall.admit(f"mcp-{revision}")
-    call = await in_session(place.hall, person, revision)
+async def test_session_call_after_linking_succeeds(linking_hall: LinkingHall, revision: str) -> None:
+    person = linking_hall.hall.admit(f"mcp-{revision}")
+    call = await open_session(linking_hall.hall, person, revision)
     said = await call()
     if revision == NOVEMBER:
         (page,) = said["error"]["data"]["elicitations"]
         assert (said["error"]["code"], page["mode"]) == (-32042, "url")
-        assert page["url"] == f"{place.hall.url}/connect/{page['elicitationId']}"
+        assert page["url"] == f"{linking_hall.hall.url}/connect/{page['elicitationId']}"
         url = page["url"]
     else:
         assert said["result"]["isError"] is True
         (missing,) = said["result"]["_meta"]["dev.toolhall/missing"]
         url = missing["url"]
         assert url in said["result"]["content"][0]["text"]
-    await Person(place.hall, person).connect(url)
-    assert (await call())["result"]["structuredContent"]["token"] == place.newest()
+    await NetworkBrowser(linking_hall.hall, person).connect(url)
+    assert (await call())["result"]["structuredContent"]["token"] == linking_hall.newest()
 
 
-async def test_linking_by_another_person_is_refused(place: Place) -> None:
+async def test_linking_by_another_person_is_refused(linking_hall: LinkingHall) -> None:
     """The link says nothing to another person, and an answer that another browser brings is no answer."""
-    asker, other = place.hall.admit("asker"), place.hall.admit("other")
-    _, said = place.hall.ask("POST", "/tools/Post/read", {}, asker)
+    asker, other = linking_hall.hall.admit("asker"), linking_hall.hall.admit("other")
+    _, said = linking_hall.hall.ask("POST", "/tools/Post/read", {}, asker)
     url = said["error"]["details"]["url"]
-    page = await Person(place.hall, other).open(url)
+    page = await NetworkBrowser(linking_hall.hall, other).open(url)
     assert (page.status, "acme" in page.text) == (403, False)
-    back = await Person(place.hall, asker).agree(url)
-    stolen = await Person(place.hall, other).get(back)
+    back = await NetworkBrowser(linking_hall.hall, asker).agree(url)
+    stolen = await NetworkBrowser(linking_hall.hall, other).get(back)
     assert stolen.status == 400
-    assert place.hall.status(f"{url}/status") == "pending"
+    assert linking_hall.hall.status(f"{url}/status") == "pending"
     statuses = await asyncio.gather(
-        *(asyncio.to_thread(place.hall.ask, "POST", "/tools/Post/read", {}, who) for who in (asker, other))
+        *(asyncio.to_thread(linking_hall.hall.ask, "POST", "/tools/Post/read", {}, who) for who in (asker, other))
     )
     assert [each.status for each in statuses] == [403, 403]

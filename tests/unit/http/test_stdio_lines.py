@@ -20,7 +20,7 @@ CALL = {
 }
 
 
-def test_stdio_from_file_to_file(tmp_path: Path) -> None:
+def test_stdio_server_with_files_as_streams_answers(tmp_path: Path) -> None:
     asked, answered = tmp_path / "in", tmp_path / "out"
     asked.write_text(json.dumps(CALL) + "\n")
     with asked.open() as source, answered.open("w") as target:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.execution.remote.peer import Wire, peer, whole
+from tests.unit.execution.remote.fake_tool_server import ServerConnection, fake_tool_server, http_response
 from toolhall import Config, Toolhall, tool
 from toolhall.http.tool_server_join import UNKNOWN_PEER, HttpPeer, HubPeer, parse_join
 from toolhall.model.caller import ADMIN, LOCAL, SERVE_ALL, TRUSTED_SERVER, Caller, serve_scope
@@ -23,21 +23,23 @@ def pick() -> str:
     return "one"
 
 
-class House(Toolhall):
-    """A hall with a tool server beside it, which answers that it is well."""
+class HallWithToolServer(Toolhall):
+    """A hall with a fake tool server that reports itself healthy."""
 
     url = ""
 
 
-async def well(body: bytes, wire: Wire) -> None:
+async def answer_healthy(body: bytes, wire: ServerConnection) -> None:
     result = {"status": "healthy", "components": {"tools": {}}}
-    wire.write(whole(encode({"type": "response", "id": json.loads(body)["id"], "result": result, "error": None})))
+    wire.write(
+        http_response(encode({"type": "response", "id": json.loads(body)["id"], "result": result, "error": None}))
+    )
 
 
 @pytest.fixture
-async def hall() -> AsyncIterator[House]:
-    async with peer(well) as server:
-        hall = House(pick)
+async def hall() -> AsyncIterator[HallWithToolServer]:
+    async with fake_tool_server(answer_healthy) as server:
+        hall = HallWithToolServer(pick)
         hall.url = server.url
         with hall:
             yield hall
@@ -51,23 +53,25 @@ def declared(name: str = "Calendar", version: str = "1.0.0", **more: Any) -> dic
     return {"tool": {"name": name, "version": version, "capabilities": {"methods": [{"name": "create", **more}]}}}
 
 
-async def say(hall: House, method: str, by: Caller = LOCAL, sender: HubPeer = HERE, **params: Any) -> Any:
+async def hub_request(
+    hall: HallWithToolServer, method: str, by: Caller = LOCAL, sender: HubPeer = HERE, **params: Any
+) -> Any:
     message = {"type": "request", "id": "1", "method": method, "params": params}
     wire = await hall.hub.answer(json.dumps(message).encode(), by, "", sender)
     reply = json.loads(wire.body)
     return reply["result"] if reply["error"] is None else reply["error"]
 
 
-async def join(hall: House, by: Caller = LOCAL, sender: HubPeer = HERE, **changed: Any) -> Any:
+async def join(hall: HallWithToolServer, by: Caller = LOCAL, sender: HubPeer = HERE, **changed: Any) -> Any:
     params: dict[str, Any] = {"server": "calendars", "replica": REPLICA, "url": hall.url, "token": TOKEN}
-    return await say(hall, "join", by, sender, **params | {"tools": [declared()]} | changed)
+    return await hub_request(hall, "join", by, sender, **params | {"tools": [declared()]} | changed)
 
 
-def served(hall: House) -> list[str]:
+def served(hall: HallWithToolServer) -> list[str]:
     return [entry.id for entry in hall.registry.snapshot.entries if entry.tool.foreign]
 
 
-async def test_join_by_local_caller_is_served(hall: House) -> None:
+async def test_join_by_local_caller_is_served(hall: HallWithToolServer) -> None:
     joined = await join(hall)
     assert len(joined.pop("lease")) == 32
     assert joined == {"heartbeat": 5, "expires": 15, "tools": {"Calendar.create@1.0.0": "active"}}
@@ -83,14 +87,14 @@ async def test_join_by_local_caller_is_served(hall: House) -> None:
         ((ADMIN,), "active"),
     ],
 )
-async def test_join_with_serve_scope_is_allowed(hall: House, scopes: tuple[str, ...], state: str) -> None:
+async def test_join_with_serve_scope_is_allowed(hall: HallWithToolServer, scopes: tuple[str, ...], state: str) -> None:
     assert (await join(hall, caller("ci", *scopes)))["tools"] == {"Calendar.create@1.0.0": state}
 
 
 @pytest.mark.parametrize(
     "scopes", [(), ("tools:*",), (TRUSTED_SERVER,), (serve_scope("Other"),), (serve_scope("calendar"),)]
 )
-async def test_join_without_scope_is_denied(hall: House, scopes: tuple[str, ...]) -> None:
+async def test_join_without_scope_is_denied(hall: HallWithToolServer, scopes: tuple[str, ...]) -> None:
     refused = await join(hall, caller("ci", *scopes))
     assert refused["code"] == "FORBIDDEN"
     assert refused["details"]["scopes"] == ["serve:Calendar"]
@@ -98,13 +102,13 @@ async def test_join_without_scope_is_denied(hall: House, scopes: tuple[str, ...]
     assert len(hall.tool_servers.pools) == 0
 
 
-async def test_join_with_one_denied_toolkit_registers_none(hall: House) -> None:
+async def test_join_with_one_denied_toolkit_registers_none(hall: HallWithToolServer) -> None:
     by = caller("ci", serve_scope("Calendar"))
     assert (await join(hall, by, tools=[declared(), declared("Mail")]))["code"] == "FORBIDDEN"
     assert hall.registration.index.all == ()
 
 
-async def test_join_with_serve_all_cannot_take_over_toolkits(hall: House) -> None:
+async def test_join_with_serve_all_cannot_take_over_toolkits(hall: HallWithToolServer) -> None:
     """Same words from another caller: it would get the secrets of whoever calls."""
     await join(hall, caller("ada", SERVE_ALL))
     assert "registered by another caller" in (await join(hall, caller("eve", SERVE_ALL)))["message"]
@@ -116,17 +120,17 @@ async def test_join_with_serve_all_cannot_take_over_toolkits(hall: House) -> Non
     assert "lease" in await join(hall, caller("ada", SERVE_ALL), replica="another-of-ada-123")
 
 
-async def test_lease_of_another_caller_is_not_found(hall: House) -> None:
+async def test_lease_of_another_caller_is_not_found(hall: HallWithToolServer) -> None:
     ada, eve = caller("ada", SERVE_ALL), caller("eve", SERVE_ALL, ADMIN)
     lease = (await join(hall, ada))["lease"]
     for method in ("heartbeat", "leave"):
-        assert (await say(hall, method, eve, lease=lease))["code"] == "LEASE_UNKNOWN"
-    assert await say(hall, "heartbeat", ada, lease=lease) == {
+        assert (await hub_request(hall, method, eve, lease=lease))["code"] == "LEASE_UNKNOWN"
+    assert await hub_request(hall, "heartbeat", ada, lease=lease) == {
         "status": "ok",
         "tools": {"Calendar.create@1.0.0": "quarantined"},
     }
-    assert await say(hall, "leave", ada, lease=lease) == {"status": "left", "running": 0}
-    assert (await say(hall, "heartbeat", ada, lease=lease))["code"] == "LEASE_UNKNOWN"
+    assert await hub_request(hall, "leave", ada, lease=lease) == {"status": "left", "running": 0}
+    assert (await hub_request(hall, "heartbeat", ada, lease=lease))["code"] == "LEASE_UNKNOWN"
 
 
 @pytest.mark.parametrize(
@@ -146,81 +150,84 @@ async def test_lease_of_another_caller_is_not_found(hall: House) -> None:
         ({"tools": [{"tool": {"name": "x"}}]}, "version"),
     ],
 )
-async def test_join_malformed_names_parameter(hall: House, changed: dict[str, Any], words: str) -> None:
+async def test_join_malformed_names_parameter(hall: HallWithToolServer, changed: dict[str, Any], words: str) -> None:
     refused = await join(hall, **changed)
     assert words in refused["message"]
     assert len(hall.tool_servers.pools) == 0
 
 
 @pytest.mark.parametrize("url", ["http://169.254.169.254", "http://10.0.0.1:80", "http://[fe80::1]"])
-async def test_join_url_at_own_address_is_allowed(hall: House, url: str) -> None:
+async def test_join_url_at_own_address_is_allowed(hall: HallWithToolServer, url: str) -> None:
     """Or at a public address, or where the operator opened the door: the hall is sent nowhere else."""
     refused = await join(hall, url=url)
     assert "the hall does not call there" in refused["message"]
     assert hall.registration.index.all == ()
 
 
-async def test_join_without_peer_address_allows_no_private_url(hall: House) -> None:
+async def test_join_without_peer_address_allows_no_private_url(hall: HallWithToolServer) -> None:
     assert "does not call there" in (await join(hall, sender=UNKNOWN_PEER))["message"]
 
 
-async def test_join_through_proxy_allows_no_private_url(hall: House) -> None:
+async def test_join_through_proxy_allows_no_private_url(hall: HallWithToolServer) -> None:
     """Behind one, everybody seems to live on this machine."""
     proxied = HttpPeer({"client": ("127.0.0.1", 9)}, {b"x-forwarded-for": b"198.51.100.7"})
     assert "does not call there" in (await join(hall, sender=proxied))["message"]
 
 
-async def test_join_and_leave_are_audited_without_token(hall: House) -> None:
+async def test_join_and_leave_are_audited_without_token(hall: HallWithToolServer) -> None:
     lease = (await join(hall))["lease"]
-    await say(hall, "leave", lease=lease)
+    await hub_request(hall, "leave", lease=lease)
     records: Any = hall.journal.records  # type: ignore[union-attr]
     assert [each.tool for each in records if each.phase is None] == ["join calendars", "leave"]
     assert TOKEN not in str(records)
 
 
-async def test_join_hall_with_workers_is_denied(hall: House) -> None:
+async def test_join_hall_with_workers_is_denied(hall: HallWithToolServer) -> None:
     hall.registration.write_lock.read_only_reason = "several processes serve this hall"
     assert "several processes" in (await join(hall))["message"]
 
 
-async def test_leave_keeps_tools_listed(hall: House) -> None:
+async def test_leave_keeps_tools_listed(hall: HallWithToolServer) -> None:
     """Only what changes the tools is a change of the list."""
     heard: list[int] = []
     lease = (await join(hall))["lease"]
     hall.registry.subscribe(lambda: heard.append(1))
     await join(hall, replica="another-0123456789")
-    await say(hall, "leave", lease=lease)
+    await hub_request(hall, "leave", lease=lease)
     await join(hall)
     assert heard == []
     assert served(hall) == ["Calendar.create@1.0.0"]
 
 
-async def test_health_includes_tool_servers(hall: House) -> None:
+async def test_health_includes_tool_servers(hall: HallWithToolServer) -> None:
     lease = (await join(hall))["lease"]
-    whole = await say(hall, "health_check", components=["all"])
-    assert whole["components"]["servers"] == {"calendars": "healthy"}
-    assert whole["components"]["tools"]["Calendar"] == "healthy"
-    await say(hall, "heartbeat", lease=lease, status="unhealthy")
-    whole = await say(hall, "health_check", components=["servers"])
-    assert whole == {"status": "unhealthy", "components": {"servers": {"calendars": "unhealthy"}}}
-    other = await say(hall, "health_check", caller("ci"))
+    http_response = await hub_request(hall, "health_check", components=["all"])
+    assert http_response["components"]["servers"] == {"calendars": "healthy"}
+    assert http_response["components"]["tools"]["Calendar"] == "healthy"
+    await hub_request(hall, "heartbeat", lease=lease, status="unhealthy")
+    http_response = await hub_request(hall, "health_check", components=["servers"])
+    assert http_response == {"status": "unhealthy", "components": {"servers": {"calendars": "unhealthy"}}}
+    other = await hub_request(hall, "health_check", caller("ci"))
     assert "servers" not in other["components"]
-    await say(hall, "heartbeat", lease=lease, status="degraded")
-    assert (await say(hall, "health_check"))["status"] == "degraded"
-    await say(hall, "leave", lease=lease)
-    whole = await say(hall, "health_check")
-    assert (whole["status"], whole["components"]["tools"]["Calendar"]) == ("degraded", "degraded")  # nothing runs it
+    await hub_request(hall, "heartbeat", lease=lease, status="degraded")
+    assert (await hub_request(hall, "health_check"))["status"] == "degraded"
+    await hub_request(hall, "leave", lease=lease)
+    http_response = await hub_request(hall, "health_check")
+    assert (http_response["status"], http_response["components"]["tools"]["Calendar"]) == (
+        "degraded",
+        "degraded",
+    )  # nothing runs it
 
 
-async def test_health_version_without_replica_is_unhealthy(hall: House) -> None:
+async def test_health_version_without_replica_is_unhealthy(hall: HallWithToolServer) -> None:
     lease = (await join(hall))["lease"]
     await join(hall, replica="another-0123456789", tools=[declared(version="1.0.1")])
-    assert (await say(hall, "health_check"))["status"] == "healthy"
-    await say(hall, "leave", lease=lease)
-    assert (await say(hall, "health_check"))["components"]["tools"]["Calendar"] == "degraded"
+    assert (await hub_request(hall, "health_check"))["status"] == "healthy"
+    await hub_request(hall, "leave", lease=lease)
+    assert (await hub_request(hall, "health_check"))["components"]["tools"]["Calendar"] == "degraded"
 
 
-async def test_join_unreachable_url_is_refused(hall: House) -> None:
+async def test_join_unreachable_url_is_refused(hall: HallWithToolServer) -> None:
     """Nothing is kept of it either: it may be another's address."""
     refused = await join(hall, url="http://127.0.0.1:9")
     assert refused["message"].startswith("the hall cannot reach http://127.0.0.1:9: ")
@@ -229,25 +236,25 @@ async def test_join_unreachable_url_is_refused(hall: House) -> None:
     assert len(hall.tool_servers.pools) == 0
 
 
-async def test_join_probe_timeout_is_refused(hall: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_join_probe_timeout_is_refused(hall: HallWithToolServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolhall.http.tool_server_join.REACH_SECONDS", 0.05)
 
-    async def silent(_: bytes, wire: Wire) -> None:
+    async def silent(_: bytes, wire: ServerConnection) -> None:
         await wire.gone.wait()
 
-    async with peer(silent) as server:
+    async with fake_tool_server(silent) as server:
         assert "no answer to health_check within 0.05 seconds" in (await join(hall, url=server.url))["message"]
 
 
-async def test_join_url_of_other_server_is_refused(hall: House) -> None:
-    async def page(_: bytes, wire: Wire) -> None:
-        wire.write(whole(b"<html>It works!</html>"))
+async def test_join_url_of_other_server_is_refused(hall: HallWithToolServer) -> None:
+    async def page(_: bytes, wire: ServerConnection) -> None:
+        wire.write(http_response(b"<html>It works!</html>"))
 
-    async with peer(page) as server:
+    async with fake_tool_server(page) as server:
         assert "the hall cannot reach" in (await join(hall, url=server.url))["message"]
 
 
-async def test_join_concurrently_gives_toolkit_one_owner(hall: House) -> None:
+async def test_join_concurrently_gives_toolkit_one_owner(hall: HallWithToolServer) -> None:
     """Both may run everything that nobody else has registered; when they came, nobody had."""
     ada, eve = caller("ada", SERVE_ALL), caller("eve", SERVE_ALL)
     answers = await asyncio.gather(join(hall, ada), join(hall, eve, replica="replica-of-eve-0123"))
@@ -257,7 +264,7 @@ async def test_join_concurrently_gives_toolkit_one_owner(hall: House) -> None:
     assert len(hall.registration.index.owners("Calendar")) == 1
 
 
-async def test_join_with_one_refused_declaration_registers_none(hall: House) -> None:
+async def test_join_with_one_refused_declaration_registers_none(hall: HallWithToolServer) -> None:
     await join(hall)
     other = declared(params={"type": "object", "required": ["a"], "properties": {"a": {}}})
     refused = await join(hall, replica="another-0123456789", tools=[declared("Mail"), other])
@@ -265,19 +272,19 @@ async def test_join_with_one_refused_declaration_registers_none(hall: House) -> 
     assert {each.record.toolkit for each in hall.registration.index.all} == {"Calendar"}
 
 
-async def test_join_repr_hides_token(hall: House) -> None:
+async def test_join_repr_hides_token(hall: HallWithToolServer) -> None:
     params = {"server": "s", "replica": REPLICA, "tools": [declared()], "url": hall.url, "token": TOKEN}
     assert TOKEN not in repr(parse_join(params))
 
 
 @pytest.mark.parametrize("end", ["leave", "expire", "join elsewhere"])
-async def test_peer_forgets_ended_leases(hall: House, end: str) -> None:
+async def test_peer_forgets_ended_leases(hall: HallWithToolServer, end: str) -> None:
     """One socket may see many replicas come and go."""
-    sender = Remembering(unread)
+    sender = InspectablePeer(unread)
     lease = (await join(hall, sender=sender, url=None, token=None))["lease"]
     assert sender.remembered == 1
     if end == "leave":
-        await say(hall, "leave", lease=lease)
+        await hub_request(hall, "leave", lease=lease)
     elif end == "expire":
         hall.tool_servers.leases.on_socket_closed(lease)
     else:
@@ -285,7 +292,7 @@ async def test_peer_forgets_ended_leases(hall: House, end: str) -> None:
     assert sender.remembered == 0
 
 
-class Remembering(HubPeer):
+class InspectablePeer(HubPeer):
     @property
     def remembered(self) -> int:
         return len(self._on_close)
@@ -302,9 +309,9 @@ LOOPBACK = ["127.0.0.1", "::1", "::ffff:127.0.0.1"]
 async def test_join_in_server_profile_denies_loopback_url(address: str) -> None:
     """A proxy that does not say that it is one may stand there, and everybody behind it."""
     near = HttpPeer({"client": (address, 9)}, {})
-    async with peer(well) as server:
+    async with fake_tool_server(answer_healthy) as server:
         for more, joins in ((), False), (("127.0.0.1",), True):
-            hall = House(pick, config=Config(profile="server", egress_allow=more))
+            hall = HallWithToolServer(pick, config=Config(profile="server", egress_allow=more))
             hall.url = server.url
             with hall:
                 found = await join(hall, sender=near)
@@ -313,5 +320,5 @@ async def test_join_in_server_profile_denies_loopback_url(address: str) -> None:
 
 
 @pytest.mark.parametrize("address", LOOPBACK)
-async def test_join_in_local_profile_allows_loopback_url(hall: House, address: str) -> None:
+async def test_join_in_local_profile_allows_loopback_url(hall: HallWithToolServer, address: str) -> None:
     assert "lease" in await join(hall, sender=HttpPeer({"client": (address, 9)}, {}))

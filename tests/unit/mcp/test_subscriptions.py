@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.parts import entry_named
+from tests.unit.builders import entry_named
 from toolhall import Toolhall
 from toolhall.config import Config
 from toolhall.dialects.mcp.protocol import (

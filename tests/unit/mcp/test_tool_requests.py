@@ -5,8 +5,8 @@ from typing import Annotated, Any
 import pytest
 from msgspec import Meta
 
+from tests.unit.builders import entry_named
 from tests.unit.http.asgi_client import asked
-from tests.unit.parts import entry_named
 from toolhall import Toolhall, Toolkit, tool
 from toolhall.config import Config
 from toolhall.dialects.mcp.protocol import REVISION_2025_06_18, REVISION_2025_11_25, REVISION_2026_07_28

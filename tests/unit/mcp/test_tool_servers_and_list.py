@@ -12,7 +12,7 @@ import httpx2
 
 from tests.harness.patience import patience
 from tests.unit.execution.remote.fake_transports import eventually
-from tests.unit.toolserver.calling import desk_of
+from tests.unit.toolserver.handler_harness import open_handler
 from toolhall import Toolhall, Toolkit, tool
 from toolhall.dialects.hub.lease_messages import ToolServerEndpoint, write_join
 from toolhall.dialects.mcp.protocol import REVISION_2025_11_25, REVISION_2026_07_28
@@ -74,12 +74,14 @@ async def listening(server: HttpServer, bound: socket.socket) -> AsyncGenerator[
 @asynccontextmanager
 async def joined(hall: str, kit: type[Toolkit], replica: str) -> AsyncGenerator[dict[str, str]]:
     """A tool server that has joined, and leaves when the block ends; what became of its tools."""
-    async with desk_of(kit) as counter:
-        app = ServedToolServer(ToolServerApp(counter.desk, TOKEN, MAX_BODY), JoinOptions(hall, "", "shelves", MAX_BODY))
+    async with open_handler(kit) as counter:
+        app = ServedToolServer(
+            ToolServerApp(counter.handler, TOKEN, MAX_BODY), JoinOptions(hall, "", "shelves", MAX_BODY)
+        )
         with socket.create_server(("127.0.0.1", 0)) as bound:
             async with listening(EmbeddedServer(app), bound) as url:
                 asks = HttpHubClient(hall, "")
-                params = write_join("shelves", replica, counter.desk.declarations, ToolServerEndpoint(url, TOKEN))
+                params = write_join("shelves", replica, counter.handler.declarations, ToolServerEndpoint(url, TOKEN))
                 joining = LeaseClient(params, _healthy)
                 staying = asyncio.create_task(joining.run(asks))
                 await asyncio.wait(

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tests.properties.callers.house import visit
 from toolhall import Toolhall, tool
 from toolhall.app import toolhall as home
-from toolhall.telemetry.spans import CallTracer
+from toolhall.telemetry import CallTracer
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 TRACEPARENT = f"00-{TRACE}-00f067aa0ba902b7-01"

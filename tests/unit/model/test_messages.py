@@ -1,7 +1,6 @@
 """The link that leads nowhere, and the signal that unwinds a tool."""
 
-from toolhall.model.messages import NULL_LINK, InputRequiredSignal, LogEvent, ProgressEvent
-from toolhall.model.questions import Roots
+from toolhall.model.messages import NULL_LINK, InputRequiredSignal, LogEvent, ProgressEvent, Roots
 
 
 async def test_null_link_drops_events_and_returns_no_replies() -> None:

@@ -10,8 +10,8 @@ from toolhall.model.names import (
     name_problem,
     published_name,
     published_name_problem,
+    version_problem,
 )
-from toolhall.model.versions import version_problem
 
 
 def test_name_problem_valid_name_is_none(subtests: pytest.Subtests) -> None:

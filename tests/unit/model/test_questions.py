@@ -3,7 +3,7 @@
 import pytest
 
 from toolhall.model.json import Json
-from toolhall.model.questions import Sampled
+from toolhall.model.messages import Sampled
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolhall.model.versions import newest_version, parse_version_range, precedence
+from toolhall.model.names import newest_version, parse_version_range, precedence
 
 KNOWN = ["0.1.0", "0.2.3", "1.0.0", "1.2.0", "1.2.9", "1.10.0", "2.0.0-rc.1", "10.0.0", "9.0.0"]
 numbers = st.integers(0, 30)

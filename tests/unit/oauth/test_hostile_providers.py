@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.servers.liar import Liar, answered
-from tests.servers.linking import ALICE, MAIL, REDIRECT, Linking, linking, settings
-from tests.servers.serving import Answer, Asked
+from tests.servers.account_broker import ALICE, MAIL, REDIRECT, BrokerHarness, broker_harness, provider_settings
+from tests.servers.http_server import HttpRequest, HttpResponse
+from tests.servers.scripted_authority import ScriptedAuthority, json_response
 from toolhall.egress.addresses import EgressAllowlist
 from toolhall.egress.client import EgressClient
 from toolhall.oauth.providers import LinkFailed
@@ -17,7 +17,7 @@ HUGE = b'{"access_token": "' + b"x" * 100_000 + b'"}'
 SAFE = "cannot be used now; the operator finds the reason in the hall's log"
 
 
-async def refused(hall: Linking, match: str) -> None:
+async def refused(hall: BrokerHarness, match: str) -> None:
     """The attempt fails with these words, and is over."""
     link = await hall.begin()
     visit = await hall.agree(link)
@@ -27,41 +27,45 @@ async def refused(hall: Linking, match: str) -> None:
     assert await hall.state(link) == "failed"
 
 
-LIES: dict[str, Callable[[Asked], Answer]] = {
-    "redirect": lambda _: Answer(307, headers=(("Location", "http://127.0.0.1:9/token"),)),
-    "redirect with tokens": lambda _: answered({"access_token": "abcdefgh", "token_type": "Bearer"}, 302),
-    "huge": lambda _: Answer(200, HUGE),
-    "not JSON": lambda _: Answer(200, b"access_token=abcdefgh&token_type=bearer"),
-    "a list": lambda _: Answer(200, b"[]"),
-    "twice": lambda _: Answer(200, b'{"access_token": "aaaaaaaa", "access_token": "bbbbbbbb"}'),
-    "500": lambda _: Answer(500, b'{"access_token": "aaaaaaaa"}'),
-    "429": lambda _: Answer(429),
-    "400 without a word": lambda _: answered({}, 400),
-    "no token": lambda _: answered({"token_type": "Bearer"}),
-    "a short token": lambda _: answered({"access_token": "abc"}),
-    "a long token": lambda _: answered({"access_token": "a" * 20_000}),
-    "a number": lambda _: answered({"access_token": 12345678}),
-    "a line break": lambda _: answered({"access_token": "abcdefgh\r\nx-evil: 1"}),
-    "another type": lambda _: answered({"access_token": "abcdefgh", "token_type": "mac"}),
-    "a strange end": lambda _: answered({"access_token": "abcdefgh", "expires_in": "soon"}),
-    "a negative end": lambda _: answered({"access_token": "abcdefgh", "expires_in": -1}),
-    "scopes as a list": lambda _: answered({"access_token": "abcdefgh", "scope": ["mail.read"]}),
-    "a strange refresh token": lambda _: answered({"access_token": "abcdefgh", "refresh_token": {"a": 1}}),
+LIES: dict[str, Callable[[HttpRequest], HttpResponse]] = {
+    "redirect": lambda _: HttpResponse(307, headers=(("Location", "http://127.0.0.1:9/token"),)),
+    "redirect with tokens": lambda _: json_response({"access_token": "abcdefgh", "token_type": "Bearer"}, 302),
+    "huge": lambda _: HttpResponse(200, HUGE),
+    "not JSON": lambda _: HttpResponse(200, b"access_token=abcdefgh&token_type=bearer"),
+    "a list": lambda _: HttpResponse(200, b"[]"),
+    "twice": lambda _: HttpResponse(200, b'{"access_token": "aaaaaaaa", "access_token": "bbbbbbbb"}'),
+    "500": lambda _: HttpResponse(500, b'{"access_token": "aaaaaaaa"}'),
+    "429": lambda _: HttpResponse(429),
+    "400 without a word": lambda _: json_response({}, 400),
+    "no token": lambda _: json_response({"token_type": "Bearer"}),
+    "a short token": lambda _: json_response({"access_token": "abc"}),
+    "a long token": lambda _: json_response({"access_token": "a" * 20_000}),
+    "a number": lambda _: json_response({"access_token": 12345678}),
+    "a line break": lambda _: json_response({"access_token": "abcdefgh\r\nx-evil: 1"}),
+    "another type": lambda _: json_response({"access_token": "abcdefgh", "token_type": "mac"}),
+    "a strange end": lambda _: json_response({"access_token": "abcdefgh", "expires_in": "soon"}),
+    "a negative end": lambda _: json_response({"access_token": "abcdefgh", "expires_in": -1}),
+    "scopes as a list": lambda _: json_response({"access_token": "abcdefgh", "scope": ["mail.read"]}),
+    "a strange refresh token": lambda _: json_response({"access_token": "abcdefgh", "refresh_token": {"a": 1}}),
 }
 
 
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
-async def test_tokens_that_are_none(lying: Liar, lie: Callable[[Asked], Answer]) -> None:
-    lying.token = lie
-    async with linking({"acme": settings(lying.issuer)}) as hall:
+async def test_link_with_an_invalid_token_response_fails(
+    scripted: ScriptedAuthority, lie: Callable[[HttpRequest], HttpResponse]
+) -> None:
+    scripted.token = lie
+    async with broker_harness({"acme": provider_settings(scripted.issuer)}) as hall:
         await refused(hall, SAFE)
-        assert lying.count("/token") == 1
+        assert scripted.count("/token") == 1
 
 
-async def test_an_answer_that_does_not_come(lying: Liar, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_link_with_a_token_endpoint_that_times_out_fails(
+    scripted: ScriptedAuthority, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("toolhall.oauth.client.REQUEST_TIMEOUT_SECONDS", 0.2)
-    with lying.holding("/token"):
-        async with linking({"acme": settings(lying.issuer)}) as hall:
+    with scripted.holding("/token"):
+        async with broker_harness({"acme": provider_settings(scripted.issuer)}) as hall:
             await refused(hall, SAFE)
 
 
@@ -69,34 +73,36 @@ async def test_an_answer_that_does_not_come(lying: Liar, monkeypatch: pytest.Mon
     ("said", "shown"),
     [("invalid_grant", "invalid_grant"), ("<script>alert(1)</script>", "an unknown error"), ([1], "an unknown error")],
 )
-async def test_a_refusal_is_told_in_oauths_words_only(lying: Liar, said: Any, shown: str) -> None:
-    lying.token = lambda _: answered({"error": said, "error_description": "call 0800 EVIL"}, 400)
-    async with linking({"acme": settings(lying.issuer)}) as hall:
+async def test_link_failure_shows_only_error_codes_known_to_oauth(
+    scripted: ScriptedAuthority, said: Any, shown: str
+) -> None:
+    scripted.token = lambda _: json_response({"error": said, "error_description": "call 0800 EVIL"}, 400)
+    async with broker_harness({"acme": provider_settings(scripted.issuer)}) as hall:
         await refused(hall, rf"refused \({shown}\)")
 
 
-async def test_fewer_scopes_than_the_tool_needs(lying: Liar) -> None:
-    lying.tokens = {"scope": "mail.list"}
-    async with linking({"acme": settings(lying.issuer)}) as hall:
+async def test_link_with_fewer_scopes_than_needed_fails_and_revokes_the_tokens(scripted: ScriptedAuthority) -> None:
+    scripted.tokens = {"scope": "mail.list"}
+    async with broker_harness({"acme": provider_settings(scripted.issuer)}) as hall:
         await refused(hall, "granted less than is needed; missing: mail.read")
-        assert lying.count("/revoke") == 2  # what cannot be used is given back
+        assert scripted.count("/revoke") == 2  # what cannot be used is given back
 
 
-async def test_fewer_scopes_leave_the_account_that_is_there(lying: Liar) -> None:
+async def test_link_with_fewer_scopes_keeps_the_existing_account(scripted: ScriptedAuthority) -> None:
     """Some providers revoke everything at once, so nothing is revoked that could be in use."""
-    async with linking({"acme": settings(lying.issuer)}) as hall:
+    async with broker_harness({"acme": provider_settings(scripted.issuer)}) as hall:
         await hall.connect()
-        lying.tokens = {"scope": "mail.list"}
+        scripted.tokens = {"scope": "mail.list"}
         visit = await hall.agree(await hall.begin(scopes=("mail.send",)))
         with pytest.raises(LinkFailed, match="granted less"):
             await hall.broker.finish_redirect(visit.path, visit.query, visit.nonce)
-        assert lying.count("/revoke") == 0
+        assert scripted.count("/revoke") == 0
         assert await hall.token() is not None
 
 
-async def test_scopes_that_nobody_asked_for_are_not_taken(lying: Liar) -> None:
-    lying.tokens = {"scope": "mail.read admin"}
-    async with linking({"acme": settings(lying.issuer)}) as hall:
+async def test_link_ignores_granted_scopes_that_were_not_requested(scripted: ScriptedAuthority) -> None:
+    scripted.tokens = {"scope": "mail.read admin"}
+    async with broker_harness({"acme": provider_settings(scripted.issuer)}) as hall:
         await hall.connect()
         (account,) = await hall.broker.accounts()
         assert account.scopes == ("mail.read",)
@@ -105,10 +111,10 @@ async def test_scopes_that_nobody_asked_for_are_not_taken(lying: Liar) -> None:
         assert [each.scopes for each in await hall.broker.accounts()] == [("mail.read",)]
 
 
-async def test_scopes_with_commas(lying: Liar) -> None:
+async def test_link_accepts_comma_separated_scopes(scripted: ScriptedAuthority) -> None:
     """As GitHub writes them."""
-    lying.tokens = {"scope": "mail.read,mail.send"}
-    async with linking({"acme": settings(lying.issuer)}) as hall:
+    scripted.tokens = {"scope": "mail.read,mail.send"}
+    async with broker_harness({"acme": provider_settings(scripted.issuer)}) as hall:
         assert (await hall.connect()).state == "completed"
 
 
@@ -117,11 +123,13 @@ async def test_scopes_with_commas(lying: Liar) -> None:
     [{"code": None}, {"code": ""}, {"code": "x" * 10_000}, {"error": "<b>call 0800 EVIL</b>"}, {"error": "x"}],
     ids=["no code", "empty", "long", "html", "unknown"],
 )
-async def test_a_callback_without_a_code(lying: Liar, changed: dict[str, str | None]) -> None:
-    lying.callback = changed
-    async with linking({"acme": settings(lying.issuer)}) as hall:
+async def test_callback_without_a_valid_code_fails_without_token_request(
+    scripted: ScriptedAuthority, changed: dict[str, str | None]
+) -> None:
+    scripted.callback = changed
+    async with broker_harness({"acme": provider_settings(scripted.issuer)}) as hall:
         await refused(hall, "the provider refused; the operator checks")
-        assert lying.count("/token") == 0
+        assert scripted.count("/token") == 0
 
 
 BAD_METADATA: dict[str, dict[str, Any]] = {
@@ -138,70 +146,81 @@ BAD_METADATA: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("lie", BAD_METADATA.values(), ids=BAD_METADATA.keys())
-async def test_metadata_that_is_not_believed(
-    lying: Liar, lie: dict[str, Any], caplog: pytest.LogCaptureFixture
+async def test_provider_metadata_with_invalid_members_is_refused(
+    scripted: ScriptedAuthority, lie: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    lying.metadata = {name: f"{lying.issuer}/" if said == "SLASH" else said for name, said in lie.items()}
-    async with linking({"acme": settings(lying.issuer)}) as hall:
+    scripted.metadata = {name: f"{scripted.issuer}/" if said == "SLASH" else said for name, said in lie.items()}
+    async with broker_harness({"acme": provider_settings(scripted.issuer)}) as hall:
         link = await hall.begin()
         with pytest.raises(LinkFailed, match=SAFE):
             await hall.broker.consent(link.id, ALICE)
         assert "acme" in caplog.text
-        assert lying.count("/token") == 0
+        assert scripted.count("/token") == 0
 
 
 @pytest.mark.parametrize(
     "told",
-    [Answer(200, b"<html>"), Answer(200, b"[]"), Answer(500), Answer(302, headers=(("Location", "/elsewhere"),))],
+    [
+        HttpResponse(200, b"<html>"),
+        HttpResponse(200, b"[]"),
+        HttpResponse(500),
+        HttpResponse(302, headers=(("Location", "/elsewhere"),)),
+    ],
     ids=["html", "list", "500", "redirect"],
 )
-async def test_metadata_that_is_none(lying: Liar, told: Answer) -> None:
-    lying.paths["/.well-known/oauth-authorization-server"] = lambda _: told
-    async with linking({"acme": settings(lying.issuer)}) as hall:
+async def test_provider_metadata_response_that_is_no_document_is_refused(
+    scripted: ScriptedAuthority, told: HttpResponse
+) -> None:
+    scripted.paths["/.well-known/oauth-authorization-server"] = lambda _: told
+    async with broker_harness({"acme": provider_settings(scripted.issuer)}) as hall:
         link = await hall.begin()
         with pytest.raises(LinkFailed, match=SAFE):
             await hall.broker.consent(link.id, ALICE)
-        assert lying.count("/elsewhere") == 0
+        assert scripted.count("/elsewhere") == 0
 
 
-async def test_metadata_in_openids_place(lying: Liar) -> None:
+async def test_provider_metadata_is_found_at_the_openid_connect_path(scripted: ScriptedAuthority) -> None:
     """An issuer with a path, which publishes as OpenID Connect says."""
-    document = lying.right_metadata() | {"issuer": f"{lying.issuer}/tenant"}
-    lying.callback = {"iss": f"{lying.issuer}/tenant"}
+    document = scripted.default_metadata() | {"issuer": f"{scripted.issuer}/tenant"}
+    scripted.callback = {"iss": f"{scripted.issuer}/tenant"}
     place = "/tenant/.well-known/openid-configuration"
-    lying.paths[place] = lambda _: Answer(200, json.dumps(document).encode())
-    providers = {"acme": settings(f"{lying.issuer}/tenant")}
-    async with linking(providers, door=EgressClient(EgressAllowlist([lying.issuer.removeprefix("http://")]))) as hall:
+    scripted.paths[place] = lambda _: HttpResponse(200, json.dumps(document).encode())
+    providers = {"acme": provider_settings(f"{scripted.issuer}/tenant")}
+    async with broker_harness(
+        providers, egress=EgressClient(EgressAllowlist([scripted.issuer.removeprefix("http://")]))
+    ) as hall:
         assert (await hall.connect()).state == "completed"
-    assert [each.path for each in lying.asked][:3] == [
+    assert [each.path for each in scripted.asked][:3] == [
         "/.well-known/oauth-authorization-server/tenant",
         "/.well-known/openid-configuration/tenant",
         place,
     ]
 
 
-async def test_metadata_is_asked_for_once_an_hour_and_kept_when_the_issuer_is_silent(lying: Liar) -> None:
+async def test_provider_metadata_is_cached_for_an_hour_and_used_while_the_issuer_fails(
+    scripted: ScriptedAuthority,
+) -> None:
     place = "/.well-known/oauth-authorization-server"
-    async with linking({"acme": settings(lying.issuer)}) as hall:
+    async with broker_harness({"acme": provider_settings(scripted.issuer)}) as hall:
         await hall.connect()
         await hall.begin(scopes=("x",))
-        assert lying.count(place) == 1
+        assert scripted.count(place) == 1
         hall.clock.now += 3600
-        lying.paths[place] = lambda _: Answer(503)
+        scripted.paths[place] = lambda _: HttpResponse(503)
         assert await hall.token(MAIL) is not None
-        assert lying.count(place) == 2
+        assert scripted.count(place) == 2
 
 
-async def test_endpoints_in_the_settings_need_no_metadata(lying: Liar) -> None:
-    lying.callback = {"iss": None}
-    urls = {"authorize_url": f"{lying.issuer}/authorize?tenant=7", "token_url": f"{lying.issuer}/token"}
-    given = settings(None, **urls)
-    async with linking(
-        {"acme": given}, door=EgressClient(EgressAllowlist([lying.issuer.removeprefix("http://")]))
+async def test_provider_with_configured_endpoints_needs_no_metadata(scripted: ScriptedAuthority) -> None:
+    scripted.callback = {"iss": None}
+    urls = {"authorize_url": f"{scripted.issuer}/authorize?tenant=7", "token_url": f"{scripted.issuer}/token"}
+    given = provider_settings(None, **urls)
+    async with broker_harness(
+        {"acme": given}, egress=EgressClient(EgressAllowlist([scripted.issuer.removeprefix("http://")]))
     ) as hall:
         visit = await hall.agree(await hall.begin())
         assert visit.sent["tenant"] == "7"
         assert visit.sent["redirect_uri"] == f"{REDIRECT}/acme"
         await hall.broker.finish_redirect(visit.path, visit.query, visit.nonce)
         (account,) = await hall.broker.accounts()
-        assert account.issuer == f"{lying.issuer}/token"
+        assert account.issuer == f"{scripted.issuer}/token"

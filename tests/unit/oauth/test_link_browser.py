@@ -7,8 +7,19 @@ from urllib.parse import urlencode
 import httpx2
 import pytest
 
+from tests.servers.account_broker import (
+    ALICE,
+    BOB,
+    HALL,
+    MAIL,
+    REDIRECT,
+    BrowserVisit,
+    authorize_in_browser,
+    broker_harness,
+    provider_settings,
+    register_hall,
+)
 from tests.servers.authority import Authority
-from tests.servers.linking import ALICE, BOB, HALL, MAIL, REDIRECT, Visit, linking, register, settings, visited
 from toolhall.model.caller import ANONYMOUS, Caller
 from toolhall.model.requirements import AccountRequirement
 from toolhall.oauth.link import LINK_TTL_SECONDS
@@ -16,9 +27,9 @@ from toolhall.oauth.providers import LinkFailed, TooManyLinks, UnknownProvider
 from toolhall.stores.accounts import MAX_PENDING_PER_USER
 
 
-async def test_a_person_connects_and_the_tool_gets_the_token(acme: Authority) -> None:
-    async with linking(
-        {"acme": settings(acme.issuer, scopes=("profile",), resource="https://api.acme.example")}
+async def test_browser_link_completed_gives_tools_the_token_of_that_user_only(acme: Authority) -> None:
+    async with broker_harness(
+        {"acme": provider_settings(acme.issuer, scopes=("profile",), resource="https://api.acme.example")}
     ) as hall:
         assert await hall.token() is None
         missing, words = await hall.broker.link_requirement(ALICE, MAIL, "Mail.list@1.0.0")
@@ -45,9 +56,9 @@ async def test_a_person_connects_and_the_tool_gets_the_token(acme: Authority) ->
         assert await hall.token(user="bob") is None
 
 
-async def test_what_goes_to_the_provider(acme: Authority) -> None:
+async def test_browser_link_sends_pkce_redirect_uri_and_resource_and_no_secret_in_the_url(acme: Authority) -> None:
     """PKCE with S256, the exact redirect, the resource; the hall's secret goes to the token endpoint alone."""
-    async with linking({"acme": settings(acme.issuer, resource="https://api.acme.example")}) as hall:
+    async with broker_harness({"acme": provider_settings(acme.issuer, resource="https://api.acme.example")}) as hall:
         visit = await hall.agree(await hall.begin())
         sent = visit.sent
         assert sent["code_challenge_method"] == "S256"
@@ -68,21 +79,23 @@ async def test_what_goes_to_the_provider(acme: Authority) -> None:
     [("client_secret_post", {"token_auth": "post"}), ("none", {"client_secret": None})],
     ids=["post", "none"],
 )
-async def test_the_hall_proves_itself_as_the_provider_wants(acme: Authority, way: str, auth: dict[str, Any]) -> None:
-    register(acme, way)
-    async with linking({"acme": settings(acme.issuer, **auth)}) as hall:
+async def test_browser_link_uses_the_token_endpoint_authentication_of_the_provider(
+    acme: Authority, way: str, auth: dict[str, Any]
+) -> None:
+    register_hall(acme, way)
+    async with broker_harness({"acme": provider_settings(acme.issuer, **auth)}) as hall:
         assert (await hall.connect()).state == "completed"
 
 
-async def test_the_server_requires_pkce_and_the_code_alone_is_worth_nothing(acme: Authority) -> None:
+async def test_authority_refuses_authorization_and_code_exchange_without_pkce(acme: Authority) -> None:
     """Proof that the server checks what the hall always sends: without it, neither step succeeds."""
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         url, _ = await hall.broker.consent((await hall.begin()).id, ALICE)
-        visit = Visit(url, "", "")
+        visit = BrowserVisit(url, "", "")
         bare = {name: value for name, value in visit.sent.items() if not name.startswith("code_challenge")}
-        refused = Visit("", "", await visited(f"{acme.issuer}/authorize?{urlencode(bare)}"))
+        refused = BrowserVisit("", "", await authorize_in_browser(f"{acme.issuer}/authorize?{urlencode(bare)}"))
         assert refused.query["error"] == "invalid_request"
-        stolen = Visit("", "", await visited(url)).query["code"]
+        stolen = BrowserVisit("", "", await authorize_in_browser(url)).query["code"]
         form = {"grant_type": "authorization_code", "code": stolen, "redirect_uri": REDIRECT}
         async with httpx2.AsyncClient(trust_env=False) as thief:
             reply = await thief.post(f"{acme.issuer}/token", data=form, auth=("hall", "client-secret-of-the-hall"))
@@ -90,9 +103,9 @@ async def test_the_server_requires_pkce_and_the_code_alone_is_worth_nothing(acme
         assert acme.issued == []
 
 
-async def test_denial(acme: Authority) -> None:
+async def test_browser_link_denied_by_the_person_fails_and_connects_nothing(acme: Authority) -> None:
     acme.agrees = False
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         link = await hall.begin()
         visit = await hall.agree(link)
         with pytest.raises(LinkFailed, match="access was denied"):
@@ -103,8 +116,8 @@ async def test_denial(acme: Authority) -> None:
         assert await hall.token() is None
 
 
-async def test_wrong_state_changes_nothing(acme: Authority) -> None:
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+async def test_callback_with_wrong_state_is_refused_and_the_link_stays_usable(acme: Authority) -> None:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         link = await hall.begin()
         visit = await hall.agree(link)
         for state in ("", "x", f"{link.id}.", f"{link.id}.guess", visit.query["state"] + "x", "\ud800"):
@@ -114,8 +127,8 @@ async def test_wrong_state_changes_nothing(acme: Authority) -> None:
         assert (await hall.broker.finish_redirect(visit.path, visit.query, visit.nonce)).state == "completed"
 
 
-async def test_a_callback_is_good_once(acme: Authority) -> None:
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+async def test_callback_repeated_concurrently_completes_once(acme: Authority) -> None:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         visit = await hall.agree(await hall.begin())
         tries = [hall.broker.finish_redirect(visit.path, visit.query, visit.nonce) for _ in range(10)]
         ended = await asyncio.gather(*tries, return_exceptions=True)
@@ -125,9 +138,9 @@ async def test_a_callback_is_good_once(acme: Authority) -> None:
             await hall.broker.finish_redirect(visit.path, visit.query, visit.nonce)
 
 
-async def test_a_code_that_was_used_before_connects_nothing(acme: Authority) -> None:
+async def test_callback_with_a_reused_code_connects_nothing_and_breaks_the_first_account(acme: Authority) -> None:
     """The provider finds the replay, and revokes what came of the code; so the first account breaks as well."""
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         first = await hall.agree(await hall.begin())
         await hall.broker.finish_redirect(first.path, first.query, first.nonce)
         second = await hall.agree(await hall.begin(BOB), BOB)
@@ -138,8 +151,8 @@ async def test_a_code_that_was_used_before_connects_nothing(acme: Authority) -> 
         assert await hall.token() is None
 
 
-async def test_another_browser(acme: Authority) -> None:
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+async def test_callback_with_a_wrong_or_missing_nonce_is_refused(acme: Authority) -> None:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         visit = await hall.agree(await hall.begin())
         for nonce in (None, "", "guessed", visit.nonce + "x"):
             with pytest.raises(LinkFailed):
@@ -147,8 +160,8 @@ async def test_another_browser(acme: Authority) -> None:
         assert acme.count("/token") == 0
 
 
-async def test_the_last_browser_in_which_the_person_agreed_counts(acme: Authority) -> None:
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+async def test_consent_in_a_second_browser_invalidates_the_first(acme: Authority) -> None:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         link = await hall.begin()
         first, second = await hall.agree(link), await hall.agree(link)
         with pytest.raises(LinkFailed):
@@ -161,9 +174,9 @@ FOR_ALICE = Caller("service", proof="key", person="service", scopes=frozenset({"
 
 
 @pytest.mark.parametrize("visitor", [BOB, ANONYMOUS, SERVICE, FOR_ALICE], ids=["bob", "nobody", "service", "for alice"])
-async def test_another_person(acme: Authority, visitor: Caller) -> None:
+async def test_consent_by_another_caller_is_refused(acme: Authority, visitor: Caller) -> None:
     """Also the service that asked for Alice cannot connect in her place."""
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         for asker in (ALICE, FOR_ALICE):
             link = await hall.begin(asker)
             for attempt in (hall.broker.describe_consent, hall.broker.consent):
@@ -172,16 +185,16 @@ async def test_another_person(acme: Authority, visitor: Caller) -> None:
             assert await hall.state(link) == "pending"
 
 
-async def test_alice_connects_what_a_service_asked_for_her(acme: Authority) -> None:
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+async def test_link_begun_by_a_service_for_a_user_connects_the_account_of_that_user(acme: Authority) -> None:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         visit = await hall.agree(await hall.begin(FOR_ALICE))
         await hall.broker.finish_redirect(visit.path, visit.query, visit.nonce)
         assert await hall.token() is not None
         assert await hall.token(user="service") is None
 
 
-async def test_a_link_ends(acme: Authority) -> None:
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+async def test_link_expires_after_its_lifetime(acme: Authority) -> None:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         link = await hall.begin()
         visit = await hall.agree(link)
         hall.clock.now += LINK_TTL_SECONDS + 1
@@ -193,8 +206,8 @@ async def test_a_link_ends(acme: Authority) -> None:
         assert acme.count("/token") == 0
 
 
-async def test_the_same_question_has_one_link_and_there_are_not_too_many(acme: Authority) -> None:
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+async def test_begin_link_reuses_a_pending_link_and_limits_pending_links_per_user(acme: Authority) -> None:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         assert (await hall.begin()).id == (await hall.begin()).id
         assert (await hall.begin(BOB)).id != (await hall.begin()).id
         for number in range(MAX_PENDING_PER_USER - 1):
@@ -204,14 +217,14 @@ async def test_the_same_question_has_one_link_and_there_are_not_too_many(acme: A
 
 
 @pytest.mark.parametrize("caller", [ANONYMOUS, Caller("all", proof="shared")], ids=["nobody", "shared"])
-async def test_an_account_needs_a_person(acme: Authority, caller: Caller) -> None:
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+async def test_begin_link_without_a_personal_credential_is_refused(acme: Authority, caller: Caller) -> None:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         with pytest.raises(LinkFailed, match="credential of your own"):
             await hall.begin(caller)
 
 
-async def test_a_provider_that_nobody_set_up(acme: Authority) -> None:
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+async def test_begin_link_with_an_unknown_provider_is_refused(acme: Authority) -> None:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         with pytest.raises(UnknownProvider, match="known are acme"):
             await hall.begin(provider="evil")
         missing, words = await hall.broker.link_requirement(ALICE, AccountRequirement("evil", ()), "Mail.list@1.0.0")
@@ -219,9 +232,9 @@ async def test_a_provider_that_nobody_set_up(acme: Authority) -> None:
         assert "the operator adds it" in words
 
 
-async def test_more_scopes_are_a_new_consent_and_the_old_ones_stay(acme: Authority) -> None:
+async def test_link_for_more_scopes_keeps_the_scopes_already_granted(acme: Authority) -> None:
     """Two tools that need different scopes do not take the account from each other."""
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         await hall.connect()
         send = AccountRequirement("acme", ("mail.send",))
         assert await hall.token(send) is None
@@ -235,9 +248,9 @@ async def test_more_scopes_are_a_new_consent_and_the_old_ones_stay(acme: Authori
         assert len(await hall.broker.accounts("alice")) == 1
 
 
-async def test_a_browser_that_leaves_loses_nothing(acme: Authority) -> None:
+async def test_callback_cancelled_by_the_browser_completes_the_link(acme: Authority) -> None:
     """The code is worth nothing once it was used, so the exchange is finished whoever waits."""
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         visit = await hall.agree(await hall.begin())
         with acme.holding("/token") as held:
             waiting = asyncio.ensure_future(hall.broker.finish_redirect(visit.path, visit.query, visit.nonce))

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.servers.account_broker import ALICE, SECRET, BrokerHarness, broker_harness, provider_settings
 from tests.servers.authority import Authority
-from tests.servers.liar import Liar, answered
-from tests.servers.linking import ALICE, SECRET, Linking, linking, settings
-from tests.servers.serving import Answer, Asked
+from tests.servers.http_server import HttpRequest, HttpResponse
+from tests.servers.scripted_authority import ScriptedAuthority, json_response
 from toolhall.model.errors import ToolhallError
 from toolhall.oauth.providers import LinkFailed
 
@@ -21,7 +21,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> str:
     return "\n".join(f"{each.name} {each.getMessage()} {each.exc_text or ''} {vars(each)}" for each in own)
 
 
-def hidden(asked: list[Asked]) -> Iterator[str]:
+def hidden(asked: list[HttpRequest]) -> Iterator[str]:
     """Whatever the hall sent that is nobody else's business."""
     yield SECRET
     for each in asked:
@@ -30,9 +30,11 @@ def hidden(asked: list[Asked]) -> Iterator[str]:
                 yield each.form[name]
 
 
-async def test_the_whole_way(acme: Authority, caplog: pytest.LogCaptureFixture) -> None:
+async def test_link_refresh_and_disconnect_log_no_tokens_codes_or_secrets(
+    acme: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         await hall.connect()
         hall.clock.now += 3600
         token = await hall.token()
@@ -61,28 +63,28 @@ async def test_the_whole_way(acme: Authority, caplog: pytest.LogCaptureFixture) 
     ],
     ids=["error", "description", "token", "type", "end"],
 )
-async def test_what_a_provider_says_is_not_repeated(
-    lying: Liar, caplog: pytest.LogCaptureFixture, status: int, body: dict[str, str]
+async def test_provider_error_response_is_in_no_log_or_error(
+    scripted: ScriptedAuthority, caplog: pytest.LogCaptureFixture, status: int, body: dict[str, str]
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    lying.token = lambda _: answered(body, status)
-    async with linking({"acme": settings(lying.issuer)}) as hall:
+    scripted.token = lambda _: json_response(body, status)
+    async with broker_harness({"acme": provider_settings(scripted.issuer)}) as hall:
         failed = await failure(hall)
         link = await hall.broker.find_link(failed[0])
         assert CANARY not in failed[1] + repr(link) + logged(caplog)
 
 
 @pytest.mark.parametrize("body", [CANARY.encode(), f'{{"access_token": {CANARY}}}'.encode(), b"\xff" + CANARY.encode()])
-async def test_a_body_that_cannot_be_read_is_not_repeated(
-    lying: Liar, caplog: pytest.LogCaptureFixture, body: bytes
+async def test_unreadable_provider_response_is_in_no_log_or_error(
+    scripted: ScriptedAuthority, caplog: pytest.LogCaptureFixture, body: bytes
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    lying.token = lambda _: Answer(200, body)
-    async with linking({"acme": settings(lying.issuer)}) as hall:
+    scripted.token = lambda _: HttpResponse(200, body)
+    async with broker_harness({"acme": provider_settings(scripted.issuer)}) as hall:
         assert CANARY not in (await failure(hall))[1] + logged(caplog)
 
 
-async def failure(hall: Linking) -> tuple[str, str]:
+async def failure(hall: BrokerHarness) -> tuple[str, str]:
     """The link that failed, and all that its error says."""
     link = await hall.begin()
     visit = await hall.agree(link)

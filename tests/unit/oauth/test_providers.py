@@ -15,7 +15,7 @@ def provider(name: str = "acme", **said: Any) -> Provider:
 
 
 @pytest.mark.parametrize("name", sorted(PRESETS.keys() - {"generic"}))
-def test_a_name_picks_its_preset(name: str) -> None:
+def test_build_provider_by_preset_name_has_https_endpoints(name: str) -> None:
     found = provider(name, client_secret="s3cret-of-the-hall")
     assert found.endpoints is not None
     urls = (found.endpoints.authorize_url, found.endpoints.token_url)
@@ -24,25 +24,25 @@ def test_a_name_picks_its_preset(name: str) -> None:
     assert provider("work", preset=name, client_secret="s3cret-of-the-hall").endpoints == found.endpoints
 
 
-def test_a_name_picks_nothing_for_a_provider_that_is_elsewhere() -> None:
+def test_build_provider_with_own_issuer_ignores_the_preset_of_its_name() -> None:
     """Otherwise the tokens of one's own server would go to somebody else's."""
     found = provider("google", issuer="https://idp.example")
     assert found.endpoints is None
     assert found.identity == "https://idp.example"
 
 
-def test_settings_come_before_the_preset() -> None:
+def test_build_provider_settings_override_the_preset() -> None:
     found = provider("x", preset="google", issuer="https://idp.example", authorize_params={"prompt": "none"})
     assert found.issuer == "https://idp.example"
     assert found.authorize_params == {"access_type": "offline", "prompt": "none"}
 
 
-def test_without_an_issuer_the_token_endpoint_says_who_it_is() -> None:
+def test_build_provider_without_issuer_uses_the_token_url_as_identity() -> None:
     found = provider(authorize_url="https://a.example/a", token_url="https://a.example/t")
     assert found.identity == "https://a.example/t"
 
 
-def test_scopes_by_another_name() -> None:
+def test_provider_covers_scopes_by_their_aliases() -> None:
     google = provider("google")
     long = "https://www.googleapis.com/auth/userinfo.email"
     assert google.covers((long,), ("email",))
@@ -72,18 +72,18 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("said", "fix"), BAD.values(), ids=BAD.keys())
-def test_what_is_refused_names_the_provider_and_the_fix(said: dict[str, Any], fix: str) -> None:
+def test_build_provider_with_invalid_settings_names_the_provider_and_the_fix(said: dict[str, Any], fix: str) -> None:
     with pytest.raises(BadProvider, match=fix) as refused:
         provider(**said)
     assert "providers.acme" in str(refused.value)
 
 
-def test_a_name_is_plain() -> None:
+def test_build_provider_with_an_invalid_name_is_refused() -> None:
     with pytest.raises(BadProvider, match="use letters"):
         provider("a b", preset="google")
 
 
-def test_a_secret_from_a_file_and_in_no_text(tmp_path: Path) -> None:
+def test_build_provider_reads_the_client_secret_from_a_file_and_hides_it_in_repr(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.write_text("s3cret-of-the-hall\n")
     found = provider("google", client_secret_file=str(file))

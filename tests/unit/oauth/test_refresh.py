@@ -8,9 +8,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.servers.account_broker import (
+    ALICE,
+    MAIL,
+    BrokerHarness,
+    BrokerStorage,
+    Clock,
+    broker_harness,
+    provider_settings,
+)
 from tests.servers.authority import Authority
-from tests.servers.liar import Liar, answered
-from tests.servers.linking import ALICE, MAIL, Clock, Kept, Linking, linking, settings
+from tests.servers.scripted_authority import ScriptedAuthority, json_response
 from toolhall.model.errors import Unavailable
 from toolhall.model.requirements import AccountToken
 from toolhall.oauth.refresh import LEASE_SECONDS, REFRESH_EARLY_SECONDS
@@ -27,8 +35,8 @@ def distinct(tokens: list[AccountToken | None]) -> set[str]:
     return {each.token.reveal() for each in tokens if each is not None}
 
 
-async def test_fifty_at_once_refresh_once(acme: Authority) -> None:
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+async def test_refresh_requested_concurrently_is_sent_once(acme: Authority) -> None:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         await hall.connect()
         hall.clock.now += 3600
         tokens = await asyncio.gather(*(hall.token() for _ in range(50)))
@@ -36,19 +44,19 @@ async def test_fifty_at_once_refresh_once(acme: Authority) -> None:
         assert distinct(list(tokens)) == {acme.issued[1].access}
 
 
-async def test_fifty_at_once_in_two_processes_refresh_once(acme: Authority, tmp_path: Path) -> None:
+async def test_refresh_requested_concurrently_by_two_processes_is_sent_once(acme: Authority, tmp_path: Path) -> None:
     """Two halls over one file: one claims the refresh, the other waits for what it brings."""
     clock = Clock()
     with (
         closing(open_stores(tmp_path, allow_readonly=False, role="first")) as first,
         closing(open_stores(tmp_path, allow_readonly=False, role="sibling")) as second,
     ):
-        mine = Kept(first.accounts, first.vault)
-        theirs = Kept(second.accounts, second.vault, mine.key)
-        providers = {"acme": settings(acme.issuer)}
+        mine = BrokerStorage(first.accounts, first.vault)
+        theirs = BrokerStorage(second.accounts, second.vault, mine.key)
+        providers = {"acme": provider_settings(acme.issuer)}
         async with (
-            linking(providers, kept=mine, clock=clock) as one,
-            linking(providers, kept=theirs, clock=clock) as two,
+            broker_harness(providers, storage=mine, clock=clock) as one,
+            broker_harness(providers, storage=theirs, clock=clock) as two,
         ):
             await one.connect()
             clock.now += 3600
@@ -57,8 +65,8 @@ async def test_fifty_at_once_in_two_processes_refresh_once(acme: Authority, tmp_
             assert distinct(list(tokens)) == {acme.issued[1].access}
 
 
-async def test_a_token_is_renewed_before_it_ends(acme: Authority) -> None:
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+async def test_refresh_starts_shortly_before_the_token_expires(acme: Authority) -> None:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         await hall.connect()
         hall.clock.now += 3600 - REFRESH_EARLY_SECONDS - 1
         await hall.token()
@@ -68,9 +76,9 @@ async def test_a_token_is_renewed_before_it_ends(acme: Authority) -> None:
         assert distinct([await hall.token()]) == {acme.issued[1].access}
 
 
-async def test_a_short_lived_token_is_used_for_most_of_its_time(acme: Authority) -> None:
+async def test_refresh_of_a_short_lived_token_starts_near_its_end(acme: Authority) -> None:
     acme.lifetime = 40
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         await hall.connect()
         hall.clock.now += 29
         await hall.token()
@@ -80,8 +88,8 @@ async def test_a_short_lived_token_is_used_for_most_of_its_time(acme: Authority)
         assert acme.count(*REFRESH) == 1
 
 
-class Dying(MemoryAccountStore):
-    """The process dies right after the save with this number."""
+class CrashingAccountStore(MemoryAccountStore):
+    """An account store that crashes right after the save with this number."""
 
     def __init__(self, clock: Clock, number: int) -> None:
         super().__init__(clock)
@@ -91,52 +99,54 @@ class Dying(MemoryAccountStore):
         saved = await super().save(account, serial)
         self.left -= 1
         if self.left == 0:
-            raise Died
+            raise Crash
         return saved
 
 
-class Died(Exception):
-    """Nothing runs after this."""
+class Crash(Exception):
+    """A simulated crash of the process."""
 
 
-async def test_what_was_renewed_survives_a_crash_before_it_was_used(acme: Authority) -> None:
+async def test_refresh_stored_before_a_crash_is_used_by_the_next_process(acme: Authority) -> None:
     """Saves: the account, the claim, the new tokens; then the process dies, and the next one has them."""
     clock = Clock()
-    kept = Kept(Dying(clock, 3), MemoryVaultStore())
-    async with linking({"acme": settings(acme.issuer)}, kept=kept, clock=clock) as hall:
+    storage = BrokerStorage(CrashingAccountStore(clock, 3), MemoryVaultStore())
+    async with broker_harness({"acme": provider_settings(acme.issuer)}, storage=storage, clock=clock) as hall:
         await hall.connect()
         clock.now += 3600
-        with pytest.raises(Died):
+        with pytest.raises(Crash):
             await hall.token()
-    async with linking({"acme": settings(acme.issuer)}, kept=kept, clock=clock) as again:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}, storage=storage, clock=clock) as again:
         assert distinct([await again.token()]) == {acme.issued[1].access}
         assert acme.count(*REFRESH) == 1
         clock.now += 3600
         assert distinct([await again.token()]) == {acme.issued[2].access}
 
 
-async def test_a_crash_while_the_provider_is_asked_holds_others_up_for_a_while(acme: Authority) -> None:
+async def test_refresh_lease_of_a_crashed_process_delays_others_until_it_expires(acme: Authority) -> None:
     """Nobody knows whether the provider was asked, so the claim stands until that can no longer be under way."""
     clock = Clock()
-    kept = Kept(Dying(clock, 2), MemoryVaultStore())
+    storage = BrokerStorage(CrashingAccountStore(clock, 2), MemoryVaultStore())
     waited: list[float] = []
 
     async def sleep(seconds: float) -> None:
         waited.append(seconds)
         clock.now += LEASE_SECONDS / 3
 
-    async with linking({"acme": settings(acme.issuer)}, kept=kept, clock=clock) as hall:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}, storage=storage, clock=clock) as hall:
         await hall.connect()
         clock.now += 3600
-        with pytest.raises(Died):
+        with pytest.raises(Crash):
             await hall.token()
-    async with linking({"acme": settings(acme.issuer)}, kept=kept, clock=clock, sleep=sleep) as again:
+    async with broker_harness(
+        {"acme": provider_settings(acme.issuer)}, storage=storage, clock=clock, sleep=sleep
+    ) as again:
         assert distinct([await again.token()]) == {acme.issued[1].access}
         assert len(waited) == 3
 
 
-class Full(MemoryAccountStore):
-    """Its disk is full for the save with this number."""
+class FullDiskAccountStore(MemoryAccountStore):
+    """An account store whose disk is full for the save with this number."""
 
     def __init__(self, clock: Clock, number: int) -> None:
         super().__init__(clock)
@@ -149,10 +159,10 @@ class Full(MemoryAccountStore):
         return await super().save(account, serial)
 
 
-async def test_what_could_not_be_kept_is_not_used_and_not_lost(acme: Authority) -> None:
+async def test_refresh_that_cannot_be_stored_is_unavailable_and_stored_by_the_next_request(acme: Authority) -> None:
     clock = Clock()
-    kept = Kept(Full(clock, 3), MemoryVaultStore())
-    async with linking({"acme": settings(acme.issuer)}, kept=kept, clock=clock) as hall:
+    storage = BrokerStorage(FullDiskAccountStore(clock, 3), MemoryVaultStore())
+    async with broker_harness({"acme": provider_settings(acme.issuer)}, storage=storage, clock=clock) as hall:
         await hall.connect()
         clock.now += 3600
         with pytest.raises(Unavailable):
@@ -161,8 +171,8 @@ async def test_what_could_not_be_kept_is_not_used_and_not_lost(acme: Authority) 
         assert acme.count(*REFRESH) == 1
 
 
-async def test_a_caller_that_leaves_does_not_end_the_refresh(acme: Authority) -> None:
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+async def test_refresh_goes_on_when_its_caller_is_cancelled(acme: Authority) -> None:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         await hall.connect()
         hall.clock.now += 3600
         with acme.holding("/token") as held:
@@ -176,8 +186,8 @@ async def test_a_caller_that_leaves_does_not_end_the_refresh(acme: Authority) ->
         assert acme.count(*REFRESH) == 1
 
 
-async def test_a_revoked_grant_is_a_new_challenge(acme: Authority) -> None:
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+async def test_refresh_of_a_revoked_grant_breaks_the_account_until_it_is_linked_again(acme: Authority) -> None:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         await hall.connect()
         acme.revoke_all()
         hall.clock.now += 3600
@@ -194,8 +204,8 @@ async def test_a_revoked_grant_is_a_new_challenge(acme: Authority) -> None:
         assert [each.state for each in await hall.broker.accounts("alice")] == ["connected"]
 
 
-async def test_an_old_token_is_used_while_the_provider_is_down(acme: Authority) -> None:
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+async def test_refresh_with_an_unavailable_provider_uses_the_old_token_until_it_expires(acme: Authority) -> None:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         await hall.connect()
         acme.down = True
         hall.clock.now += 3600 - 30
@@ -205,8 +215,8 @@ async def test_an_old_token_is_used_while_the_provider_is_down(acme: Authority) 
             await hall.token()
 
 
-async def test_a_provider_that_is_down_is_left_alone_for_longer_and_longer(acme: Authority) -> None:
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+async def test_refresh_backs_off_exponentially_while_the_provider_is_unavailable(acme: Authority) -> None:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         await hall.connect()
         acme.down = True
         hall.clock.now += 3600
@@ -225,7 +235,7 @@ async def test_a_provider_that_is_down_is_left_alone_for_longer_and_longer(acme:
         assert await hall.token() is not None
 
 
-async def test_a_lost_race_reads_again(acme: Authority) -> None:
+async def test_refresh_that_loses_the_race_uses_the_token_of_the_other_process(acme: Authority) -> None:
     """Another process has renewed it between our look and our claim: its token is used, and nobody is asked."""
     clock = Clock()
 
@@ -239,7 +249,9 @@ async def test_a_lost_race_reads_again(acme: Authority) -> None:
             return await super().save(account, serial)
 
     store = Faster(clock)
-    async with linking({"acme": settings(acme.issuer)}, kept=Kept(store, MemoryVaultStore()), clock=clock) as hall:
+    async with broker_harness(
+        {"acme": provider_settings(acme.issuer)}, storage=BrokerStorage(store, MemoryVaultStore()), clock=clock
+    ) as hall:
         await hall.connect()
         (account,) = await hall.broker.accounts()
         clock.now += 3600
@@ -248,48 +260,48 @@ async def test_a_lost_race_reads_again(acme: Authority) -> None:
         assert acme.count(*REFRESH) == 0
 
 
-async def connected(hall: Linking, lying: Liar) -> None:
+async def connected(hall: BrokerHarness, scripted: ScriptedAuthority) -> None:
     await hall.connect()
     hall.clock.now += 3600
-    lying.asked.clear()
+    scripted.asked.clear()
 
 
-async def test_without_a_new_refresh_token_the_old_one_stays(lying: Liar) -> None:
-    async with linking({"acme": settings(lying.issuer)}) as hall:
-        await connected(hall, lying)
-        lying.tokens = {"refresh_token": None}
+async def test_refresh_response_without_refresh_token_keeps_the_old_one(scripted: ScriptedAuthority) -> None:
+    async with broker_harness({"acme": provider_settings(scripted.issuer)}) as hall:
+        await connected(hall, scripted)
+        scripted.tokens = {"refresh_token": None}
         for _ in range(2):
             assert await hall.token() is not None
             hall.clock.now += 3600
-        sent = [each.form["refresh_token"] for each in lying.asked if each.path == "/token"]
+        sent = [each.form["refresh_token"] for each in scripted.asked if each.path == "/token"]
         assert len(sent) == 2
         assert len(set(sent)) == 1
 
 
-async def test_an_account_without_a_refresh_token_ends_with_its_token(lying: Liar) -> None:
-    lying.tokens = {"refresh_token": None}
-    async with linking({"acme": settings(lying.issuer)}) as hall:
+async def test_account_without_refresh_token_breaks_when_its_token_expires(scripted: ScriptedAuthority) -> None:
+    scripted.tokens = {"refresh_token": None}
+    async with broker_harness({"acme": provider_settings(scripted.issuer)}) as hall:
         await hall.connect()
         hall.clock.now += 3600 - 30
         assert await hall.token() is not None
         hall.clock.now += 30
         assert await hall.token() is None
-        assert lying.count("/token") == 1
+        assert scripted.count("/token") == 1
         assert [each.state for each in await hall.broker.accounts()] == ["broken"]
 
 
-async def test_a_token_without_an_end_is_used_for_ever(lying: Liar) -> None:
-    lying.tokens = {"refresh_token": None, "expires_in": None}
-    async with linking({"acme": settings(lying.issuer)}) as hall:
+async def test_token_without_expiry_is_never_refreshed(scripted: ScriptedAuthority) -> None:
+    scripted.tokens = {"refresh_token": None, "expires_in": None}
+    async with broker_harness({"acme": provider_settings(scripted.issuer)}) as hall:
         await hall.connect()
         hall.clock.now += 10 * 365 * 86_400
         assert await hall.token() is not None
 
 
-async def test_scopes_that_a_refresh_takes_away_are_gone(lying: Liar) -> None:
-    async with linking({"acme": settings(lying.issuer)}) as hall:
-        await connected(hall, lying)
-        lying.tokens = {"scope": "something.else"}
+async def test_refresh_response_with_fewer_scopes_removes_them_from_the_account(scripted: ScriptedAuthority) -> None:
+    async with broker_harness({"acme": provider_settings(scripted.issuer)}) as hall:
+        await connected(hall, scripted)
+        scripted.tokens = {"scope": "something.else"}
         assert await hall.token() is None
         (account,) = await hall.broker.accounts()
         assert account.scopes == ()
@@ -297,21 +309,25 @@ async def test_scopes_that_a_refresh_takes_away_are_gone(lying: Liar) -> None:
 
 @pytest.mark.parametrize("code", ["invalid_grant", "bad_refresh_token", "invalid_refresh_token"])
 @pytest.mark.parametrize("status", [200, 400, 401])
-async def test_ways_to_say_that_a_grant_is_over(lying: Liar, code: str, status: int) -> None:
-    async with linking({"acme": settings(lying.issuer)}) as hall:
-        await connected(hall, lying)
-        lying.token = lambda _: answered({"ok": False, "error": code}, status)
+async def test_refresh_error_codes_of_an_ended_grant_break_the_account(
+    scripted: ScriptedAuthority, code: str, status: int
+) -> None:
+    async with broker_harness({"acme": provider_settings(scripted.issuer)}) as hall:
+        await connected(hall, scripted)
+        scripted.token = lambda _: json_response({"ok": False, "error": code}, status)
         assert await hall.token() is None
         assert [each.state for each in await hall.broker.accounts()] == ["broken"]
 
 
 @pytest.mark.parametrize("code", ["invalid_client", "unauthorized_client", "server_error", "\u202eevil", 7])
-async def test_what_the_operator_can_mend_breaks_no_account(lying: Liar, code: object) -> None:
-    async with linking({"acme": settings(lying.issuer)}) as hall:
-        await connected(hall, lying)
-        lying.token = lambda _: answered({"error": code}, 400)
+async def test_refresh_error_codes_of_the_client_or_server_keep_the_account(
+    scripted: ScriptedAuthority, code: object
+) -> None:
+    async with broker_harness({"acme": provider_settings(scripted.issuer)}) as hall:
+        await connected(hall, scripted)
+        scripted.token = lambda _: json_response({"error": code}, 400)
         with pytest.raises(Unavailable):
             await hall.token()
-        lying.token = None
+        scripted.token = None
         hall.clock.now += 5
         assert await hall.token() is not None

@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
+from tests.servers.account_broker import ALICE, BOB, broker_harness, provider_settings
 from tests.servers.authority import Authority
-from tests.servers.linking import ALICE, BOB, linking, settings
 from toolhall.model.caller import LOCAL
 from toolhall.oauth.broker import NotConnected
 
 
-async def test_disconnecting_revokes(acme: Authority) -> None:
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+async def test_disconnect_revokes_both_tokens_and_removes_the_account(acme: Authority) -> None:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         await hall.connect()
         (account,) = await hall.broker.accounts("alice")
         with pytest.raises(NotConnected):
@@ -27,8 +27,8 @@ async def test_disconnecting_revokes(acme: Authority) -> None:
             await hall.broker.disconnect(account.id, ALICE)
 
 
-async def test_it_is_forgotten_also_when_revoking_fails(acme: Authority) -> None:
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+async def test_disconnect_with_failing_revocation_still_removes_the_account(acme: Authority) -> None:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         await hall.connect()
         acme.down = True
         (account,) = await hall.broker.accounts()
@@ -37,19 +37,19 @@ async def test_it_is_forgotten_also_when_revoking_fails(acme: Authority) -> None
         assert await hall.token() is None
 
 
-async def test_what_was_linked_elsewhere_is_forgotten_and_goes_nowhere(acme: Authority) -> None:
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+async def test_disconnect_of_a_removed_provider_revokes_nothing_and_removes_the_account(acme: Authority) -> None:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         await hall.connect()
         (account,) = await hall.broker.accounts()
-        async with linking({}) as other:
+        async with broker_harness({}) as other:
             other.broker.open(hall.store)
             ended = await other.broker.disconnect(account.id, ALICE)
         assert "not set up any more" in (ended.revocation_error or "")
         assert acme.count("/revoke") == 0
 
 
-async def test_a_refresh_under_way_is_waited_for_and_what_it_brought_is_revoked(acme: Authority) -> None:
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+async def test_disconnect_during_a_refresh_waits_and_revokes_the_new_tokens(acme: Authority) -> None:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         await hall.connect()
         (account,) = await hall.broker.accounts()
         hall.clock.now += 3600
@@ -64,9 +64,9 @@ async def test_a_refresh_under_way_is_waited_for_and_what_it_brought_is_revoked(
         assert await hall.token() is None
 
 
-async def test_what_another_process_renews_meanwhile_is_revoked_too(acme: Authority) -> None:
+async def test_refresh_of_an_account_removed_meanwhile_revokes_the_new_tokens(acme: Authority) -> None:
     """The account is gone when the new tokens come, so they are given back."""
-    async with linking({"acme": settings(acme.issuer)}) as hall:
+    async with broker_harness({"acme": provider_settings(acme.issuer)}) as hall:
         await hall.connect()
         (account,) = await hall.broker.accounts()
         hall.clock.now += 3600

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.parts import Clock, call_of, entry_named
+from tests.unit.builders import Clock, call_of, entry_named
 from toolhall.app import Toolhall
 from toolhall.authoring.context import Context
 from toolhall.authoring.declaration import tool
@@ -17,8 +17,7 @@ from toolhall.model.call_records import AuditRecord, RecordSource
 from toolhall.model.caller import LOCAL, Allow, Caller
 from toolhall.model.content import Reply, Text
 from toolhall.model.errors import Denied, ToolFailed, Unauthenticated, Unavailable
-from toolhall.model.messages import CallTool, InputRequiredSignal
-from toolhall.model.questions import Roots
+from toolhall.model.messages import CallTool, InputRequiredSignal, Roots
 from toolhall.pipeline.audit import Audit
 from toolhall.pipeline.states import Allowed, Equipped, Found
 from toolhall.stores.audit.journal import MemoryJournal
@@ -118,7 +117,9 @@ WAYS_TO_END = [
 
 
 @pytest.mark.parametrize(("name", "outcome"), WAYS_TO_END)
-async def test_one_record_says_how_it_ended(hall: Toolhall, name: str, outcome: str) -> None:
+async def test_audit_record_of_a_call_names_its_outcome_and_contains_no_values(
+    hall: Toolhall, name: str, outcome: str
+) -> None:
     await answer(hall, name)
     (record,) = records(hall)
     assert record.outcome == outcome
@@ -127,25 +128,25 @@ async def test_one_record_says_how_it_ended(hall: Toolhall, name: str, outcome: 
     assert CANARY not in str(record)
 
 
-async def test_refused_arguments_are_recorded(hall: Toolhall) -> None:
+async def test_audit_records_a_call_with_invalid_arguments_as_bad_arguments(hall: Toolhall) -> None:
     await answer(hall, "succeed", text=7)
     (record,) = records(hall)
     assert (record.outcome, record.tool) == ("BadArguments", "test_audit.succeed@0.1.0")
 
 
-async def test_a_limited_call_is_recorded(hall: Toolhall) -> None:
+async def test_audit_records_a_rate_limited_call_as_limited(hall: Toolhall) -> None:
     for _ in range(101):
         await answer(hall, "succeed")
     assert [record.outcome for record in records(hall)] == ["ok"] * 100 + ["Limited"]
 
 
-async def test_a_stranger_is_recorded(hall: Toolhall) -> None:
+async def test_audit_records_a_call_of_an_unauthenticated_caller_as_unauthenticated(hall: Toolhall) -> None:
     await answer(hall, "succeed", Caller("stranger"))
     (record,) = records(hall)
     assert (record.caller, record.outcome, record.grant) == ("stranger", "Unauthenticated", None)
 
 
-async def test_a_cancelled_call_is_recorded(hall: Toolhall) -> None:
+async def test_audit_records_a_cancelled_call_as_cancelled(hall: Toolhall) -> None:
     task = asyncio.ensure_future(answer(hall, "wait"))
     await asyncio.sleep(0)
     assert records(hall) == []
@@ -156,7 +157,7 @@ async def test_a_cancelled_call_is_recorded(hall: Toolhall) -> None:
     assert record.outcome == "Cancelled"
 
 
-async def test_the_record_names_the_grant_the_time_and_the_size(hall: Toolhall) -> None:
+async def test_audit_record_names_the_grant_the_time_and_the_result_size(hall: Toolhall) -> None:
     await answer(hall, "succeed", text="x")
     (record,) = records(hall)
     assert record.grant == "profile:local"
@@ -166,14 +167,14 @@ async def test_the_record_names_the_grant_the_time_and_the_size(hall: Toolhall) 
     assert record.call.endswith("-1")
 
 
-async def test_arguments_are_kept_as_a_digest_only(hall: Toolhall) -> None:
+async def test_audit_record_contains_arguments_only_as_a_sha256_digest(hall: Toolhall) -> None:
     await answer(hall, "succeed", text=CANARY)
     (record,) = records(hall)
     assert record.arguments_sha256 == hashlib.sha256(b'{"text":"hunter2"}').hexdigest()
     assert CANARY not in str(record)
 
 
-def test_the_duration_is_in_microseconds() -> None:
+def test_audit_record_gives_the_duration_in_microseconds() -> None:
     journal, timer = MemoryJournal(), Clock(1_000.25)
     Audit(journal, Clock(7.0), timer).write(call_of(), None, "ok")
     (record,) = journal.records
@@ -181,32 +182,32 @@ def test_the_duration_is_in_microseconds() -> None:
 
 
 @pytest.mark.parametrize("name", ["fail", "missing", "ask"])
-async def test_what_did_not_end_well_sent_nothing(hall: Toolhall, name: str) -> None:
+async def test_audit_record_of_a_call_without_result_has_zero_bytes_out(hall: Toolhall, name: str) -> None:
     await answer(hall, name)
     (record,) = records(hall)
     assert record.bytes_out == 0
 
 
-async def test_a_long_name_is_cut(hall: Toolhall) -> None:
+async def test_audit_record_of_an_unknown_tool_truncates_a_long_name(hall: Toolhall) -> None:
     await answer(hall, "x" * 1_000)
     (record,) = records(hall)
     assert len(record.tool) == 128
 
 
-async def test_ids_never_repeat(hall: Toolhall) -> None:
+async def test_audit_records_have_unique_call_ids(hall: Toolhall) -> None:
     for _ in range(50):
         await answer(hall, "succeed")
     assert len({record.call for record in records(hall)}) == 50
 
 
-async def test_the_digest_is_that_of_the_arguments_as_they_were_given(hall: Toolhall) -> None:
+async def test_audit_digest_of_arguments_that_the_tool_mutated_is_of_the_original_arguments(hall: Toolhall) -> None:
     """A tool may change what it was given; the record says what that was."""
     await answer(hall, "change", words=["a"])
     (record,) = records(hall)
     assert record.arguments_sha256 == hashlib.sha256(b'{"words":["a"]}').hexdigest()
 
 
-async def test_from_level_4_on_there_is_a_record_before_and_one_after(hall: Toolhall) -> None:
+async def test_audit_writes_an_intent_record_before_a_call_of_level_4_or_higher(hall: Toolhall) -> None:
     await answer(hall, "sell", words=["a"])
     intent, ended = records(hall)
     assert (intent.outcome, intent.phase, ended.outcome, ended.phase) == ("intent", "intent", "ok", None)
@@ -215,7 +216,7 @@ async def test_from_level_4_on_there_is_a_record_before_and_one_after(hall: Tool
     assert (intent.level, intent.verdict, intent.grant) == (5, "allow", "profile:local")
 
 
-async def test_what_cannot_be_recorded_first_does_not_happen(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_call_whose_intent_record_cannot_be_written_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     async def full(_: RecordSource, **_sign: bool) -> None:
         raise Unavailable("the audit cannot be written")
 
@@ -233,7 +234,7 @@ async def test_what_cannot_be_recorded_first_does_not_happen(monkeypatch: pytest
     assert [record.outcome for record in records(hall)] == ["Unavailable"]
 
 
-async def test_the_record_names_the_definition_and_the_level(hall: Toolhall) -> None:
+async def test_audit_record_names_the_definition_digest_the_level_and_the_verdict(hall: Toolhall) -> None:
     await answer(hall, "succeed")
     await answer(hall, "risky")
     low, high = records(hall)
@@ -247,7 +248,7 @@ async def test_the_record_names_the_definition_and_the_level(hall: Toolhall) -> 
 
 
 @pytest.mark.parametrize("reached", ["found", "allowed", "equipped"])
-def test_a_no_is_recorded_with_its_reason_and_what_it_rests_on(reached: str) -> None:
+def test_audit_record_of_a_denied_call_names_the_reason_and_the_rule(reached: str) -> None:
     """Once a tool runs, whatever it raises is its own word, and no verdict."""
     journal, entry, call = MemoryJournal(), entry_named(), call_of()
     allow = Allow("g_1", 5)
@@ -264,14 +265,14 @@ def test_a_no_is_recorded_with_its_reason_and_what_it_rests_on(reached: str) -> 
     assert record.tool == entry.id
 
 
-def test_who_proved_nothing_is_recorded_as_refused() -> None:
+def test_audit_record_of_an_unauthenticated_call_has_the_verdict_deny() -> None:
     journal, call = MemoryJournal(), call_of()
     Audit(journal, Clock(), Clock()).write(call, None, "Unauthenticated", ended=Unauthenticated())
     (record,) = journal.records
     assert (record.verdict, record.grant, record.tool) == ("deny", None, call.tool)
 
 
-def test_the_record_names_everybody_behind_a_call() -> None:
+def test_audit_record_names_the_caller_the_person_and_whom_it_acts_for() -> None:
     journal = MemoryJournal()
     callers = [Caller("ci", person="ada", acting_for="bob"), Caller("ada", person="ada"), Caller("eve")]
     for caller in callers:
@@ -282,14 +283,14 @@ def test_the_record_names_everybody_behind_a_call() -> None:
 
 
 @pytest.mark.parametrize("size", [10, 5_000])
-def test_large_arguments_have_the_same_digest_as_small_ones(size: int) -> None:
+def test_audit_digest_of_arguments_is_computed_alike_for_small_and_large_arguments(size: int) -> None:
     journal = MemoryJournal()
     Audit(journal, Clock(), Clock()).write(call_of(arguments={"a": "x" * size}), None, "ok")
     (record,) = journal.records
     assert record.arguments_sha256 == hashlib.sha256(b'{"a":"%b"}' % (b"x" * size)).hexdigest()
 
 
-def test_nothing_is_kept_of_calls_that_are_over() -> None:
+def test_audit_drops_kept_arguments_after_writing_the_record() -> None:
     audit, call = Audit(MemoryJournal(), Clock(), Clock()), call_of()
     audit.keep_arguments(call)
     audit.write(call, None, "ok")

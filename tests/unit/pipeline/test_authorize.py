@@ -1,4 +1,4 @@
-"""The ladder 0-10: what each level asks of a caller, and that no step is ever skipped."""
+"""The levels 0-10: what each level requires of a caller, and that levels are monotone."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.parts import Clock, call_of, entry_named, tool_named
+from tests.unit.builders import Clock, call_of, entry_named, tool_named
 from toolhall.model.caller import (
     ABOVE_ALL_LEVELS,
     ADMIN,
@@ -64,20 +64,20 @@ def verdict(caller: Caller, level: int, rules: AccessRules | None = GRANTED, **s
 
 
 @pytest.mark.parametrize("level", range(8))
-def test_the_local_caller_may_call_up_to_level_seven(level: int) -> None:
+def test_policy_allows_the_local_caller_up_to_level_seven_without_a_grant(level: int) -> None:
     assert verdict(LOCAL, level, None) == Allow("profile:local", level)
 
 
 @pytest.mark.parametrize(("level", "how"), [(8, "step_up"), (9, "approval"), (10, "second_person")])
 @pytest.mark.parametrize("caller", [LOCAL, KEY, TOKEN], ids=["local", "key", "token"])
-def test_from_level_eight_a_person_must_verify(caller: Caller, level: int, how: str) -> None:
+def test_policy_requires_verification_from_level_eight(caller: Caller, level: int, how: str) -> None:
     said = verdict(caller, level)
     assert isinstance(said, RequireVerification)
     assert (said.level, said.how) == (level, how)
 
 
 @pytest.mark.parametrize("level", EVERY_LEVEL)
-def test_whoever_proved_nothing_sees_and_calls_nothing(level: int) -> None:
+def test_policy_hides_and_refuses_every_tool_for_an_anonymous_caller(level: int) -> None:
     tool = tool_named("pick", level=level, effect="reads")
     assert not policy().can_see(ANONYMOUS, tool)
     assert not policy().can_see_all(ANONYMOUS)
@@ -86,25 +86,25 @@ def test_whoever_proved_nothing_sees_and_calls_nothing(level: int) -> None:
 
 
 @pytest.mark.parametrize(("level", "seen"), [(0, True), (1, False), (4, False)])
-def test_nobody_may_call_level_zero_where_the_operator_says_so(level: int, seen: bool) -> None:
+def test_allow_anonymous_shows_an_anonymous_caller_read_only_tools_of_level_zero_only(level: int, seen: bool) -> None:
     tool = tool_named("pick", level=level, effect="reads")
     assert policy(allow_anonymous=True).can_see(ANONYMOUS, tool) is seen
 
 
 @pytest.mark.parametrize("stated", [{"effect": "writes"}, {}, {"effect": "reads", "foreign": True}])
-def test_what_is_not_known_to_read_only_is_not_open_to_nobody(stated: dict[str, Any]) -> None:
+def test_allow_anonymous_hides_level_zero_tools_that_may_write_or_are_foreign(stated: dict[str, Any]) -> None:
     assert not policy(allow_anonymous=True).can_see(ANONYMOUS, tool_named("pick", level=0, **stated))
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])
 @pytest.mark.parametrize("caller", [KEY, TOKEN], ids=["key", "token"])
-def test_up_to_level_three_a_credential_is_enough(caller: Caller, level: int) -> None:
+def test_policy_allows_an_authenticated_caller_up_to_level_three_without_a_grant(caller: Caller, level: int) -> None:
     assert verdict(caller, level, None) == Allow("level:authenticated", level)
 
 
 @pytest.mark.parametrize("level", range(4, 11))
 @pytest.mark.parametrize("caller", [KEY, TOKEN], ids=["key", "token"])
-def test_from_level_four_no_grant_means_no_and_not_even_seen(caller: Caller, level: int) -> None:
+def test_policy_denies_and_hides_tools_from_level_four_without_a_grant(caller: Caller, level: int) -> None:
     tool = tool_named("pick", level=level)
     assert isinstance(policy(None).authorize(caller, tool), Deny)
     assert not policy(None).can_see(caller, tool)
@@ -112,12 +112,12 @@ def test_from_level_four_no_grant_means_no_and_not_even_seen(caller: Caller, lev
 
 
 @pytest.mark.parametrize("level", range(4, 8))
-def test_the_grant_is_the_evidence(level: int) -> None:
+def test_verdict_of_a_permitted_call_names_its_grant(level: int) -> None:
     assert verdict(KEY, level) == Allow("grant-1", level)
 
 
 @pytest.mark.parametrize("level", range(1, 11))
-def test_what_is_forbidden_does_not_exist_at_any_level(level: int) -> None:
+def test_policy_hides_and_denies_a_forbidden_tool_at_every_level(level: int) -> None:
     forbidding = policy(FixedRules(Forbidden("grant-2")))
     tool = tool_named("pick", level=level)
     assert not forbidding.can_see(KEY, tool)
@@ -140,7 +140,7 @@ CREDENTIALS = {
 
 @pytest.mark.parametrize("name", CREDENTIALS)
 @pytest.mark.parametrize("level", range(1, 11))
-def test_a_credential_is_good_up_to_its_step(name: str, level: int) -> None:
+def test_policy_denies_a_credential_too_weak_for_the_level_and_names_the_fix(name: str, level: int) -> None:
     caller, step, fix = CREDENTIALS[name]
     said = verdict(caller, level)
     assert isinstance(said, Deny) is (level >= step)
@@ -149,7 +149,7 @@ def test_a_credential_is_good_up_to_its_step(name: str, level: int) -> None:
         assert policy().can_see(caller, tool_named("pick", level=level)), "it is told what to change"
 
 
-def test_a_sign_in_grows_old_while_the_hall_runs() -> None:
+def test_policy_denies_level_seven_once_the_sign_in_is_too_old() -> None:
     clock, tool = Clock(NOW), tool_named("pick", level=7)
     growing = LevelPolicy(GRANTED, clock=clock)
     assert isinstance(growing.authorize(TOKEN, tool), Allow)
@@ -168,7 +168,7 @@ SCOPES = {
 
 @pytest.mark.parametrize("name", SCOPES)
 @pytest.mark.parametrize("level", range(1, 11))
-def test_a_missing_scope_is_named_exactly(name: str, level: int) -> None:
+def test_policy_denial_for_a_missing_scope_names_the_scope(name: str, level: int) -> None:
     scopes, step = SCOPES[name]
     said = verdict(Caller("corp:eve", proof="token", scopes=scopes, expires_at=NOW, authenticated_at=NOW), level)
     assert isinstance(said, Deny) is (level >= step)
@@ -195,7 +195,7 @@ HARDNESS = {"step_up": 1, "approval": 2, "second_person": 3}
 @given(
     caller=CALLERS, steps=STEPS, ruling=RULINGS, anonymous=st.booleans(), effect=st.sampled_from(["reads", "writes"])
 )
-def test_whoever_may_call_at_one_level_may_call_below(
+def test_policy_is_monotone_lower_levels_never_require_more(
     caller: Caller, steps: LevelRequirements, ruling: RuleDecision, anonymous: bool, effect: Any
 ) -> None:
     """Monotone, whatever the steps are: going down the ladder never asks for more."""
@@ -218,7 +218,7 @@ def test_whoever_may_call_at_one_level_may_call_below(
 
 
 @given(caller=CALLERS, level=st.integers(0, 10), steps=STEPS)
-def test_a_forbid_never_allows(caller: Caller, level: int, steps: LevelRequirements) -> None:
+def test_policy_never_allows_a_forbidden_call(caller: Caller, level: int, steps: LevelRequirements) -> None:
     tool = tool_named("pick", level=level)
     assert isinstance(policy(FixedRules(Forbidden("no")), requirements=steps).authorize(caller, tool), Deny)
 
@@ -241,25 +241,27 @@ TRAITS: list[tuple[dict[str, Any], int]] = [
 
 
 @pytest.mark.parametrize(("stated", "level"), TRAITS, ids=str)
-def test_the_level_is_the_highest_of_what_is_stated_and_what_it_does(stated: dict[str, Any], level: int) -> None:
+def test_effective_level_is_the_maximum_of_stated_level_effect_annotations_and_requirements(
+    stated: dict[str, Any], level: int
+) -> None:
     assert effective_level(tool_named("pick", **stated)) == level
 
 
 @given(stated=st.sampled_from([stated for stated, _ in TRAITS]), said=st.integers(0, 10))
-def test_an_operator_can_only_raise_a_level(stated: dict[str, Any], said: int) -> None:
+def test_effective_level_setting_of_the_operator_can_only_raise_the_level(stated: dict[str, Any], said: int) -> None:
     tool = tool_named("pick", **stated)
     assert effective_level(tool, {"Kit.*": said}) == max(effective_level(tool), said)
     assert effective_level(tool, {"Other.*": 10}) == effective_level(tool)
 
 
-def test_other_rules_are_followed_at_once() -> None:
+def test_policy_set_rules_takes_effect_immediately() -> None:
     changing, tool = policy(None), tool_named("pick", level=5)
     assert not changing.can_see(KEY, tool)
     changing.set_rules(GRANTED)
     assert changing.can_see(KEY, tool)
 
 
-def test_a_denied_caller_hears_the_scopes() -> None:
+def test_authorize_denied_error_names_the_missing_scopes() -> None:
     with pytest.raises(Denied) as denied:
         Authorize(policy())(Found(call_of(caller=Caller("x:y", proof="token", expires_at=NOW)), entry_named(level=5)))
     assert denied.value.scopes == ("tools:Kit",)
@@ -268,6 +270,8 @@ def test_a_denied_caller_hears_the_scopes() -> None:
 @pytest.mark.parametrize(
     ("caller", "may"), [(LOCAL, True), (KEY, False), (Caller("ops", proof="key", scopes=frozenset({ADMIN})), True)]
 )
-def test_who_manages(caller: Caller, may: bool) -> None:
+def test_policy_is_admin_for_the_local_caller_and_authenticated_callers_with_admin_scope(
+    caller: Caller, may: bool
+) -> None:
     assert policy().is_admin(caller) is may
     assert not policy().is_admin(Caller("anonymous", scopes=frozenset({ADMIN})))

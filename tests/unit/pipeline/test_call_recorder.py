@@ -9,18 +9,16 @@ import msgspec
 import pytest
 from msgspec import Meta
 
-from tests.unit.parts import Clock, call_of, entry_named, nested
+from tests.unit.builders import Clock, call_of, entry_named, nested
 from toolhall.app import Toolhall
 from toolhall.authoring.context import Context
-from toolhall.authoring.declaration import tool
-from toolhall.authoring.toolkit import Toolkit
+from toolhall.authoring.declaration import Toolkit, tool
 from toolhall.config import BadConfig, Config
 from toolhall.model.call_records import MAX_VALUE_BYTES, Recording
 from toolhall.model.caller import LOCAL, Allow
 from toolhall.model.content import Image, Reply, Resource, ResourceLink, Result, Text
 from toolhall.model.errors import ToolFailed
-from toolhall.model.messages import CallTool, CompletedCall, InputRequiredSignal
-from toolhall.model.questions import Roots
+from toolhall.model.messages import CallTool, CompletedCall, InputRequiredSignal, Roots
 from toolhall.pipeline.call_recorder import CallRecorder
 from toolhall.pipeline.states import Equipped
 from toolhall.redaction.secret_patterns import REDACTED
@@ -113,7 +111,7 @@ def recorded(folder: Path) -> list[Recording]:
     return msgspec.json.Decoder(Recording).decode_lines((folder / "recordings.jsonl").read_bytes())
 
 
-async def test_a_recording_holds_the_call_and_its_answer(tmp_path: Path) -> None:
+async def test_recording_contains_the_call_and_its_answer(tmp_path: Path) -> None:
     (found,) = await called(tmp_path, "Notes_find", word="a", limit=2)
     assert (found.tool, found.dialect, found.outcome) == ("Notes.find@1.2.0", "test", "ok")
     assert (found.arguments, found.answer) == ({"word": "a", "limit": 2}, {"value": ["a", "a"]})
@@ -125,29 +123,29 @@ async def test_a_recording_holds_the_call_and_its_answer(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("globs", "count"), [(["*"], 1), (["Notes.*"], 1), (["x", "Notes.find@1.*"], 1), (["Notes.find@2.*"], 0)]
 )
-async def test_only_tools_that_match_are_recorded(tmp_path: Path, globs: list[str], count: int) -> None:
+async def test_recorder_records_only_tools_that_match_a_glob(tmp_path: Path, globs: list[str], count: int) -> None:
     assert len(await called(tmp_path, "Notes_find", *globs, word="a")) == count
     before = len(recorded(tmp_path))
     assert len(await called(tmp_path, "other", "Notes.*", text="x")) == before
 
 
-async def test_nothing_is_recorded_unless_asked_for(tmp_path: Path) -> None:
+async def test_recorder_without_record_setting_writes_no_file(tmp_path: Path) -> None:
     with Toolhall(other, config=Config(data=str(tmp_path))) as hall:
         assert isinstance(await hall.dispatcher.answer(CallTool("other", {"text": "x"}, "test"), LOCAL), CompletedCall)
     assert not (tmp_path / "recordings.jsonl").exists()
 
 
-def test_without_a_data_folder_it_is_refused_at_the_start() -> None:
+def test_record_setting_without_data_folder_raises_bad_config_at_start() -> None:
     with pytest.raises(BadConfig, match="set 'data'"):
         Toolhall(other, config=Config(record=("*",)))
 
 
-async def test_a_recorded_call_is_as_it_was_sent(tmp_path: Path) -> None:
+async def test_recording_contains_the_arguments_as_sent_when_the_tool_mutates_them(tmp_path: Path) -> None:
     (found,) = await called(tmp_path, "Notes_empty", rows=[1, 2])
     assert (found.arguments, found.answer) == ({"rows": [1, 2]}, {"value": 2})
 
 
-async def test_secrets_are_taken_out_of_both_sides(tmp_path: Path) -> None:
+async def test_recording_redacts_secrets_in_arguments_and_answer(tmp_path: Path) -> None:
     (found,) = await called(tmp_path, "Notes_login", user="me", password=CANARY)
     assert found.arguments == {"user": "me", "password": REDACTED}
     assert found.answer == {"value": {"hello": f"me {REDACTED}", "sessionToken": REDACTED}}
@@ -155,14 +153,14 @@ async def test_secrets_are_taken_out_of_both_sides(tmp_path: Path) -> None:
     assert CANARY not in (tmp_path / "recordings.jsonl").read_text()
 
 
-async def test_secrets_are_known_by_the_schema_and_by_the_name_of_the_tool(tmp_path: Path) -> None:
+async def test_recording_redacts_fields_marked_in_the_schema_and_results_of_secret_named_tools(tmp_path: Path) -> None:
     (found,) = await called(tmp_path, "Notes_unlock", door="front")
     assert (found.arguments, found.redacted) == ({"door": REDACTED}, ("/arguments/door",))
     _, found = await called(tmp_path, "Notes_get_secret", at="home")
     assert (found.arguments, found.answer) == ({"at": "home"}, {"value": REDACTED})
 
 
-async def test_the_errors_of_a_tool_are_answers(tmp_path: Path) -> None:
+async def test_recording_contains_tool_errors_as_answers(tmp_path: Path) -> None:
     (found,) = await called(tmp_path, "Notes_refuse")
     assert (found.outcome, found.answer) == ("tool_error", {"content": [f"no: password={REDACTED}"]})
     _, found = await called(tmp_path, "Notes_say_error")
@@ -173,11 +171,13 @@ async def test_the_errors_of_a_tool_are_answers(tmp_path: Path) -> None:
     ("name", "arguments"),
     [("Notes_crash", {}), ("Notes_ask", {}), ("Notes_find", {"word": 7}), ("missing", {"word": CANARY})],
 )
-async def test_what_reached_no_answer_is_not_recorded(tmp_path: Path, name: str, arguments: dict[str, Any]) -> None:
+async def test_recorder_skips_calls_that_crashed_asked_or_were_refused(
+    tmp_path: Path, name: str, arguments: dict[str, Any]
+) -> None:
     assert await called(tmp_path, name, **arguments) == []
 
 
-async def test_content_is_recorded_as_clean_text(tmp_path: Path) -> None:
+async def test_recording_contains_content_blocks_as_sanitized_text_and_digests(tmp_path: Path) -> None:
     (found,) = await called(tmp_path, "Notes_show")
     assert found.answer["value"] == {"n": 1}
     text, image, link, resource, blob = found.answer["content"]
@@ -189,7 +189,9 @@ async def test_content_is_recorded_as_clean_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("letters", "omitted"), [(MAX_VALUE_BYTES - 100, ()), (MAX_VALUE_BYTES + 1, ("/arguments", "/answer"))]
 )
-async def test_large_values_are_marked(tmp_path: Path, letters: int, omitted: tuple[str, ...]) -> None:
+async def test_recording_omits_values_above_the_size_limit_and_marks_them(
+    tmp_path: Path, letters: int, omitted: tuple[str, ...]
+) -> None:
     (found,) = await called(tmp_path, "other", text="x " * (letters // 2))
     assert found.omitted == omitted
     assert (found.arguments is None) is bool(omitted)
@@ -197,7 +199,7 @@ async def test_large_values_are_marked(tmp_path: Path, letters: int, omitted: tu
     assert (tmp_path / "recordings.jsonl").stat().st_size < 3 * MAX_VALUE_BYTES
 
 
-async def test_a_tool_that_comes_back_is_looked_at_again(tmp_path: Path) -> None:
+async def test_recorder_uses_the_new_schema_of_a_tool_that_was_removed_and_added_again(tmp_path: Path) -> None:
     """An id may return with another schema; what was found out about the old one no longer holds."""
 
     def opener(extra: dict[str, Any]) -> Any:
@@ -215,7 +217,9 @@ async def test_a_tool_that_comes_back_is_looked_at_again(tmp_path: Path) -> None
     assert [each.arguments for each in recorded(tmp_path)] == [{"number": "one"}, {"number": REDACTED}]
 
 
-async def test_a_full_file_stops_recording_and_no_call(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_full_recordings_file_stops_recording_and_calls_still_succeed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with (tmp_path / "recordings.jsonl").open("wb") as file:
         file.truncate(64 * 1024 * 1024)
     with Toolhall(other, config=config(tmp_path, "*")) as hall:
@@ -226,14 +230,16 @@ async def test_a_full_file_stops_recording_and_no_call(tmp_path: Path, caplog: p
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-async def test_a_disk_that_fails_fails_no_call(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_recording_write_error_is_logged_and_the_call_still_succeeds(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "recordings.jsonl").symlink_to("/dev/full")
     with caplog.at_level(logging.ERROR), Toolhall(other, config=config(tmp_path, "*")) as hall:
         assert isinstance(await hall.dispatcher.answer(CallTool("other", {"text": "x"}, "test"), LOCAL), CompletedCall)
     assert "recorded calls could not be written" in caplog.text
 
 
-async def test_a_deep_answer_is_cut(tmp_path: Path) -> None:
+async def test_recording_redacts_the_part_of_an_answer_beyond_the_maximum_depth(tmp_path: Path) -> None:
     @tool(input={"type": "object"})
     async def dig(**arguments: Any) -> Any:
         return nested(600, core=CANARY)
@@ -245,7 +251,7 @@ async def test_a_deep_answer_is_cut(tmp_path: Path) -> None:
     assert CANARY not in (tmp_path / "recordings.jsonl").read_text()
 
 
-def test_what_cannot_be_recorded_is_told_once_and_without_its_text(caplog: pytest.LogCaptureFixture) -> None:
+def test_recorder_failure_is_logged_once_without_the_error_text(caplog: pytest.LogCaptureFixture) -> None:
     class Torn:
         full = False
 

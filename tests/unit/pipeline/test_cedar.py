@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.harness.seeds import examples
-from tests.unit.parts import tool_named
+from tests.unit.builders import tool_named
 from toolhall.model.caller import Caller
 from toolhall.pipeline.access_rules import Conditional, Forbidden, Permitted, RuleDecision, Unmatched
 from toolhall.pipeline.cedar import BadPolicies, CedarRules
@@ -41,7 +41,9 @@ def settled(caller: Caller, name: str, arguments: dict[str, Any], level: int = 5
     ],
     ids=["named", "group", "other tool", "nobody", "forbidden"],
 )
-def test_without_arguments_only_a_no_is_final(caller: Caller, tool: Any, level: int, said: RuleDecision) -> None:
+def test_cedar_decide_without_arguments_never_permits(
+    caller: Caller, tool: Any, level: int, said: RuleDecision
+) -> None:
     assert RULES.decide(caller, tool, level) == said
 
 
@@ -58,13 +60,13 @@ def test_without_arguments_only_a_no_is_final(caller: Caller, tool: Any, level: 
          Permitted("cedar:ops-db")),
     ],
 )  # fmt: skip
-def test_the_arguments_decide(
+def test_cedar_decide_arguments_evaluates_policies_on_the_arguments(
     caller: Caller, name: str, arguments: dict[str, Any], level: int, said: RuleDecision
 ) -> None:
     assert settled(caller, name, arguments, level) == said
 
 
-def test_a_policy_that_fails_refuses(caplog: pytest.LogCaptureFixture) -> None:
+def test_cedar_policy_that_raises_an_error_forbids_the_call_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     careless = CedarRules(
         '@id("all") permit(principal, action, resource);'
         '@id("no") forbid(principal, action, resource) when { context.arguments.amount > 10 };'
@@ -94,30 +96,30 @@ FIVE = CedarRules(
         (UNKNOWN, Forbidden("cedar:arguments")),
     ],
 )
-def test_a_number_is_the_same_however_it_is_written(account: Any, said: RuleDecision) -> None:
+def test_cedar_compares_integral_floats_and_integers_as_equal(account: Any, said: RuleDecision) -> None:
     assert FIVE.decide_arguments(CI, PICK, 5, {"account": account}) == said
 
 
 @pytest.mark.parametrize("key", ["__entity", "__extn", "__expr"])
-def test_an_argument_never_stands_for_something_else(key: str) -> None:
+def test_cedar_forbids_arguments_with_entity_escape_keys(key: str) -> None:
     value = {key: {"type": "Caller", "id": "root"}}
     for arguments in (value, {"a": value}, {"a": [{"b": value}]}):
         assert FIVE.decide_arguments(CI, PICK, 5, arguments) == Forbidden("cedar:arguments")
 
 
 @pytest.mark.parametrize("name", ["é", "x" * 1_000, "corp:ada|1", "https://a.example/#1?x=y&z"])
-def test_any_caller_can_be_asked_about(name: str) -> None:
+def test_cedar_decides_for_long_and_non_ascii_caller_names(name: str) -> None:
     assert RULES.decide(Caller(name), PICK, 5) == Unmatched()
     assert RULES.decide_arguments(Caller(name), PICK, 5, {}) == Unmatched()
 
 
 @pytest.mark.parametrize("name", ['a"b', "a\nb", "a\\b", "\u202e"])
-def test_a_caller_whose_name_must_be_escaped_is_nobody(name: str) -> None:
+def test_cedar_forbids_callers_whose_name_needs_escaping(name: str) -> None:
     assert RULES.decide(Caller(name), PICK, 5) == Forbidden("cedar:name")
     assert RULES.decide_arguments(Caller(name), PICK, 5, {}) == Unmatched()
 
 
-def test_what_cannot_be_parsed_is_refused_with_its_place(tmp_path: Path) -> None:
+def test_cedar_file_that_cannot_be_parsed_or_read_raises_bad_policies_naming_the_file(tmp_path: Path) -> None:
     (tmp_path / "rules.cedar").write_text("permit(", "utf-8")
     with pytest.raises(BadPolicies, match=r"rules\.cedar cannot be used"):
         CedarRules.read(tmp_path / "rules.cedar")
@@ -139,7 +141,7 @@ TABLES = st.sampled_from([{}, {"table": "users"}, {"table": "orders"}])
 
 @settings(max_examples=examples(50))
 @given(st.lists(FORBIDS, min_size=1), st.sampled_from([CI, OPS, EVE]), st.integers(0, 10), TABLES)
-def test_adding_a_forbid_never_allows(
+def test_cedar_adding_a_forbid_policy_never_permits_more(
     forbids: list[str], caller: Caller, level: int, arguments: dict[str, Any]
 ) -> None:
     stricter = CedarRules(POLICIES + "\n".join(forbids))

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.parts import entry_named
+from tests.unit.builders import entry_named
 from toolhall.model.content import Audio, Content, Image, Reply, Resource, ResourceLink, Result, Text
 from toolhall.model.errors import BadOutput
 from toolhall.model.json import JsonObject
@@ -42,7 +42,7 @@ def check(value: object, returns: JsonObject | None = None, max_bytes: int = 1_0
     ],
     ids=repr,
 )
-def test_without_a_promise_anything_goes(value: object, result: Result) -> None:
+def test_check_without_output_schema_accepts_every_json_value_and_content(value: object, result: Result) -> None:
     assert check(value) == result
 
 
@@ -58,14 +58,18 @@ def test_without_a_promise_anything_goes(value: object, result: Result) -> None:
     ],
     ids=repr,
 )
-def test_a_promise_that_is_kept(value: object, returns: JsonObject, result: Result) -> None:
+def test_check_accepts_a_value_that_matches_the_output_schema(
+    value: object, returns: JsonObject, result: Result
+) -> None:
     assert check(value, returns) == result
 
 
 @pytest.mark.parametrize(
     "value", ["hunter2", 1.5, None, {"n": 1}, Reply(value="hunter2"), Reply((Text("hunter2"),), [])], ids=repr
 )
-def test_a_promise_that_is_broken(value: object, caplog: pytest.LogCaptureFixture) -> None:
+def test_check_value_that_violates_the_output_schema_raises_bad_output_and_logs_no_value(
+    value: object, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.ERROR), pytest.raises(BadOutput) as caught:
         check(value, INTEGER)
     assert caught.value.message == "the tool returned something other than its output schema promises"
@@ -74,7 +78,7 @@ def test_a_promise_that_is_broken(value: object, caplog: pytest.LogCaptureFixtur
 
 
 @pytest.mark.parametrize("value", [Text("three"), [Image(b"x")], Reply((Text("three"),)), Reply()], ids=repr)
-def test_a_promised_value_must_be_there(value: object) -> None:
+def test_check_content_without_a_value_raises_bad_output_when_an_output_schema_exists(value: object) -> None:
     with pytest.raises(BadOutput, match="the tool returned no value, and its output schema promises one"):
         check(value, INTEGER)
 
@@ -97,18 +101,18 @@ CYCLE.append(CYCLE)
     ],
     ids=["object", "inside", "key", "cycle", "surrogate", "surrogate key", "in a reply", "in meta"],
 )
-def test_what_cannot_be_written_as_json(value: object) -> None:
+def test_check_value_that_is_not_json_serializable_raises_bad_output(value: object) -> None:
     returns = {"type": "string"} if isinstance(value, str) else None
     with pytest.raises(BadOutput, match="the tool returned something that cannot be written as JSON"):
         check(value, returns)
 
 
-def test_a_block_with_meta_that_cannot_be_written() -> None:
+def test_check_content_block_with_unserializable_meta_raises_bad_output() -> None:
     with pytest.raises(BadOutput, match="cannot be written as JSON"):
         check(Text("a", meta={"a": object()}))
 
 
-def loose(value: object) -> Any:
+def untyped(value: object) -> Any:
     """What an author without a type checker might pass."""
     return value
 
@@ -116,21 +120,21 @@ def loose(value: object) -> Any:
 @pytest.mark.parametrize(
     "value",
     [
-        Text(loose(None)),
-        [Text("fine"), Text(loose(3))],
-        Image(loose("text")),
-        ResourceLink(uri=loose(None), name="a"),
-        ResourceLink(uri="a", name=loose(None)),
-        Resource(uri="a", content=loose(None)),
-        Text("a", notes=loose({"priority": 1})),
-        Text("a", meta=loose(["k"])),
-        Reply(loose(("not a block",))),
-        Reply((Text("fine"),), meta=loose(["k"])),
-        Reply((Text("fine"),), 3, meta=loose("k")),
+        Text(untyped(None)),
+        [Text("fine"), Text(untyped(3))],
+        Image(untyped("text")),
+        ResourceLink(uri=untyped(None), name="a"),
+        ResourceLink(uri="a", name=untyped(None)),
+        Resource(uri="a", content=untyped(None)),
+        Text("a", notes=untyped({"priority": 1})),
+        Text("a", meta=untyped(["k"])),
+        Reply(untyped(("not a block",))),
+        Reply((Text("fine"),), meta=untyped(["k"])),
+        Reply((Text("fine"),), 3, meta=untyped("k")),
     ],
     ids=repr,
 )
-def test_a_block_with_a_part_of_the_wrong_type(value: object) -> None:
+def test_check_content_block_with_a_member_of_the_wrong_type_raises_bad_output(value: object) -> None:
     with pytest.raises(BadOutput, match="the tool returned content that cannot be written"):
         check(value)
 
@@ -155,7 +159,7 @@ LARGE: list[Any] = [
 
 
 @pytest.mark.parametrize("value", LARGE, ids=[f"{number}" for number in range(len(LARGE))])
-def test_a_result_has_a_largest_size(value: object) -> None:
+def test_check_result_above_max_bytes_raises_bad_output(value: object) -> None:
     with pytest.raises(BadOutput, match="the tool returned more than 100 bytes"):
         check(value, max_bytes=100)
 
@@ -163,16 +167,16 @@ def test_a_result_has_a_largest_size(value: object) -> None:
 @pytest.mark.parametrize(
     "value", ["x" * 100, Text("x" * 100), Image(b"x" * 100), ["x" * 96], Reply((Text("x" * 99),), 3)]
 )
-def test_as_much_as_allowed_passes(value: object) -> None:
+def test_check_accepts_a_result_of_exactly_max_bytes(value: object) -> None:
     check(value, max_bytes=100)
 
 
-def test_blocks_are_passed_on_as_they_are() -> None:
+def test_check_returns_content_blocks_unchanged() -> None:
     blocks: tuple[Content, ...] = (Text("a"), LINK)
     assert check(list(blocks)).content == blocks
 
 
-def test_a_value_is_written_once_as_it_was_checked() -> None:
+def test_check_validates_and_returns_the_json_encoding_of_a_struct() -> None:
     class Point(msgspec.Struct):
         x: int
 
@@ -197,7 +201,7 @@ class Odd:
     ],
     ids=["root", "nested", "missing", "not JSON"],
 )
-def test_what_does_not_fit_is_explained_to_whoever_may_be_the_author(
+def test_check_error_explains_the_mismatch_only_when_explain_is_set(
     value: object, returns: JsonObject | None, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     raw = Raw(entry_named(returns=returns), value)

@@ -1,4 +1,4 @@
-"""The one door: it answers, and never raises."""
+"""The dispatcher: it answers every request, and never raises."""
 
 import asyncio
 import logging
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.parts import Clock, Hearing, entry_named, entry_of
+from tests.unit.builders import Clock, RecordingLink, entry_named, entry_of
 from toolhall.authoring.context import Context
 from toolhall.authoring.declaration import tool
 from toolhall.execution.schema_worker import ProcessValidator
@@ -21,9 +21,9 @@ from toolhall.model.messages import (
     InputRequiredSignal,
     ListTools,
     ProgressEvent,
+    Roots,
     ToolPage,
 )
-from toolhall.model.questions import Roots
 from toolhall.model.secret import Secret
 from toolhall.pipeline.access_rules import NoRules
 from toolhall.pipeline.audit import Audit
@@ -45,8 +45,8 @@ STRANGER = Caller("stranger", proof="key")
 NAMES = ["find", "authorize", "limit", "validate", "verify", "equip", "run", "check", "sanitize"]
 
 
-class Built:
-    """A hall of real stages, some of them replaced by the test's own."""
+class DispatcherHarness:
+    """A dispatcher with real stages, some of them replaced by the test."""
 
     def __init__(self, *entries: Entry, **replaced: Any) -> None:
         self.journal, self.registry, clock, policy = MemoryJournal(), Registry(2), Clock(), LevelPolicy(clock=Clock())
@@ -71,48 +71,48 @@ class Built:
         return await self.hall.answer(CallTool(name, arguments, "test"), caller)
 
 
-async def test_a_call_is_answered_by_its_result_and_its_tool() -> None:
+async def test_dispatcher_answers_a_call_with_its_tool_and_result() -> None:
     @tool
     async def pick(n: int) -> int:
         return n + 1
 
     with entry_of(pick) as entry:
-        answer = await Built(entry).call(n=1)
+        answer = await DispatcherHarness(entry).call(n=1)
     assert isinstance(answer, CompletedCall)
     assert (answer.tool.name, answer.result.encoded) == ("pick", b"2")
 
 
-async def test_an_error_is_an_answer() -> None:
-    answer = await Built().call("missing")
+async def test_dispatcher_returns_errors_of_stages_as_answers() -> None:
+    answer = await DispatcherHarness().call("missing")
     assert isinstance(answer, NotFound)
 
 
-async def test_a_question_is_an_answer() -> None:
+async def test_dispatcher_returns_input_requests_of_a_tool_as_answers() -> None:
     @tool
     async def pick() -> None:
         raise InputRequiredSignal({"where": Roots()})
 
     with entry_of(pick) as entry:
-        assert await Built(entry).call() == InputRequired({"where": Roots()})
+        assert await DispatcherHarness(entry).call() == InputRequired({"where": Roots()})
 
 
-async def test_details_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_dispatcher_logs_the_detail_of_an_error(caplog: pytest.LogCaptureFixture) -> None:
     @tool
     async def pick() -> None:
         raise ToolFailed("it is full", detail="room 101")
 
     with entry_of(pick) as entry:
-        answer = await Built(entry).call()
+        answer = await DispatcherHarness(entry).call()
     assert isinstance(answer, ToolFailed)
     assert "ToolFailed: room 101" in caplog.text
 
 
-async def test_without_details_there_is_nothing_to_log(caplog: pytest.LogCaptureFixture) -> None:
-    await Built().call("missing")
+async def test_dispatcher_logs_nothing_for_an_error_without_detail(caplog: pytest.LogCaptureFixture) -> None:
+    await DispatcherHarness().call("missing")
     assert not caplog.records
 
 
-async def test_a_costly_check_is_waited_for() -> None:
+async def test_dispatcher_awaits_validation_outside_the_event_loop() -> None:
     @tool
     async def pick(n: int) -> int:
         return n
@@ -123,67 +123,69 @@ async def test_a_costly_check_is_waited_for() -> None:
             return []
 
     with entry_of(pick) as entry:
-        hall = Built(entry, validate=Validate(WaitingValidator())).hall
+        hall = DispatcherHarness(entry, validate=Validate(WaitingValidator())).hall
         answer = await hall.answer(CallTool("pick", {"n": 1}, "test", 10**8), LOCAL)
     assert isinstance(answer, CompletedCall)
 
 
-class Raising:
-    """A stage with a fault."""
+class RaisingStage:
+    """A stage that raises."""
 
     def __call__(self, *_: object) -> Any:
         raise ZeroDivisionError("hunter2")
 
 
 @pytest.mark.parametrize("stage", NAMES)
-async def test_a_fault_of_ours_is_answered_and_logged(stage: str, caplog: pytest.LogCaptureFixture) -> None:
-    built = Built(entry_named(), **{stage: Raising()})
+async def test_dispatcher_answers_broken_and_logs_when_a_stage_raises(
+    stage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    harness = DispatcherHarness(entry_named(), **{stage: RaisingStage()})
     with caplog.at_level(logging.ERROR):
-        answer = await built.call()
+        answer = await harness.call()
     assert isinstance(answer, Broken)
     assert "hunter2" not in answer.message
     assert "internal error while answering CallTool" in caplog.text
     assert "hunter2" in caplog.text
-    (record,) = built.journal.records
+    (record,) = harness.journal.records
     assert record.outcome == "Broken"
 
 
-async def test_a_journal_that_fails_does_not_end_the_server(caplog: pytest.LogCaptureFixture) -> None:
+async def test_dispatcher_answers_broken_and_logs_when_the_journal_fails(caplog: pytest.LogCaptureFixture) -> None:
     class Full(MemoryJournal):
         def append(self, record: object) -> None:
             raise OSError("no space left")
 
-    answer = await Built(entry_named(), audit=Audit(Full(), Clock(), Clock())).call()
+    answer = await DispatcherHarness(entry_named(), audit=Audit(Full(), Clock(), Clock())).call()
     assert isinstance(answer, Broken)
     assert "no space left" in caplog.text
 
 
-async def test_a_cancellation_passes_through() -> None:
+async def test_dispatcher_propagates_cancellation() -> None:
     @tool
     async def pick() -> None:
         await asyncio.Event().wait()
 
     with entry_of(pick) as entry:
-        task = asyncio.ensure_future(Built(entry).call())
+        task = asyncio.ensure_future(DispatcherHarness(entry).call())
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
 
-async def test_events_go_to_the_link_of_the_call() -> None:
+async def test_dispatcher_sends_progress_events_to_the_client_link_of_the_call() -> None:
     @tool
     async def pick(ctx: Context) -> None:
         ctx.progress(1)
 
-    link = Hearing()
+    link = RecordingLink()
     with entry_of(pick) as entry:
-        await Built(entry).hall.answer(CallTool("pick", {}, "test"), LOCAL, link)
+        await DispatcherHarness(entry).hall.answer(CallTool("pick", {}, "test"), LOCAL, link)
     assert link.events == [ProgressEvent(1, None, None)]
 
 
-async def test_tools_are_listed_in_pages() -> None:
-    hall = Built(*(entry_named(name) for name in "abc")).hall
+async def test_dispatcher_lists_tools_in_pages_with_a_cursor() -> None:
+    hall = DispatcherHarness(*(entry_named(name) for name in "abc")).hall
     first = await hall.answer(ListTools(), LOCAL)
     assert isinstance(first, ToolPage)
     second = await hall.answer(ListTools(first.next_cursor), LOCAL)
@@ -192,12 +194,12 @@ async def test_tools_are_listed_in_pages() -> None:
     assert (first.shared, second.next_cursor) == (True, None)
 
 
-async def test_a_bad_cursor_is_an_answer() -> None:
-    assert isinstance(await Built().hall.answer(ListTools("!"), LOCAL), Malformed)
+async def test_dispatcher_answers_an_invalid_cursor_with_malformed() -> None:
+    assert isinstance(await DispatcherHarness().hall.answer(ListTools("!"), LOCAL), Malformed)
 
 
-async def test_a_stranger_sees_nothing_and_its_page_is_its_own() -> None:
-    hall = Built(entry_named(level=4)).hall
+async def test_dispatcher_lists_no_hidden_tools_and_marks_the_page_as_not_shared() -> None:
+    hall = DispatcherHarness(entry_named(level=4)).hall
     page = await hall.answer(ListTools(), STRANGER)
     assert isinstance(page, ToolPage)
     assert (page.tools, page.shared) == ((), False)
@@ -207,8 +209,8 @@ async def test_a_stranger_sees_nothing_and_its_page_is_its_own() -> None:
     assert found.name == "pick"
 
 
-def test_what_is_made_for_one_caller_outlives_another_of_its_credentials() -> None:
-    hall, made = Built().hall, list[str]()
+def test_dispatcher_cached_for_is_shared_by_equal_callers_and_cleared_by_new_rules() -> None:
+    hall, made = DispatcherHarness().hall, list[str]()
     narrow = Caller("stranger", proof="key", scopes=frozenset({"tools:Other"}))
     again = Caller("stranger", proof="key", credential=Secret("its second key"))
     for caller in (STRANGER, narrow, again, STRANGER, narrow):
@@ -219,7 +221,7 @@ def test_what_is_made_for_one_caller_outlives_another_of_its_credentials() -> No
     assert len(made) == 3
 
 
-async def test_stages_come_in_their_order() -> None:
+async def test_dispatcher_runs_the_stages_in_order() -> None:
     order: list[str] = []
 
     def noted(name: str, stage: Any) -> Any:
@@ -230,7 +232,7 @@ async def test_stages_come_in_their_order() -> None:
         vars(note)["release"] = getattr(stage, "release", None)  # of the limit stage
         return note
 
-    built = Built(entry_named())
-    noting = {name: noted(name, stage) for name, stage in built.stages.items() if name in NAMES}
-    assert isinstance(await Built(**noting).call(), CompletedCall)
+    harness = DispatcherHarness(entry_named())
+    noting = {name: noted(name, stage) for name, stage in harness.stages.items() if name in NAMES}
+    assert isinstance(await DispatcherHarness(**noting).call(), CompletedCall)
     assert order == NAMES

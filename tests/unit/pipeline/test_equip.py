@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.parts import Returning, call_of
+from tests.unit.builders import FixedResultRunner, call_of
 from toolhall import tool
 from toolhall.authoring.definition import definitions_of
 from toolhall.model.caller import ANONYMOUS, LOCAL, Allow, Caller
@@ -73,7 +73,7 @@ async def both() -> str:
 
 def verified(function: Any, caller: Caller = ADA, brought: CallerCredentials | None = None) -> Verified:
     call = msgspec.structs.replace(call_of(caller=caller), caller_credentials=brought)
-    entry = compile_entry(next(definitions_of(function)).tool, Returning())
+    entry = compile_entry(next(definitions_of(function)).tool, FixedResultRunner())
     return Verified(call, entry, Allow("test", 1), {})
 
 
@@ -82,7 +82,7 @@ async def equipped(equip: Equip, asked: Verified) -> Equipped:
     return found if isinstance(found, Equipped) else await found
 
 
-def test_a_tool_that_needs_nothing_gets_nothing_and_costs_nothing() -> None:
+def test_equip_tool_without_requirements_gets_no_credentials_and_no_redactor() -> None:
     @tool
     async def plain() -> int:
         """Plain."""
@@ -93,7 +93,7 @@ def test_a_tool_that_needs_nothing_gets_nothing_and_costs_nothing() -> None:
     assert (found.credentials, found.redactor) == (None, None)
 
 
-def test_a_secret_is_supplied_at_once_and_hidden() -> None:
+def test_equip_supplies_a_secret_synchronously_with_a_redactor_for_it() -> None:
     found = Equip(FakeCredentials({("KEY", None): KEY}))(verified(send))
     assert isinstance(found, Equipped)
     assert found.credentials == ResolvedCredentials({"KEY": KEY}, {}, "ada")
@@ -101,7 +101,7 @@ def test_a_secret_is_supplied_at_once_and_hidden() -> None:
     assert KEY.reveal() not in found.redactor.redact_text(f"the key is {KEY.reveal()}")
 
 
-def test_a_users_own_secret_goes_before_the_halls() -> None:
+def test_equip_prefers_the_users_own_secret_over_the_shared_one() -> None:
     own = Secret("SKada")
     equip = Equip(FakeCredentials({("KEY", None): KEY, ("KEY", "ada"): own}))
     for caller, expected in ((ADA, own), (Caller("bob", proof="key"), KEY)):
@@ -112,21 +112,21 @@ def test_a_users_own_secret_goes_before_the_halls() -> None:
 
 
 @pytest.mark.parametrize("cached", [True, False])
-async def test_an_account_is_the_users_own(cached: bool) -> None:
-    shelf = FakeCredentials(tokens={("google", "ada"): AccountToken("google", TOKEN, ("mail",))})
-    shelf.cached = cached
-    found = await equipped(Equip(shelf, shelf), verified(read))
+async def test_equip_supplies_only_the_account_token_of_the_calling_user(cached: bool) -> None:
+    store = FakeCredentials(tokens={("google", "ada"): AccountToken("google", TOKEN, ("mail",))})
+    store.cached = cached
+    found = await equipped(Equip(store, store), verified(read))
     assert found.credentials is not None
     assert found.credentials.accounts["google"].token == TOKEN
     assert found.credentials.user_id == "ada"
     with pytest.raises(NeedsRequirement, match="bob links google"):
-        await equipped(Equip(shelf, shelf), verified(read, Caller("bob", proof="key")))
+        await equipped(Equip(store, store), verified(read, Caller("bob", proof="key")))
 
 
-async def test_everything_that_is_missing_is_said_at_once() -> None:
-    shelf = FakeCredentials({("KEY", None): KEY}, {("slack", "ada"): AccountToken("slack", TOKEN)})
+async def test_equip_error_names_all_missing_requirements() -> None:
+    store = FakeCredentials({("KEY", None): KEY}, {("slack", "ada"): AccountToken("slack", TOKEN)})
     with pytest.raises(NeedsRequirement) as refused:
-        await equipped(Equip(shelf, shelf), verified(both))
+        await equipped(Equip(store, store), verified(both))
     link = MissingRequirement(
         "account", "link-1", "http://hall/connect/link-1", AccountRequirement("google", ("mail",))
     )
@@ -135,19 +135,19 @@ async def test_everything_that_is_missing_is_said_at_once() -> None:
 
 
 @pytest.mark.parametrize("caller", [ANONYMOUS, Caller("app", proof="shared")])
-async def test_who_is_no_proven_user_has_no_accounts(caller: Caller) -> None:
-    shelf = FakeCredentials(tokens={("google", caller.id): AccountToken("google", TOKEN)})
+async def test_equip_refuses_account_tokens_to_callers_without_a_proven_user(caller: Caller) -> None:
+    store = FakeCredentials(tokens={("google", caller.id): AccountToken("google", TOKEN)})
     with pytest.raises(NeedsRequirement, match="nobody is proven") as refused:
-        await equipped(Equip(shelf, shelf), verified(read, caller))
+        await equipped(Equip(store, store), verified(read, caller))
     assert refused.value.missing == (MissingRequirement("user_id"),)
 
 
-async def test_what_a_caller_brings_is_taken_only_where_the_operator_says_so() -> None:
+async def test_equip_accepts_caller_credentials_only_for_tools_in_accept_credentials() -> None:
     brought = CallerCredentials({"KEY": Secret("brought-key")})
-    shelf = FakeCredentials({("KEY", None): KEY})
+    store = FakeCredentials({("KEY", None): KEY})
     with pytest.raises(Malformed, match="accept_credentials"):
-        await equipped(Equip(shelf), verified(send, brought=brought))
-    found = await equipped(Equip(shelf, accept_credentials=("*.send",)), verified(send, brought=brought))
+        await equipped(Equip(store), verified(send, brought=brought))
+    found = await equipped(Equip(store, accept_credentials=("*.send",)), verified(send, brought=brought))
     assert found.credentials is not None
     assert found.credentials.secrets == {"KEY": Secret("brought-key")}
     assert found.redactor is not None
@@ -155,14 +155,14 @@ async def test_what_a_caller_brings_is_taken_only_where_the_operator_says_so() -
 
 
 @pytest.mark.parametrize("brought", [CallerCredentials({"OTHER": KEY}), CallerCredentials(tokens={"github": TOKEN})])
-async def test_what_the_tool_does_not_declare_is_refused(brought: CallerCredentials) -> None:
+async def test_equip_refuses_caller_credentials_that_the_tool_does_not_require(brought: CallerCredentials) -> None:
     with pytest.raises(Malformed, match="does not require"):
         await equipped(Equip(accept_credentials=("*",)), verified(both, brought=brought))
     with pytest.raises(Malformed, match="does not require"):
         await equipped(Equip(accept_credentials=("*",)), verified(send, LOCAL, brought))
 
 
-async def test_a_brought_token_needs_no_user() -> None:
+async def test_equip_accepts_a_caller_supplied_token_without_a_proven_user() -> None:
     @tool(account="google:mail")
     async def mail() -> str:
         """Mail."""
@@ -174,7 +174,7 @@ async def test_a_brought_token_needs_no_user() -> None:
     assert found.credentials.accounts["google"] == AccountToken("google", TOKEN, ("mail",))
 
 
-async def test_a_credential_that_is_too_short_to_be_hidden_is_refused() -> None:
+async def test_equip_refuses_a_caller_credential_too_short_to_redact() -> None:
     brought = CallerCredentials(too_short=("KEY",))
     with pytest.raises(Malformed, match="shorter than 4 characters"):
         await equipped(Equip(accept_credentials=("*",)), verified(send, brought=brought))

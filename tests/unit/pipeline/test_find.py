@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.parts import Clock, Returning, call_of, entry_named, tool_named
+from tests.unit.builders import Clock, FixedResultRunner, call_of, entry_named, tool_named
 from toolhall.model.caller import ANONYMOUS, Caller, Deny
 from toolhall.model.errors import NotActive, NotFound, Retired, Unauthenticated
 from toolhall.model.tool import Deprecation
@@ -27,7 +27,7 @@ NAMES = ["old", "Kit.old", "Kit.old@1.0.0", "Kit.old@^1"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_operator_hears_why_a_tool_is_not_served_and_nobody_else(name: str) -> None:
+def test_find_inactive_tool_is_not_active_for_the_operator_and_unknown_for_others(name: str) -> None:
     registry = Registry()
     registry.inactive.put(tool_named("old"), "quarantined")
     find = Find(registry, LevelPolicy(clock=Clock()), lambda: 0.0)
@@ -43,7 +43,7 @@ def test_the_operator_hears_why_a_tool_is_not_served_and_nobody_else(name: str) 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_retired_tool_names_its_successor_to_whoever_could_call_it(name: str) -> None:
+def test_find_retired_tool_names_its_successor_to_authenticated_callers_only(name: str) -> None:
     registry = Registry()
     registry.inactive.put(ENDING, "retired")
     find = Find(registry, LevelPolicy(clock=Clock()), lambda: MIDNIGHT)
@@ -53,9 +53,9 @@ def test_a_retired_tool_names_its_successor_to_whoever_could_call_it(name: str) 
         find(call_of(name, caller=ANONYMOUS))
 
 
-def test_the_last_day_ends_at_midnight_whether_the_list_was_made_anew_or_not() -> None:
+def test_find_tool_past_its_sunset_midnight_is_retired_without_a_registry_update() -> None:
     registry, clock = Registry(), Clock(MIDNIGHT - 1)
-    registry.add([compile_entry(ENDING, Returning())])
+    registry.add([compile_entry(ENDING, FixedResultRunner())])
     find = Find(registry, LevelPolicy(clock=Clock()), clock)
     assert find(call_of("old")).entry.tool is ENDING
     clock.now = MIDNIGHT
@@ -64,19 +64,19 @@ def test_the_last_day_ends_at_midnight_whether_the_list_was_made_anew_or_not() -
 
 
 @pytest.mark.parametrize("name", ["pick", "Kit.pick@1.0.0"])
-def test_a_tool_is_found_by_name_or_id(find: Find, name: str) -> None:
+def test_find_resolves_a_tool_by_name_or_id(find: Find, name: str) -> None:
     found = find(call_of(name))
     assert found.entry.tool.name == "pick"
     assert found.call.tool == name
 
 
 @pytest.mark.parametrize("name", ["", "Pick", "pick ", "Kit.pick@2.0.0"])
-def test_any_other_name_is_unknown(find: Find, name: str) -> None:
+def test_find_unknown_name_raises_not_found(find: Find, name: str) -> None:
     with pytest.raises(NotFound, match=f"unknown tool: {name}"):
         find(call_of(name))
 
 
-def test_a_hidden_tool_and_a_missing_one_are_told_apart_by_nobody(find: Find) -> None:
+def test_find_error_for_a_hidden_tool_equals_the_error_for_a_missing_tool(find: Find) -> None:
     with pytest.raises(NotFound) as hidden:
         find(call_of("grave", caller=STRANGER))
     with pytest.raises(NotFound) as missing:
@@ -85,7 +85,7 @@ def test_a_hidden_tool_and_a_missing_one_are_told_apart_by_nobody(find: Find) ->
     assert missing.value.hidden is None
 
 
-def test_what_is_hidden_is_known_to_the_record(find: Find) -> None:
+def test_find_error_for_a_hidden_tool_carries_the_entry_and_verdict_for_the_audit(find: Find) -> None:
     with pytest.raises(NotFound) as told:
         find(call_of("grave", caller=STRANGER))
     hidden = told.value.hidden
@@ -95,13 +95,13 @@ def test_what_is_hidden_is_known_to_the_record(find: Find) -> None:
 
 
 @pytest.mark.parametrize("name", ["pick", "grave", "miss"])
-def test_whoever_proved_nothing_hears_the_same_of_every_name(find: Find, name: str) -> None:
+def test_find_answers_an_anonymous_caller_alike_for_every_name(find: Find, name: str) -> None:
     with pytest.raises(Unauthenticated) as told:
         find(call_of(name, caller=ANONYMOUS))
     assert told.value.message == "a valid credential is required"
 
 
-def test_a_long_name_is_not_repeated_whole(find: Find) -> None:
+def test_find_error_truncates_a_long_tool_name(find: Find) -> None:
     with pytest.raises(NotFound) as caught:
         find(call_of("x" * 10_000))
     assert len(caught.value.message) < 200

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.parts import tool_named
+from tests.unit.builders import tool_named
 from toolhall.model.caller import Caller
 from toolhall.pipeline.access_rules import (
     MAX_CACHED_CALLERS,
@@ -39,22 +39,22 @@ def settled(arguments: dict[str, Any], *grants: Grant) -> RuleDecision:
 REPO = Condition("/repo", ("a", "b"))
 
 
-def test_no_grant_is_no() -> None:
+def test_grant_rules_without_grants_are_unmatched() -> None:
     assert ruling() == settled({}) == Unmatched()
 
 
-def test_a_forbid_wins_and_is_named() -> None:
+def test_grant_rules_forbid_overrides_permit_and_names_the_grant() -> None:
     assert ruling(grant("p"), grant("f", "forbid")) == settled({}, grant("p"), grant("f", "forbid")) == Forbidden("f")
     assert ruling(grant("q"), grant("p")) == Permitted("p")
 
 
-def test_conditions_are_left_to_the_arguments() -> None:
+def test_grant_rules_decide_without_arguments_is_conditional_for_grants_with_conditions() -> None:
     assert ruling(grant("p", "permit", REPO)) == Conditional()
     assert ruling(grant("p"), grant("f", "forbid", REPO)) == Conditional()
     assert ruling(grant("p"), grant("q", "permit", REPO)) == Permitted("p")
 
 
-def test_only_where_a_grant_is_needed_is_its_lack_a_no() -> None:
+def test_grant_rules_with_only_a_conditional_forbid_are_unmatched_from_level_four() -> None:
     """Below level 4 everybody with a credential may call, but for what a grant forbids."""
     forbids = grant("f", "forbid", REPO)
     assert (ruling(forbids, level=4), ruling(forbids, level=3)) == (Unmatched(), Conditional())
@@ -62,7 +62,7 @@ def test_only_where_a_grant_is_needed_is_its_lack_a_no() -> None:
     assert settled({"repo": "c"}, forbids) == Unmatched()
 
 
-def test_all_conditions_must_hold() -> None:
+def test_grant_rules_permit_only_when_all_conditions_hold() -> None:
     narrow = grant("p", "permit", REPO, Condition("/n", (1,)))
     assert settled({"repo": "a", "n": 1}, narrow) == Permitted("p")
     assert settled({"repo": "a", "n": 2}, narrow) == settled({"n": 1}, narrow) == Unmatched()
@@ -92,7 +92,9 @@ def test_all_conditions_must_hold() -> None:
         ("/a", "x", {"a": object()}, False),
     ],
 )
-def test_what_meets_a_condition(path: str, value: Any, arguments: dict[str, Any], meets: bool) -> None:
+def test_grant_condition_matches_only_an_argument_of_equal_type_and_value(
+    path: str, value: Any, arguments: dict[str, Any], meets: bool
+) -> None:
     """What cannot be read, or is of another type, never does; so it never permits."""
     narrow = grant("p", "permit", Condition(path, (value,)))
     assert settled(arguments, narrow) == (Permitted("p") if meets else Unmatched())
@@ -108,14 +110,16 @@ def test_what_meets_a_condition(path: str, value: Any, arguments: dict[str, Any]
         ("/c", {"a": UNKNOWN}, False),
     ],
 )
-def test_what_nobody_knows_is_forbidden_and_not_permitted(path: str, arguments: dict[str, Any], in_doubt: bool) -> None:
+def test_grant_condition_on_an_unknown_argument_forbids_and_never_permits(
+    path: str, arguments: dict[str, Any], in_doubt: bool
+) -> None:
     demand = Condition(path, ("x",))
     assert settled(arguments, grant("p", "permit", demand)) == Unmatched()
     forbidding = settled(arguments, grant("p"), grant("f", "forbid", demand))
     assert forbidding == (Forbidden("f") if in_doubt else Permitted("p"))
 
 
-def test_globs_mean_what_they_mean_elsewhere() -> None:
+def test_grant_rules_match_tools_and_callers_by_case_sensitive_globs() -> None:
     for tools, meant in (
         ("Kit.get", True),
         ("Kit.*", True),
@@ -128,7 +132,7 @@ def test_globs_mean_what_they_mean_elsewhere() -> None:
         assert isinstance(ruling(grant("p", callers=callers)), Permitted) is meant
 
 
-def test_what_it_remembers_of_callers_is_bounded() -> None:
+def test_grant_rules_cache_of_callers_is_bounded() -> None:
     rulings = GrantRules([grant("p", callers="c*")])
     for number in range(MAX_CACHED_CALLERS + 10):
         assert rulings.decide(Caller(f"c{number}"), TOOL, 4) == Permitted("p")

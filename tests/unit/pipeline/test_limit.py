@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.parts import Clock, call_of, entry_named
+from tests.unit.builders import Clock, call_of, entry_named
 from toolhall.model.caller import Allow, Caller
 from toolhall.model.errors import Limited
 from toolhall.pipeline import limit
@@ -37,13 +37,13 @@ def wait_of(stage: Limit, caller: str = "ada") -> float:
 @pytest.mark.parametrize("rate", [0.1, 1, 3, 7, 10, 1_000])
 @pytest.mark.parametrize("burst", [1, 2, 3, 7, 10, 100])
 @pytest.mark.parametrize("now", [0.0, 0.1, 12_345.678, 1e7])
-def test_exactly_the_burst_is_admitted_at_once(rate: float, burst: float, now: float) -> None:
+def test_limit_admits_exactly_the_burst_at_once(rate: float, burst: float, now: float) -> None:
     assert calls(limited(rate, burst, Clock(now))) == burst
 
 
 @pytest.mark.parametrize("rate", [0.1, 1, 3, 7, 10, 1_000])
 @pytest.mark.parametrize("burst", [1, 3, 10])
-def test_who_waits_as_long_as_told_is_admitted(rate: float, burst: float) -> None:
+def test_limit_admits_a_call_after_waiting_retry_after(rate: float, burst: float) -> None:
     clock = Clock(12_345.678)
     stage = limited(rate, burst, clock)
     calls(stage)
@@ -52,7 +52,7 @@ def test_who_waits_as_long_as_told_is_admitted(rate: float, burst: float) -> Non
         assert calls(stage, at_most=1) == 1
 
 
-def test_who_comes_back_earlier_is_not() -> None:
+def test_limit_refuses_a_call_before_retry_after_has_passed() -> None:
     clock = Clock()
     stage = limited(1, 1, clock)
     calls(stage)
@@ -60,7 +60,7 @@ def test_who_comes_back_earlier_is_not() -> None:
     assert wait_of(stage) == pytest.approx(0.01)
 
 
-def test_the_rate_holds_over_time() -> None:
+def test_limit_admits_calls_at_the_configured_rate_over_time() -> None:
     clock = Clock()
     stage = limited(10, 5, clock)
     admitted = calls(stage)
@@ -70,7 +70,7 @@ def test_the_rate_holds_over_time() -> None:
     assert admitted == pytest.approx(5 + 10 * 25, abs=1)
 
 
-def test_an_allowance_fills_up_to_the_burst_and_no_further() -> None:
+def test_limit_idle_caller_regains_at_most_the_burst() -> None:
     clock = Clock()
     stage = limited(10, 5, clock)
     calls(stage)
@@ -78,7 +78,7 @@ def test_an_allowance_fills_up_to_the_burst_and_no_further() -> None:
     assert calls(stage) == 5
 
 
-def test_refused_calls_do_not_prolong_the_wait() -> None:
+def test_limit_refused_calls_do_not_extend_retry_after() -> None:
     clock = Clock()
     stage = limited(1, 1, clock)
     calls(stage)
@@ -86,14 +86,14 @@ def test_refused_calls_do_not_prolong_the_wait() -> None:
     assert waits == [waits[0]] * 100
 
 
-def test_callers_do_not_share_an_allowance() -> None:
+def test_limit_counts_each_caller_separately() -> None:
     stage = limited(1, 2, Clock())
     assert calls(stage, "ada") == 2
     assert calls(stage, "bob") == 2
     assert calls(stage, "ada") == 0
 
 
-def test_a_clock_that_goes_back_locks_nobody_out_for_good() -> None:
+def test_limit_retry_after_stays_short_when_the_clock_is_set_back() -> None:
     clock = Clock(1_000)
     stage = limited(1, 1, clock)
     calls(stage)
@@ -101,7 +101,7 @@ def test_a_clock_that_goes_back_locks_nobody_out_for_good() -> None:
     assert wait_of(stage) == pytest.approx(2)
 
 
-def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limit_at_max_keys_admits_a_new_caller_and_evicts_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limit, "MAX_KEYS", 10)
     clock = Clock()
     stage = limited(1, 1, clock)
@@ -113,7 +113,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert calls(stage, "caller-9") == 0, "the others were not"
 
 
-def test_whose_allowance_is_full_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limit_evicts_callers_with_a_full_allowance_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limit, "MAX_KEYS", 3)
     clock = Clock()
     stage = limited(1, 1, clock)
@@ -125,7 +125,7 @@ def test_whose_allowance_is_full_is_forgotten_first(monkeypatch: pytest.MonkeyPa
     assert calls(stage, "recent") == 0
 
 
-def test_room_is_made_for_many_newcomers_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limit_evicts_a_tenth_of_the_keys_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looking through everybody for each of them would take ever longer, the more there are."""
     monkeypatch.setattr(limit, "MAX_KEYS", 100)
     stage = limited(1, 1, Clock())
@@ -134,7 +134,7 @@ def test_room_is_made_for_many_newcomers_at_once(monkeypatch: pytest.MonkeyPatch
     assert calls(stage, "caller-10") == 0, "the others were not"
 
 
-def test_what_was_promised_before_travels_on() -> None:
+def test_limit_passes_call_entry_and_verdict_on() -> None:
     allowed = Allowed(call_of(), ENTRY, Allow("grant-7"))
     admitted = limited(1, 1, Clock())(allowed)
     assert (admitted.call, admitted.entry, admitted.verdict) == (allowed.call, ENTRY, Allow("grant-7"))
@@ -148,33 +148,33 @@ def admits(stage: Limit, caller: str, tool: str) -> bool:
     return True
 
 
-def test_a_tool_has_an_allowance_that_all_callers_share() -> None:
+def test_limit_per_tool_is_shared_by_all_callers() -> None:
     stage = Limit(RateLimits(tool=Rate(1, 2)), Clock())
     assert [admits(stage, caller, "pick") for caller in ("ada", "bob", "eve")] == [True, True, False]
     assert admits(stage, "eve", "other")
 
 
-def test_a_caller_has_an_allowance_for_each_tool() -> None:
+def test_limit_per_pair_counts_each_caller_and_tool_separately() -> None:
     stage = Limit(RateLimits(pair=Rate(1, 1)), Clock())
     assert [admits(stage, "ada", tool) for tool in ("pick", "other", "pick")] == [True, True, False]
     assert admits(stage, "bob", "pick")
 
 
-def test_what_one_allowance_refuses_costs_nothing_in_the_others() -> None:
+def test_limit_call_refused_by_one_limit_is_not_counted_by_the_others() -> None:
     stage = Limit(RateLimits(caller=Rate(1, 2), tool=Rate(1, 1)), Clock())
     assert admits(stage, "bob", "pick")
     assert not admits(stage, "ada", "pick")
     assert [admits(stage, "ada", tool) for tool in ("a", "b", "c")] == [True, True, False]
 
 
-def test_the_longest_wait_is_told() -> None:
+def test_limit_retry_after_is_the_longest_of_all_limits() -> None:
     stage = Limit(RateLimits(caller=Rate(1, 1), tool=Rate(0.1, 1)), Clock())
     assert admits(stage, "ada", "pick")
     assert wait_of(stage) == pytest.approx(10, abs=0.1)
 
 
 @pytest.mark.parametrize(("cost", "admitted"), [(1, 10), (2, 5), (5, 2), (10, 1), (25, 1)])
-def test_a_tool_that_costs_more_is_called_less_often(cost: float, admitted: int) -> None:
+def test_limit_cost_of_a_tool_divides_the_number_of_admitted_calls(cost: float, admitted: int) -> None:
     """What costs more than a whole burst takes all of it, and is not locked out for good."""
     clock = Clock()
     stage = Limit(RateLimits(caller=Rate(1, 10), costs={"Kit.*": cost}), clock)
@@ -183,12 +183,12 @@ def test_a_tool_that_costs_more_is_called_less_often(cost: float, admitted: int)
     assert calls(stage, at_most=1) == 1
 
 
-def test_of_several_costs_the_highest_counts() -> None:
+def test_limit_uses_the_highest_cost_of_all_matching_globs() -> None:
     stage = Limit(RateLimits(caller=Rate(1, 10), costs={"*": 2, "Kit.pick@*": 5}), Clock())
     assert calls(stage) == 2
 
 
-def test_attempts_that_came_to_no_tool_count_too() -> None:
+def test_limit_count_refusal_takes_from_the_allowance_of_the_caller() -> None:
     clock = Clock()
     stage = limited(1, 2, clock)
     stage.count_refusal(call_of(caller=Caller("ada")))

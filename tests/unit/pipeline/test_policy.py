@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.parts import tool_named
+from tests.unit.builders import tool_named
 from tests.unit.pipeline.test_authorize import KEY, NOW, TOKEN, FixedRules, policy
 from toolhall.model.caller import Allow, Caller, Deny
 from toolhall.model.secret import Secret
@@ -21,7 +21,7 @@ OTHER: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-def test_two_credentials_of_one_caller_are_decided_once() -> None:
+def test_policy_cache_key_is_shared_by_two_credentials_of_one_caller() -> None:
     """They take turns, as they do while a key is rotated; neither makes the other's decisions be forgotten."""
     deciding = policy()
     for one, other in zip((KEY, TOKEN), SAME, strict=True):
@@ -32,16 +32,16 @@ def test_two_credentials_of_one_caller_are_decided_once() -> None:
 
 
 @pytest.mark.parametrize("other", OTHER, ids=str)
-def test_whatever_can_change_a_decision_is_told_apart(other: dict[str, Any]) -> None:
+def test_policy_cache_key_differs_for_callers_with_a_different_relevant_field(other: dict[str, Any]) -> None:
     deciding = policy()
     assert deciding.cache_key(KEY) is not deciding.cache_key(msgspec.structs.replace(KEY, **other))
 
 
-def test_every_fact_of_a_caller_is_looked_at_or_known_not_to_matter() -> None:
+def test_policy_cache_key_tests_cover_every_field_of_caller() -> None:
     assert {name for each in OTHER for name in each} | {"credential", "address"} == set(Caller.__struct_fields__)
 
 
-def test_a_no_says_whether_something_forbids_or_nothing_allows() -> None:
+def test_policy_denial_reason_distinguishes_forbidden_from_unmatched() -> None:
     forbidding, lacking = (policy(FixedRules(said)) for said in (Forbidden("cedar:no"), Unmatched()))
     asked: tuple[Any, ...] = (Allow("", 5, conditional=True), KEY, tool_named("pick", level=5), {})
     assert forbidding.authorize_arguments(*asked) == Deny(

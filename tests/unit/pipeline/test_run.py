@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.harness.patience import patience
-from tests.unit.parts import call_of, tool_named
+from tests.unit.builders import call_of, tool_named
 from toolhall.authoring.context import PausableDeadline
 from toolhall.egress.addresses import EgressRefused
 from toolhall.egress.urls import parse_url
@@ -17,15 +17,14 @@ from toolhall.execution.process_runner import WorkerToolError
 from toolhall.model.caller import Allow
 from toolhall.model.errors import Crashed, Denied, TimedOut, ToolFailed, ToolhallError
 from toolhall.model.json import JsonObject
-from toolhall.model.messages import Call, InputRequiredSignal
-from toolhall.model.questions import Roots
+from toolhall.model.messages import Call, InputRequiredSignal, Roots
 from toolhall.model.tool import Tool
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.states import Equipped, Raw
 from toolhall.registry.snapshot import compile_entry
 
 
-class Doing:
+class CoroutineRunner:
     """A runner whose tool is a coroutine function of the test."""
 
     def __init__(self, work: Callable[[], Awaitable[object]]) -> None:
@@ -36,14 +35,16 @@ class Doing:
 
 
 def equipped(work: Callable[[], Awaitable[object]], timeout: float | None = None) -> Equipped:
-    return Equipped(call_of(), compile_entry(tool_named("pick", timeout=timeout), Doing(work)), Allow("test"), {})
+    return Equipped(
+        call_of(), compile_entry(tool_named("pick", timeout=timeout), CoroutineRunner(work)), Allow("test"), {}
+    )
 
 
 async def forever() -> None:
     await asyncio.Event().wait()
 
 
-async def test_what_the_tool_returns_is_returned() -> None:
+async def test_run_returns_the_value_of_the_tool() -> None:
     async def work() -> str:
         await asyncio.sleep(0)
         return "done"
@@ -53,17 +54,17 @@ async def test_what_the_tool_returns_is_returned() -> None:
     assert raw.value == "done"
 
 
-async def test_the_default_deadline_ends_a_tool() -> None:
+async def test_run_default_deadline_raises_timed_out() -> None:
     with pytest.raises(TimedOut, match=r"the tool did not finish within 0\.02 seconds"):
         await Run(0.02)(equipped(forever))
 
 
-async def test_a_tools_own_deadline_comes_first() -> None:
+async def test_run_timeout_of_the_tool_overrides_the_default_deadline() -> None:
     with pytest.raises(TimedOut, match=r"within 0\.02 seconds"):
         await Run(60)(equipped(forever, timeout=0.02))
 
 
-async def test_a_deadline_leaves_the_task_as_it_was() -> None:
+async def test_run_deadline_leaves_no_pending_cancellation_in_the_task() -> None:
     task = asyncio.current_task()
     assert task is not None
     with pytest.raises(TimedOut):
@@ -72,7 +73,7 @@ async def test_a_deadline_leaves_the_task_as_it_was() -> None:
     await asyncio.sleep(0)
 
 
-async def test_a_tool_may_clean_up_after_its_deadline() -> None:
+async def test_run_tool_past_its_deadline_can_clean_up() -> None:
     cleaned: list[str] = []
 
     async def work() -> None:
@@ -87,7 +88,7 @@ async def test_a_tool_may_clean_up_after_its_deadline() -> None:
     assert cleaned == ["up"]
 
 
-async def test_a_tool_that_finishes_in_spite_of_its_deadline_is_heard() -> None:
+async def test_run_returns_the_value_of_a_tool_that_suppresses_its_deadline_and_finishes() -> None:
     async def work() -> str:
         with contextlib.suppress(asyncio.CancelledError):
             await forever()
@@ -99,7 +100,7 @@ async def test_a_tool_that_finishes_in_spite_of_its_deadline_is_heard() -> None:
     assert task.cancelling() == 0
 
 
-async def test_a_tool_that_ignores_its_deadline_is_cancelled_again() -> None:
+async def test_run_cancels_a_tool_that_ignores_its_deadline_a_second_time() -> None:
     async def work() -> None:
         try:
             await forever()
@@ -111,7 +112,7 @@ async def test_a_tool_that_ignores_its_deadline_is_cancelled_again() -> None:
             await Run(0.02)(equipped(work))
 
 
-async def test_a_quick_tool_leaves_no_timer() -> None:
+async def test_run_cancels_the_deadline_timer_of_a_finished_tool() -> None:
     before = len(getattr(asyncio.get_running_loop(), "_scheduled", []))
 
     async def work() -> None:
@@ -122,7 +123,7 @@ async def test_a_quick_tool_leaves_no_timer() -> None:
     assert len(left) <= before
 
 
-async def test_a_cancellation_passes_through() -> None:
+async def test_run_cancellation_unwinds_the_tool_and_propagates() -> None:
     ended: list[str] = []
 
     async def work() -> None:
@@ -139,7 +140,7 @@ async def test_a_cancellation_passes_through() -> None:
     assert ended == ["ended"]
 
 
-async def test_a_cancellation_before_the_first_step_passes_through() -> None:
+async def test_run_cancellation_before_the_first_step_propagates() -> None:
     task = asyncio.ensure_future(Run(60)(equipped(forever)))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -161,7 +162,7 @@ async def test_a_cancellation_before_the_first_step_passes_through() -> None:
     ids=lambda error: type(error).__name__,
 )
 @pytest.mark.parametrize("waits", [False, True], ids=["at once", "later"])
-async def test_the_text_of_an_exception_goes_to_the_log_only(
+async def test_run_exception_text_of_a_tool_is_logged_and_not_sent_to_the_caller(
     error: BaseException, waits: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def work() -> None:
@@ -176,7 +177,7 @@ async def test_the_text_of_an_exception_goes_to_the_log_only(
     assert "Kit.pick@1.0.0 failed in call call-1" in caplog.text
 
 
-async def test_the_traceback_begins_in_the_authors_code(caplog: pytest.LogCaptureFixture) -> None:
+async def test_run_logged_traceback_begins_in_the_tools_code(caplog: pytest.LogCaptureFixture) -> None:
     async def work() -> None:
         raise ValueError("hunter2")
 
@@ -187,7 +188,7 @@ async def test_the_traceback_begins_in_the_authors_code(caplog: pytest.LogCaptur
 
 @pytest.mark.parametrize("explain", [True, False], ids=["local", "server"])
 @pytest.mark.parametrize("isolated", [False, True], ids=["here", "in a process"])
-async def test_a_refused_request_names_the_setting_to_the_operator_only(explain: bool, isolated: bool) -> None:
+async def test_run_refused_egress_names_the_setting_only_when_explain_is_set(explain: bool, isolated: bool) -> None:
     async def work() -> None:
         try:
             parse_url("https://10.1.2.3:8443/wiki")
@@ -202,7 +203,7 @@ async def test_a_refused_request_names_the_setting_to_the_operator_only(explain:
     assert "hunter2" not in caught.value.message
 
 
-async def test_an_error_before_the_first_step_is_a_failure_too(caplog: pytest.LogCaptureFixture) -> None:
+async def test_run_exception_before_the_first_step_raises_tool_failed(caplog: pytest.LogCaptureFixture) -> None:
     def work() -> Awaitable[object]:
         raise ValueError("hunter2")
 
@@ -212,7 +213,9 @@ async def test_an_error_before_the_first_step_is_a_failure_too(caplog: pytest.Lo
 
 
 @pytest.mark.parametrize("error", [ToolFailed("the hotel is full"), Denied("not yours")], ids=repr)
-async def test_what_a_tool_says_on_purpose_is_passed_on(error: ToolhallError, caplog: pytest.LogCaptureFixture) -> None:
+async def test_run_passes_toolhall_errors_of_a_tool_on_and_logs_nothing(
+    error: ToolhallError, caplog: pytest.LogCaptureFixture
+) -> None:
     async def work() -> None:
         raise error
 
@@ -222,7 +225,7 @@ async def test_what_a_tool_says_on_purpose_is_passed_on(error: ToolhallError, ca
     assert not caplog.records
 
 
-async def test_but_without_escape_sequences() -> None:
+async def test_run_removes_escape_sequences_from_the_message_of_a_tool_error() -> None:
     async def work() -> None:
         raise ToolFailed("\x1b[31mred\x07 alert", detail="\x1b[31mfor the log")
 
@@ -231,7 +234,7 @@ async def test_but_without_escape_sequences() -> None:
     assert (caught.value.message, str(caught.value)) == ("red alert", "red alert")
 
 
-async def test_a_question_unwinds_the_tool() -> None:
+async def test_run_propagates_the_input_required_signal_of_a_tool() -> None:
     async def work() -> None:
         raise InputRequiredSignal({"where": Roots()})
 
@@ -239,7 +242,7 @@ async def test_a_question_unwinds_the_tool() -> None:
         await Run(10)(equipped(work))
 
 
-async def test_a_tool_that_ignores_every_cancellation_is_abandoned() -> None:
+async def test_run_abandons_and_closes_a_tool_that_ignores_every_cancellation() -> None:
     """It is told at its deadline and once more; then the caller is answered, and the tool is driven no further."""
     ended: list[str] = []
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.parts import entry_named
+from tests.unit.builders import entry_named
 from toolhall.model.content import Audio, Content, Image, Resource, ResourceLink, Result, Text
 from toolhall.model.json import encode
 from toolhall.model.secret import Secret
@@ -56,13 +56,13 @@ def sanitize(result: Result) -> Result:
         ("", ""),
     ],
 )
-def test_text(dirty: str, clean: str) -> None:
+def test_clean_text_removes_escape_sequences_and_control_characters(dirty: str, clean: str) -> None:
     assert clean_text(dirty) == clean
     assert clean_text(clean) == clean
 
 
 @pytest.mark.parametrize("code", [*range(0x09), 0x0B, 0x0C, *range(0x0E, 0x20), *range(0x7F, 0xA0)], ids=hex)
-def test_every_control_character_is_found_in_a_value(code: int) -> None:
+def test_sanitize_removes_every_control_character_from_a_value(code: int) -> None:
     dirty = f"a{chr(code)}"
     result = sanitize(Result(encode({dirty: [dirty]}), text=dirty))
     assert result.encoded is not None
@@ -84,12 +84,12 @@ def test_every_control_character_is_found_in_a_value(code: int) -> None:
     ],
     ids=str,
 )
-def test_a_clean_value_is_passed_on_byte_for_byte(value: Any) -> None:
+def test_sanitize_returns_a_clean_value_byte_for_byte(value: Any) -> None:
     encoded = encode(value)
     assert sanitize(Result(encoded)).encoded == encoded
 
 
-def test_a_clean_result_is_the_same_object() -> None:
+def test_sanitize_returns_a_clean_result_as_the_same_object() -> None:
     result = Result(b'{"a":"text"}', (Text("text"), Image(b"\x1b[31m")), meta={"a": "text"})
     assert sanitize(result) is result
 
@@ -110,25 +110,25 @@ def test_a_clean_result_is_the_same_object() -> None:
     ],
     ids=repr,
 )
-def test_blocks(dirty: Content, clean: Content) -> None:
+def test_sanitize_removes_escape_sequences_from_content_blocks(dirty: Content, clean: Content) -> None:
     assert sanitize(Result(None, (dirty,))).content == (clean,)
 
 
-def test_meta_is_cleaned_and_the_rest_is_kept() -> None:
+def test_sanitize_cleans_meta_and_reports_the_number_of_removed_characters() -> None:
     dirty = Result(b'"a"', (Text("b"),), "a", {"k": "\x1b[31mred"}, is_error=True)
     meta = {"k": "red", "dev.toolhall/removed": 5}
     assert sanitize(dirty) == Result(b'"a"', (Text("b"),), "a", meta, is_error=True)
 
 
-def test_long_hostile_text_takes_linear_time() -> None:
+def test_clean_text_takes_linear_time_on_hostile_text() -> None:
     hostile = "\x1b]" * 200_000 + "\x1b[0" * 200_000 + "\x9d" * 200_000
     start = time.process_time()
     assert len(clean_text(hostile)) < len(hostile)
     assert time.process_time() - start < 2
 
 
-class Watched(Redactor):
-    """Says in which threads it worked."""
+class ThreadRecordingRedactor(Redactor):
+    """A redactor that records the threads in which it ran."""
 
     threads: list[int]
 
@@ -139,10 +139,10 @@ class Watched(Redactor):
 
 @pytest.mark.threat("F7")
 @pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
-async def test_a_large_result_is_searched_for_secrets_in_another_thread(large: bool) -> None:
+async def test_sanitize_redacts_a_large_result_in_another_thread(large: bool) -> None:
     """The loop goes on meanwhile, whatever the result holds; a small one is not even awaited."""
     text = f"{'x' * LARGE_RESULT_BYTES * large} KEY-0123456789-abc"
-    redactor = Watched((), Secret("KEY-0123456789-abc"))
+    redactor = ThreadRecordingRedactor((), Secret("KEY-0123456789-abc"))
     clean = Sanitize()(Checked(entry_named(), Result(encode(text), text=text), redactor))
     if isinstance(clean, Result):
         assert not large

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.parts import call_of, entry_named, nested
+from tests.unit.builders import call_of, entry_named, nested
 from toolhall.execution.schema_worker import ProcessValidator
 from toolhall.model.caller import Allow
 from toolhall.model.errors import BadArguments, Problem
@@ -38,7 +38,7 @@ def admitted(entry: Entry, arguments: JsonObject, size: int = 10) -> Admitted:
     return Admitted(call_of(arguments=arguments, size=size), entry, Allow("grant-7"))
 
 
-def test_right_arguments_are_valid_at_once() -> None:
+def test_validate_accepts_valid_arguments_in_the_event_loop() -> None:
     elsewhere = FixedValidator()
     valid = Validate(elsewhere)(admitted(entry_named(input=SCHEMA), {"a": 1}))
     assert isinstance(valid, Valid)
@@ -46,7 +46,7 @@ def test_right_arguments_are_valid_at_once() -> None:
     assert elsewhere.asked == []
 
 
-def test_wrong_arguments_are_refused_with_every_problem() -> None:
+def test_validate_error_lists_every_problem_and_repeats_no_value() -> None:
     entry = entry_named(input={**SCHEMA, "required": ["b"]})
     with pytest.raises(BadArguments) as caught:
         Validate(FixedValidator())(admitted(entry, {"a": "hunter2"}))
@@ -54,7 +54,7 @@ def test_wrong_arguments_are_refused_with_every_problem() -> None:
     assert "hunter2" not in caught.value.message
 
 
-async def test_a_costly_check_is_made_elsewhere() -> None:
+async def test_validate_costly_arguments_are_validated_outside_the_event_loop() -> None:
     elsewhere, entry = FixedValidator(), entry_named(input=SCHEMA)
     size = IN_LOOP_BUDGET // entry.input_validator.cost.visits + 1
     waiting = Validate(elsewhere)(admitted(entry, {"a": "anything"}, size))
@@ -63,7 +63,7 @@ async def test_a_costly_check_is_made_elsewhere() -> None:
     assert elsewhere.asked == [(SCHEMA, {"a": "anything"}, size)]
 
 
-async def test_what_is_found_elsewhere_counts() -> None:
+async def test_validate_problems_found_outside_the_event_loop_raise_bad_arguments() -> None:
     entry = entry_named(input=SCHEMA)
     waiting = Validate(FixedValidator(Problem("/a", "is wrong")))(admitted(entry, {"a": 1}, IN_LOOP_BUDGET))
     assert not isinstance(waiting, Valid)
@@ -71,30 +71,30 @@ async def test_what_is_found_elsewhere_counts() -> None:
         await waiting
 
 
-def test_just_within_the_budget_is_checked_here() -> None:
+def test_validate_arguments_within_the_budget_are_validated_in_the_event_loop() -> None:
     entry = entry_named(input=SCHEMA)
     size = IN_LOOP_BUDGET // entry.input_validator.cost.visits
     assert isinstance(Validate(FixedValidator())(admitted(entry, {"a": 1}, size)), Valid)
 
 
-def test_cost_is_checks_times_bytes() -> None:
+def test_validation_cost_is_visits_times_bytes() -> None:
     assert validation_cost(Validator(SCHEMA), {"a": 1}, 1_000) == 2_000
 
 
-def test_recursion_that_judges_a_part_twice_doubles_with_each_level() -> None:
+def test_validation_cost_of_branching_recursion_doubles_with_each_level() -> None:
     validator = Validator(RECURSIVE)
     one, two = (validation_cost(validator, nested(depth), 100) for depth in (10, 11))
     assert two == 2 * one
     assert validation_cost(validator, nested(60), 400) > IN_LOOP_BUDGET
 
 
-def test_depth_is_looked_for_in_lists_too() -> None:
+def test_validation_cost_counts_the_depth_of_arrays() -> None:
     validator = Validator(RECURSIVE)
     assert validation_cost(validator, {"a": [[[1]]]}, 10) == validation_cost(
         validator, {"a": {"b": {"c": {"d": 1}}}}, 10
     )
 
 
-def test_depth_costs_nothing_where_recursion_is_plain() -> None:
+def test_validation_cost_of_linear_recursion_does_not_depend_on_depth() -> None:
     plain = Validator({"type": "object", "properties": {"a": {"$ref": "#"}}})
     assert validation_cost(plain, nested(60), 100) == validation_cost(plain, {}, 100)

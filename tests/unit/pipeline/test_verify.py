@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from tests.unit.parts import Clock, call_of, entry_named
+from tests.unit.builders import Clock, call_of, entry_named
 from toolhall.model.caller import LOCAL, Allow, Caller
 from toolhall.model.caller import RequireVerification as NeedsPerson
 from toolhall.model.errors import Denied, Malformed, NeedsRequirement, NeedsVerification
@@ -26,8 +26,8 @@ ARGUMENTS = {"amount": 100}
 ADA = Caller("ada", proof="key", person="ada")
 
 
-class Person:
-    """Says what the test says, and remembers what it was asked."""
+class FakeApprover:
+    """An approver that gives a fixed answer and records its questions."""
 
     def __init__(self, yes: bool) -> None:
         self.asked: list[tuple[str, JsonObject, int]] = []
@@ -38,8 +38,8 @@ class Person:
         return self._yes
 
 
-class GivenApprovals(ApprovalService):
-    """Every call has been approved already."""
+class GrantedApprovals(ApprovalService):
+    """An approval service that has approved every call."""
 
     def __init__(self) -> None:
         super().__init__(MemoryApprovalStore(Clock()), lambda: "http://hall")
@@ -50,8 +50,8 @@ class GivenApprovals(ApprovalService):
         return "approval-7"
 
 
-class OnlySmall:
-    """One grant, for small amounts."""
+class SmallAmountRules:
+    """Access rules with one grant, for small amounts."""
 
     def decide(self, caller: Caller, tool: Tool, level: int) -> RuleDecision:
         return Conditional()
@@ -60,8 +60,8 @@ class OnlySmall:
         return Permitted("grant-3") if arguments.get("amount", 1_000) < 50 else Unmatched()
 
 
-def stage(person: Approver | None = None, page: GivenApprovals | None = None) -> Verify:
-    return Verify(LevelPolicy(OnlySmall(), clock=Clock()), person, page)
+def stage(approver: Approver | None = None, page: GrantedApprovals | None = None) -> Verify:
+    return Verify(LevelPolicy(SmallAmountRules(), clock=Clock()), approver, page)
 
 
 def valid(verdict: Allow | NeedsPerson, arguments: JsonObject = ARGUMENTS, caller: Caller = LOCAL) -> Valid:
@@ -69,29 +69,29 @@ def valid(verdict: Allow | NeedsPerson, arguments: JsonObject = ARGUMENTS, calle
     return Valid(call_of(caller=caller), entry_named(input=schema), verdict, arguments)
 
 
-def test_an_allowed_call_bothers_nobody() -> None:
-    person = Person(yes=False)
-    assert isinstance(stage(person)(valid(Allow("grant"))), Verified)
-    assert person.asked == []
+def test_verify_allowed_call_asks_no_person() -> None:
+    approver = FakeApprover(yes=False)
+    assert isinstance(stage(approver)(valid(Allow("grant"))), Verified)
+    assert approver.asked == []
 
 
-async def test_a_person_is_asked_about_this_tool_and_these_arguments_at_the_level_that_counts() -> None:
-    person = Person(yes=True)
-    waiting = stage(person)(valid(PERSON))
+async def test_verify_asks_the_person_about_the_tool_the_arguments_and_the_level() -> None:
+    approver = FakeApprover(yes=True)
+    waiting = stage(approver)(valid(PERSON))
     assert not isinstance(waiting, Verified)
     verified = await waiting
     assert (verified.arguments, verified.approval) == (ARGUMENTS, "terminal")
-    assert person.asked == [("pick", ARGUMENTS, 9)]
+    assert approver.asked == [("pick", ARGUMENTS, 9)]
 
 
-async def test_no_means_no() -> None:
-    waiting = stage(Person(yes=False))(valid(PERSON))
+async def test_verify_call_that_the_person_declines_raises_needs_verification() -> None:
+    waiting = stage(FakeApprover(yes=False))(valid(PERSON))
     assert not isinstance(waiting, Verified)
     with pytest.raises(NeedsVerification, match="level 9 needs a person's yes, and the person asked said no"):
         await waiting
 
 
-async def test_without_a_person_the_answer_is_no() -> None:
+async def test_verify_without_an_approver_raises_needs_verification() -> None:
     waiting = stage()(valid(PERSON))
     assert not isinstance(waiting, Verified)
     with pytest.raises(NeedsVerification, match="level 9 needs a person's yes, and nobody can be asked"):
@@ -99,16 +99,16 @@ async def test_without_a_person_the_answer_is_no() -> None:
 
 
 @pytest.mark.parametrize("how", ["step_up", "approval", "second_person"])
-async def test_who_is_not_at_this_machine_is_verified_on_a_page(how: str) -> None:
-    person, page = Person(yes=True), GivenApprovals()
-    waiting = stage(person, page)(valid(NeedsPerson("grant-1", 9, how), caller=ADA))  # type: ignore[arg-type]
+async def test_verify_remote_caller_is_verified_by_the_approval_service(how: str) -> None:
+    approver, page = FakeApprover(yes=True), GrantedApprovals()
+    waiting = stage(approver, page)(valid(NeedsPerson("grant-1", 9, how), caller=ADA))  # type: ignore[arg-type]
     assert not isinstance(waiting, Verified)
     assert (await waiting).approval == "approval-7"
     assert page.asked == [("Kit.pick@1.0.0", ARGUMENTS, how)]
-    assert person.asked == [], "the terminal belongs to the local caller"
+    assert approver.asked == [], "the terminal belongs to the local caller"
 
 
-def test_a_grant_with_conditions_is_settled_by_the_arguments() -> None:
+def test_verify_conditional_verdict_is_decided_by_the_arguments() -> None:
     verified = stage()(valid(Allow("", 5, conditional=True), {"amount": 20}, ADA))
     assert isinstance(verified, Verified)
     assert verified.verdict == Allow("grant-3", 5)
@@ -116,33 +116,33 @@ def test_a_grant_with_conditions_is_settled_by_the_arguments() -> None:
         stage()(valid(Allow("", 5, conditional=True), {"amount": 60}, ADA))
 
 
-def test_conditions_see_what_the_tool_would_see() -> None:
+def test_verify_conditions_are_evaluated_with_schema_defaults() -> None:
     verified = stage()(valid(Allow("", 5, conditional=True), {}, ADA))
     assert isinstance(verified, Verified), "the schema says 10 where nothing was sent"
     assert verified.arguments == {}, "what is sent on is what was sent"
 
 
-async def test_conditions_come_before_the_person() -> None:
-    page = GivenApprovals()
+async def test_verify_checks_conditions_before_asking_a_person() -> None:
+    page = GrantedApprovals()
     with pytest.raises(Denied):
         stage(page=page)(valid(NeedsPerson("", 9, "approval", conditional=True), {"amount": 60}, ADA))
     assert page.asked == []
 
 
-async def test_nobody_is_asked_to_agree_to_what_could_not_run() -> None:
-    person = Person(yes=True)
+async def test_verify_asks_no_person_when_a_requirement_is_missing() -> None:
+    approver = FakeApprover(yes=True)
     entry = entry_named(requirements={"secrets": [{"id": "KEY"}]})
-    verify = Verify(LevelPolicy(clock=Clock()), person, check_ready=Equip().check_ready)
+    verify = Verify(LevelPolicy(clock=Clock()), approver, check_ready=Equip().check_ready)
     with pytest.raises(NeedsRequirement):
         await verify(Valid(call_of(), entry, PERSON, {}))  # type: ignore[misc]
-    assert person.asked == []
+    assert approver.asked == []
 
 
 @pytest.mark.parametrize("requirements", [None, {"secrets": [{"id": "KEY"}]}])
-async def test_nobody_is_asked_to_agree_to_credentials_that_are_not_taken(requirements: JsonObject | None) -> None:
-    person = Person(yes=True)
-    verify = Verify(LevelPolicy(clock=Clock()), person, check_ready=Equip().check_ready)
+async def test_verify_asks_no_person_when_caller_credentials_are_not_accepted(requirements: JsonObject | None) -> None:
+    approver = FakeApprover(yes=True)
+    verify = Verify(LevelPolicy(clock=Clock()), approver, check_ready=Equip().check_ready)
     call = msgspec.structs.replace(call_of(), caller_credentials=CallerCredentials({"KEY": Secret("sk-brought")}))
     with pytest.raises(Malformed, match="takes no credentials"):
         await verify(Valid(call, entry_named(requirements=requirements), PERSON, {}))  # type: ignore[misc]
-    assert person.asked == []
+    assert approver.asked == []

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.parts import call_of, tool_named
+from tests.unit.builders import call_of, tool_named
 from toolhall.authoring.context import PausableDeadline
 from toolhall.model.caller import Allow
 from toolhall.model.content import Result
@@ -39,7 +39,7 @@ from toolhall.registry.snapshot import compile_entry
 SECRET = "Zq7-x9_Kw.v3"
 
 
-class Doing:
+class CoroutineRunner:
     """A runner whose tool is a coroutine function of the test."""
 
     def __init__(self, work: Callable[[], Awaitable[object]]) -> None:
@@ -50,16 +50,16 @@ class Doing:
 
 
 def equipped(work: Callable[[], Awaitable[object]]) -> Equipped:
-    entry = compile_entry(tool_named("pick"), Doing(work))
+    entry = compile_entry(tool_named("pick"), CoroutineRunner(work))
     return Equipped(call_of(), entry, Allow("test", 1), {}, None, Redactor((Secret(SECRET),)))
 
 
-def said(caplog: pytest.LogCaptureFixture) -> str:
+def logged_text(caplog: pytest.LogCaptureFixture) -> str:
     """Everything that a handler could write of the records."""
     return "".join(f"{record.__dict__}{logging.Formatter().format(record)}" for record in caplog.records)
 
 
-async def test_an_exception_is_logged_without_it(caplog: pytest.LogCaptureFixture) -> None:
+async def test_logged_exception_of_a_tool_contains_no_secret(caplog: pytest.LogCaptureFixture) -> None:
     async def work() -> None:
         try:
             raise ValueError(SECRET.encode().hex())
@@ -71,12 +71,14 @@ async def test_an_exception_is_logged_without_it(caplog: pytest.LogCaptureFixtur
     with pytest.raises(Crashed) as failure:
         await Run(10)(equipped(work))
     assert SECRET not in str(failure.value)
-    assert SECRET not in said(caplog)
-    assert f"RuntimeError: cannot log in with {REDACTED}" in said(caplog)
+    assert SECRET not in logged_text(caplog)
+    assert f"RuntimeError: cannot log in with {REDACTED}" in logged_text(caplog)
 
 
 @pytest.mark.parametrize("name", ["toolhall", "toolhall.run", "httpx", "a.tools.own"])
-async def test_whatever_is_logged_meanwhile(caplog: pytest.LogCaptureFixture, name: str) -> None:
+async def test_log_records_of_any_logger_during_a_call_contain_no_secret(
+    caplog: pytest.LogCaptureFixture, name: str
+) -> None:
     async def work() -> None:
         logging.getLogger(name).error("%s and %r", SECRET, {"a": SECRET})
         logging.getLogger(name).error("%d", SECRET)  # cannot be written, and must not be printed instead
@@ -84,10 +86,10 @@ async def test_whatever_is_logged_meanwhile(caplog: pytest.LogCaptureFixture, na
 
     await Run(10)(equipped(work))
     assert len(caplog.records) == 3
-    assert SECRET not in said(caplog)
+    assert SECRET not in logged_text(caplog)
 
 
-async def test_a_refusal_of_the_tools_own(caplog: pytest.LogCaptureFixture) -> None:
+async def test_tool_failed_message_detail_and_prompt_contain_no_secret(caplog: pytest.LogCaptureFixture) -> None:
     async def work() -> None:
         raise ToolFailed(f"not with {SECRET}", detail=f"detail {SECRET}", prompt=f"prompt {SECRET}")
 
@@ -103,7 +105,7 @@ async def test_a_refusal_of_the_tools_own(caplog: pytest.LogCaptureFixture) -> N
     assert not caplog.records
 
 
-async def test_a_message_that_is_cut_off_in_the_middle_of_it() -> None:
+async def test_truncated_error_message_contains_no_part_of_a_secret() -> None:
     async def work() -> None:
         raise ToolFailed("x" * (8_000 - 8) + SECRET)
 
@@ -112,7 +114,7 @@ async def test_a_message_that_is_cut_off_in_the_middle_of_it() -> None:
     assert SECRET[:5] not in failure.value.message
 
 
-async def test_a_result_that_cannot_be_written(caplog: pytest.LogCaptureFixture) -> None:
+async def test_log_of_an_unserializable_result_contains_no_secret(caplog: pytest.LogCaptureFixture) -> None:
     class Odd:
         pass
 
@@ -125,10 +127,10 @@ async def test_a_result_that_cannot_be_written(caplog: pytest.LogCaptureFixture)
     with pytest.raises(Exception, match="cannot be written"):
         Check(1_000)(raw)
     assert caplog.records
-    assert SECRET not in said(caplog)
+    assert SECRET not in logged_text(caplog)
 
 
-async def test_a_result() -> None:
+async def test_result_of_a_call_contains_no_secret() -> None:
     async def work() -> object:
         return {"a": SECRET}
 
@@ -140,7 +142,7 @@ async def test_a_result() -> None:
     assert raw.redactor.count == 1
 
 
-async def test_a_secret_is_hidden_for_a_while_after_its_call_and_nothing_else(
+async def test_log_redaction_hides_a_secret_for_a_while_after_its_call(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def work() -> None:
@@ -179,7 +181,7 @@ def test_secrets_in_use_are_bounded_in_time_and_number() -> None:
     assert hidden(in_use, used) == used[:1]
 
 
-class Observed(dict[Secret, int]):
+class ObservedDict(dict[Secret, int]):
     """Tells after each change of it whether the secret is known."""
 
     def __init__(self, observe: Callable[[], None]) -> None:
@@ -196,7 +198,7 @@ class Observed(dict[Secret, int]):
         return found
 
 
-def test_a_secret_in_use_is_known_at_every_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_in_use_redact_a_secret_at_every_step_of_acquire_and_release(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who writes a line takes no lock: it may be written between any two steps of a call that ends or begins."""
     in_use, secret, seen = SecretsInUse(), Secret(SECRET), list[bool]()
 
@@ -204,7 +206,7 @@ def test_a_secret_in_use_is_known_at_every_moment(monkeypatch: pytest.MonkeyPatc
         redactor = in_use.redactor()
         seen.append(redactor is not None and redactor.redact_text(SECRET) == REDACTED)
 
-    calls = Observed(observe)
+    calls = ObservedDict(observe)
     monkeypatch.setattr(in_use, "_calls", calls)
     for change in (
         in_use.acquire,
@@ -237,7 +239,7 @@ def in_use() -> Iterator[None]:
 
 @pytest.mark.usefixtures("in_use")
 @pytest.mark.parametrize("size", [1, 3, 8, 11, 100])
-def test_a_stream_that_is_cut_anywhere(size: int) -> None:
+def test_stream_redactor_hides_a_secret_split_at_any_position(size: int) -> None:
     redact, stream = StreamRedactor(), f"\udcff before {SECRET} after\nnext {SECRET}\n".encode(errors="surrogateescape")
     seen = b"".join(redact(stream[at : at + size]) for at in range(0, len(stream), size))
     assert seen.startswith(b"\xff before ")
@@ -247,7 +249,7 @@ def test_a_stream_that_is_cut_anywhere(size: int) -> None:
 
 
 @pytest.mark.usefixtures("in_use")
-def test_hooks_print_without_it_and_leave_the_rest_to_those_before(
+def test_exception_hooks_redact_secrets_and_pass_other_errors_to_the_previous_hooks(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = list[object]()

@@ -33,7 +33,7 @@ def redactor(*secrets: str) -> Redactor:
 
 @pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
-def test_it_is_found_in_every_form(secret: str, name: str) -> None:
+def test_redactor_hides_a_secret_in_every_encoding_in_text_json_and_bytes(secret: str, name: str) -> None:
     """Outside JSON, inside it, and among bytes."""
     if name in CASES and len(secret) < MIN_ANY_CASE_LENGTH:
         return
@@ -51,11 +51,11 @@ def test_it_is_found_in_every_form(secret: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_what_stands_around_it_stays(form: Callable[[str], str]) -> None:
+def test_redactor_keeps_the_text_around_a_secret(form: Callable[[str], str]) -> None:
     assert redactor().redact_text(f"before {form(TOKEN)}, after") == f"before {REDACTED}, after"
 
 
-def test_other_texts_are_left_alone() -> None:
+def test_redactor_leaves_other_texts_unchanged() -> None:
     hides = redactor(TOKEN, ODD)
     others = ["", "plain", TOKEN[:11], TOKEN[-11:], TOKEN[3:14], "100% & <b> \\u0041 \\n &amp; %20 =20", TOKEN[::-1]]
     for text in others:
@@ -65,12 +65,12 @@ def test_other_texts_are_left_alone() -> None:
     assert hides.count == 0
 
 
-def test_bytes_that_are_no_text_survive() -> None:
+def test_redactor_keeps_bytes_that_are_not_utf_8() -> None:
     data = bytes(range(256)) + TOKEN.encode() + bytes(range(255, -1, -1))
     assert redactor().redact_bytes(data) == bytes(range(256)) + REDACTED.encode() + bytes(range(255, -1, -1))
 
 
-def test_numbers_and_keys() -> None:
+def test_redactor_hides_secrets_in_numbers_and_keys() -> None:
     hides = redactor("13371337")
     assert hides.redact_value({"a": 13371337, "13371337": [1, True, None, 1.5, 213371337]}) == {
         "a": REDACTED,
@@ -78,22 +78,22 @@ def test_numbers_and_keys() -> None:
     }
 
 
-def test_short_secrets_are_found_as_they_are_only() -> None:
+def test_redactor_hides_short_secrets_in_plain_form_only() -> None:
     hides = redactor("Zq7x")
     assert hides.redact_text("a Zq7x b") == f"a {REDACTED} b"
     assert hides.redact_text(b"Zq7x".hex()) == b"Zq7x".hex()
 
 
-def test_one_secret_inside_another() -> None:
+def test_redactor_hides_a_secret_that_contains_another() -> None:
     assert redactor("abcdefgh", "abcdefghijkl").redact_text("x abcdefghijkl y") == f"x {REDACTED} y"
     assert redactor("abcdefghijkl", "abcdefgh").redact_text("x abcdefghijkl y") == f"x {REDACTED} y"
 
 
-def test_it_is_looked_for_as_cleaned_too() -> None:
+def test_redactor_hides_the_unicode_normalized_form_of_a_secret() -> None:
     assert redactor("cafe\u0301-secret").redact_text("a café-secret b") == f"a {REDACTED} b"
 
 
-def test_what_cannot_be_told_apart_is_hidden_whole() -> None:
+def test_redactor_hides_a_whole_text_when_an_escaped_long_secret_cannot_be_located() -> None:
     long = "".join(f"{index:04d}-" for index in range(400))
     escaped = long.replace("1", "&#49;")
     assert redactor(long).redact_text(f"a {escaped} b") == REDACTED
@@ -101,47 +101,47 @@ def test_what_cannot_be_told_apart_is_hidden_whole() -> None:
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_a_secret_in_two_pieces_is_found_wherever_it_was_cut(form: Callable[[str], str]) -> None:
+def test_redact_next_hides_a_secret_split_into_two_chunks_at_any_position(form: Callable[[str], str]) -> None:
     """At most a few letters of it are seen, which say nothing."""
     disguised = form(TOKEN)
     for cut in range(1, len(disguised)):
         hides = redactor()
         seen = hides.redact_next(f"before {disguised[:cut]}") + hides.redact_next(f"{disguised[cut:]} after")
-        assert not reads(seen, disguised), cut
+        assert not is_readable(seen, disguised), cut
         assert "after" in seen
         assert hides.count
 
 
 @pytest.mark.parametrize("form", EVERY.values(), ids=EVERY)
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 7])
-def test_nor_does_it_help_to_cut_it_small(form: Callable[[str], str], size: int) -> None:
+def test_redact_next_hides_a_secret_split_into_small_chunks(form: Callable[[str], str], size: int) -> None:
     disguised, hides = form(TOKEN), redactor()
     pieces = [hides.redact_next(disguised[at : at + size]) for at in range(0, len(disguised), size)]
     assert disguised not in "".join(pieces)
-    assert not reads("".join(pieces), disguised, 0 if form in FORMS.values() else 12)
+    assert not is_readable("".join(pieces), disguised, 0 if form in FORMS.values() else 12)
 
 
-def reads(seen: str, disguised: str, least: int = 0) -> bool:
+def is_readable(seen: str, disguised: str, least: int = 0) -> bool:
     """Whether more than four letters of it in a row can be read; some are longer than others."""
     letters = max(least, 5 * len(disguised) // len(TOKEN))
     return any(disguised[at : at + letters] in seen for at in range(max(1, len(disguised) - letters + 1)))
 
 
-def test_pieces_without_it_are_left_alone() -> None:
+def test_redact_next_leaves_chunks_without_secrets_unchanged() -> None:
     hides = redactor()
     pieces = ["step 1 of 3", "", "tk", "t", " 50 %", "& more", "\\"]
     assert [hides.redact_next(piece) for piece in pieces] == pieces
     assert hides.count == 0
 
 
-def test_it_is_found_again_after_it_was_hidden() -> None:
+def test_redact_next_hides_a_secret_repeatedly() -> None:
     hides = redactor()
     assert hides.redact_next(f"{TOKEN} one") == f"{REDACTED} one"
     assert hides.redact_next(" two") == " two"
     assert hides.redact_next(f"{TOKEN}{TOKEN}") == REDACTED * 2
 
 
-def test_a_call_without_secrets_has_no_redactor() -> None:
+def test_redactor_for_a_call_without_secrets_is_none() -> None:
     assert redactor_for(None) is None
     assert redactor_for(Secret(TOKEN)) is not None
     both = redactor_for(Secret(TOKEN), (Secret("other-secret"),))
@@ -180,7 +180,7 @@ LETTERS = 4_000
         "\\164",
     ],
 )
-def test_long_hostile_text_takes_linear_time(start: str, again: str, end: str) -> None:
+def test_redactor_takes_linear_time_on_hostile_text(start: str, again: str, end: str) -> None:
     """Four times the text takes about four times the work; sixteen times would let a tool stop the hall."""
 
     def seconds(letters: int) -> float:
@@ -196,7 +196,7 @@ def test_long_hostile_text_takes_linear_time(start: str, again: str, end: str) -
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\\n"])
-def test_what_stands_around_lines_of_base64_stays(end: str) -> None:
+def test_redactor_hides_base64_with_line_breaks_and_keeps_the_text_around(end: str) -> None:
     """A hall's own key is longer than a line of base64."""
     key = f"tk_{'a8Zk2Lm9QwEr'}_{'x7-Q' * 10}abc_R4nd0m"
     lines = base64.encodebytes(key.encode()).decode().rstrip("\n").replace("\n", end)
@@ -206,13 +206,13 @@ def test_what_stands_around_lines_of_base64_stays(end: str) -> None:
 
 @pytest.mark.parametrize("end", ["\\n", "\\r\\n", "\\\\n", "\\\\r\\\\n"])
 @pytest.mark.parametrize(("secret", "letter"), [("d64gXk14ca6k", "r"), ("8kg45a2cc7af", "n")])
-def test_lines_of_base64_may_begin_with_the_letters_of_their_ends(secret: str, letter: str, end: str) -> None:
+def test_redactor_hides_base64_lines_that_begin_like_an_escaped_line_break(secret: str, letter: str, end: str) -> None:
     lines = base64.b64encode(secret.encode()).decode().replace(letter, f"{end}{letter}", 1)
     assert end in lines
     assert redactor(secret).redact_text(f"before {lines} after") == f"before {REDACTED} after"
 
 
-def test_a_secret_that_begins_again_and_again_is_found_when_cut() -> None:
+def test_redact_next_hides_a_split_secret_with_repeated_prefixes() -> None:
     for secret in ("ab" * 300 + "c", "a" * 600 + "c"):
         hides = redactor(secret)
         seen = hides.redact_next(secret[:-1]) + hides.redact_next("c")
@@ -220,7 +220,7 @@ def test_a_secret_that_begins_again_and_again_is_found_when_cut() -> None:
         assert "aaaaa" not in seen
 
 
-def test_base64_of_something_longer() -> None:
+def test_redactor_hides_a_secret_inside_longer_base64() -> None:
     blob = base64.b64encode(b'{"user":"a","token":"' + TOKEN.encode() + b'","more":"text that may stay"}').decode()
     seen = redactor().redact_text(blob)
     assert REDACTED in seen
@@ -233,7 +233,9 @@ def test_base64_of_something_longer() -> None:
 @pytest.mark.parametrize("ahead", range(5))
 @pytest.mark.parametrize("write", [base64.b64encode, base64.b32encode])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be"])
-def test_every_alignment_of_an_encoding_is_found(write: Callable[[bytes], bytes], encoding: str, ahead: int) -> None:
+def test_redactor_hides_a_secret_at_every_alignment_of_base64_and_base32(
+    write: Callable[[bytes], bytes], encoding: str, ahead: int
+) -> None:
     if write is base64.b32encode and encoding != "utf-8":
         return
     for secret in (TOKEN, ODD):
@@ -243,7 +245,7 @@ def test_every_alignment_of_an_encoding_is_found(write: Callable[[bytes], bytes]
 
 
 @pytest.mark.parametrize("change", [str, str.upper, str.lower])
-def test_every_run_of_twelve_characters_is_hidden(change: Callable[[str], str]) -> None:
+def test_redactor_hides_every_run_of_twelve_characters_of_a_secret(change: Callable[[str], str]) -> None:
     for secret in (TOKEN, ODD, TOKEN * 40):
         for start in range(min(len(secret) - 12, 60)):
             for size in (12, 13, 20):
@@ -252,7 +254,7 @@ def test_every_run_of_twelve_characters_is_hidden(change: Callable[[str], str]) 
         assert redactor(secret).redact_text(change(secret[2:13])) == change(secret[2:13])
 
 
-def test_runs_that_tell_nothing_stay() -> None:
+def test_redactor_keeps_runs_of_a_secret_that_are_not_secret() -> None:
     """Rulers, the boundaries of PEM, the scheme and the host of a URL."""
     body = "\n".join(base64.b64encode(bytes(range(at, at + 48))).decode() for at in (0, 48, 96))
     key = f"-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----"
@@ -266,11 +268,11 @@ def test_runs_that_tell_nothing_stay() -> None:
     assert hides.redact_text(f"{key} {url} {ruler}") == f"{REDACTED} {REDACTED} {REDACTED}"
 
 
-def test_a_short_secret_is_not_found_in_another_case() -> None:
+def test_redactor_matches_short_secrets_case_sensitively() -> None:
     assert redactor("Summer1").redact_text("summer1 SUMMER1 Summer1") == f"summer1 SUMMER1 {REDACTED}"
 
 
-def test_a_secret_that_is_spread_over_a_value_is_hidden_there_and_nowhere_else() -> None:
+def test_redact_value_hides_a_secret_spread_over_several_parts() -> None:
     value = {"a": [TOKEN[:9], {"b": TOKEN[9:20], "n": 7}], "c": f"{TOKEN[20:]} and more", "d": 1.5, "e": None}
     assert redactor().redact_value({**value, "n": 3}) == {
         "a": [REDACTED, {"b": REDACTED, "n": 7}],  # two runs of it, and a number between them
@@ -285,7 +287,7 @@ def test_a_secret_that_is_spread_over_a_value_is_hidden_there_and_nowhere_else()
 
 
 @pytest.mark.parametrize("part", [TOKEN[:11], TOKEN[:13], TOKEN[20:], 116, "t", TOKEN])
-def test_a_value_of_many_parts_takes_linear_time(part: object) -> None:
+def test_redact_json_takes_linear_time_on_values_of_many_parts(part: object) -> None:
     def seconds(count: int) -> float:
         encoded = encode([part, {"a": part}] * count)
         began = time.process_time()
@@ -311,7 +313,7 @@ def test_a_value_of_many_parts_takes_linear_time(part: object) -> None:
     ],
     ids=["JWT", "key", "URL"],
 )
-def test_what_others_know_of_a_credential_stays(secret: str, known: str) -> None:
+def test_redactor_keeps_the_public_parts_of_a_credential(secret: str, known: str) -> None:
     assert redactor(secret).redact_text(f"see {known} there") == f"see {known} there"
     assert redactor(secret).redact_text(f"see {secret} there") == f"see {REDACTED} there"
     hidden = secret.replace(known, "").removeprefix("mongodb+srv://")
@@ -320,7 +322,7 @@ def test_what_others_know_of_a_credential_stays(secret: str, known: str) -> None
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("secret", [TOKEN, ODD])
-def test_utf_16_as_python_shows_it(secret: str, encoding: str) -> None:
+def test_redactor_hides_the_repr_of_utf_16_bytes(secret: str, encoding: str) -> None:
     shown = repr(secret.encode(encoding))
     seen = redactor(secret).redact_text(f"before {shown} after")
     assert re.fullmatch(rf"before b['\"](\\x..)*{re.escape(REDACTED)}(\\x00)?['\"] after", seen)

@@ -62,7 +62,9 @@ def clean_texts_stay(hides: Redactor) -> None:
 
 @pytest.mark.parametrize("length", LONG)
 @pytest.mark.parametrize("form", EVERY.values(), ids=EVERY)
-def test_no_pattern_is_made_of_a_long_secret(length: int, form: Callable[[str], str], made: list[str]) -> None:
+def test_redactor_compiles_no_pattern_for_a_long_secret(
+    length: int, form: Callable[[str], str], made: list[str]
+) -> None:
     secret = a_secret(length)
     hides, disguised = Redactor((Secret(secret),)), form(secret)
     clean_texts_stay(hides)
@@ -79,7 +81,7 @@ def test_no_pattern_is_made_of_a_long_secret(length: int, form: Callable[[str], 
 
 @pytest.mark.parametrize("length", [*SPELLED, *LONG])
 @pytest.mark.parametrize("name", LITERAL)
-def test_nor_of_one_that_is_told_in_a_form_with_one_spelling(length: int, name: str, made: list[str]) -> None:
+def test_redactor_compiles_no_pattern_for_encodings_with_one_spelling(length: int, name: str, made: list[str]) -> None:
     secret = a_secret(length)
     seen = Redactor((Secret(secret),)).redact_text(f"before <{EVERY[name](secret)}> after")
     assert re.fullmatch(rf"before <\w{{0,2}}{re.escape(REDACTED)}\w{{0,3}}={{0,2}}> after", seen)
@@ -87,14 +89,16 @@ def test_nor_of_one_that_is_told_in_a_form_with_one_spelling(length: int, name: 
 
 
 @pytest.mark.parametrize("length", SPELLED)
-def test_what_a_clean_text_costs_does_not_grow_with_the_secret(length: int, made: list[str]) -> None:
+def test_redactor_patterns_for_a_clean_text_are_bounded_for_any_secret_length(length: int, made: list[str]) -> None:
     clean_texts_stay(Redactor((Secret(a_secret(length)),)))
     assert letters_of(made) <= MOST_FOR_CLEAN
 
 
 @pytest.mark.parametrize("letters", [LETTERS, LETTERS + "%&\\<>\"' äß漢😀"], ids=["plain", "odd"])
 @pytest.mark.parametrize("length", SPELLED)
-def test_of_other_forms_patterns_are_made_once_and_are_bounded(length: int, letters: str, made: list[str]) -> None:
+def test_redactor_patterns_for_all_encodings_are_compiled_once_and_bounded(
+    length: int, letters: str, made: list[str]
+) -> None:
     secret = Secret(a_secret(length, letters))
     for name, form in EVERY.items():
         if length >= MIN_ANY_CASE_LENGTH or name not in CASES:
@@ -103,7 +107,7 @@ def test_of_other_forms_patterns_are_made_once_and_are_bounded(length: int, lett
     assert letters_of(made) <= MOST_FOR_ALL
 
 
-def test_a_long_secret_that_looks_escaped_itself_is_found_in_part_escaped(made: list[str]) -> None:
+def test_redactor_hides_a_partly_escaped_long_secret_that_contains_escapes(made: list[str]) -> None:
     secret = "%41\\u0042&amp;" + a_secret(MAX_PATTERN_LENGTH) + "\\n%"
     for escaped in ("%78".join(secret.split("x")), "&#120;".join(secret.split("x")), html.escape(secret)):
         assert escaped != secret
@@ -111,7 +115,7 @@ def test_a_long_secret_that_looks_escaped_itself_is_found_in_part_escaped(made: 
     assert made == []
 
 
-def test_a_secret_of_one_letter_again_and_again_is_looked_for_as_often_as_any_other() -> None:
+def test_redactor_searches_for_each_escaped_character_of_a_secret_once() -> None:
     """Each letter that JSON escapes is searched for once, not once for each time that the secret has it."""
     searched = 0
 
@@ -128,14 +132,14 @@ def test_a_secret_of_one_letter_again_and_again_is_looked_for_as_often_as_any_ot
 
 @pytest.mark.threat("F7")
 @pytest.mark.parametrize("digits", ["1" * 5_000, "0" * 5_000])
-def test_a_number_without_end_is_no_letter(digits: str) -> None:
+def test_redactor_accepts_character_references_with_thousands_of_digits(digits: str) -> None:
     """Python refuses to read so long a number; a tool's answer must not fail by that."""
     hides = Redactor((Secret("tk-secret"),))
     assert hides.redact_text(f"a &#{digits}; b") == f"a &#{digits}; b"
     assert hides.redact_text(f"a &#{'0' * 5_000}116;k-secret b") == REDACTED
 
 
-def test_base64_of_a_long_secret_in_something_longer_is_told_apart(made: list[str]) -> None:
+def test_redactor_hides_only_the_long_secret_inside_longer_base64(made: list[str]) -> None:
     secret = a_secret(4_000)
     blob = base64.b64encode(b'{"token":"' + secret.encode() + b'","more":"text that may stay"}').decode()
     seen = Redactor((Secret(secret),)).redact_text(blob)
@@ -163,7 +167,7 @@ FULL_OF_IT: dict[str, Any] = {
 }
 
 
-class Work:
+class SearchCounter:
     """How often a secret was searched for, and in how many characters."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,12 +188,12 @@ class Work:
 
 @pytest.mark.threat("F7")
 @pytest.mark.parametrize("value", FULL_OF_IT.values(), ids=FULL_OF_IT)
-def test_a_value_full_of_a_secret_is_hidden_whole_after_a_few_searches(
+def test_redact_json_hides_a_value_full_of_secrets_after_a_bounded_number_of_searches(
     value: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A caller's own key is searched for too: whoever has one could have each result take seconds."""
     encoded = encode(value)
-    work = Work(monkeypatch)
+    work = SearchCounter(monkeypatch)
     hidden = json.loads(Redactor((), Secret(KEY)).redact_json(encoded))
     assert type(hidden) is type(value)
     assert set(hidden.items() if isinstance(hidden, dict) else hidden if isinstance(hidden, list) else [hidden]) == {
@@ -200,14 +204,14 @@ def test_a_value_full_of_a_secret_is_hidden_whole_after_a_few_searches(
 
 
 @pytest.mark.threat("F7")
-def test_in_a_large_value_only_what_holds_a_secret_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_redact_json_of_a_large_value_hides_only_parts_with_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [{"id": number, "name": f"row {number}", "share": number / 7} for number in range(8_000)]
     spoiled: list[Any] = [dict(row) for row in rows]
     spoiled[17]["name"] = f"see {KEY} and more"
     spoiled[4_000]["id"] = {KEY: 1}
     spoiled[7_000:7_000] = [KEY[:20], KEY[20:]]
     encoded = encode(spoiled)
-    work = Work(monkeypatch)
+    work = SearchCounter(monkeypatch)
     seen = json.loads(Redactor((), Secret(KEY)).redact_json(encoded))
     assert seen[17]["name"] == f"see {REDACTED} and more"
     assert seen[4_000]["id"] == {REDACTED: 1}
@@ -221,7 +225,7 @@ def test_in_a_large_value_only_what_holds_a_secret_is_hidden(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_of_a_long_text_only_the_secret_is_hidden(name: str) -> None:
+def test_redactor_of_a_long_text_hides_only_the_chunks_with_a_secret(name: str) -> None:
     before, after = "the quiet harbour. " * 4_000, "a lost umbrella. " * 4_000
     seen = Redactor((), Secret(KEY)).redact_text(f"{before}<{EVERY[name](KEY)}>{after}")
     assert REDACTED in seen
@@ -231,7 +235,7 @@ def test_of_a_long_text_only_the_secret_is_hidden(name: str) -> None:
     assert Redactor((), Secret(KEY)).redact_text(many) == REDACTED
 
 
-def test_a_run_is_a_few_spans_however_long_it_is() -> None:
+def test_run_matcher_reports_a_bounded_number_of_spans_per_run() -> None:
     folded = KEY[16:].lower()  # its id is no secret
     for size in (12, 33, len(folded)):
         spans = list(RunMatcher(folded).find_spans(f"<{folded[:size]}>" * 100))
@@ -240,14 +244,14 @@ def test_a_run_is_a_few_spans_however_long_it_is() -> None:
         assert covered == {at for at in range(100 * (size + 2)) if 0 < at % (size + 2) < size + 1}
 
 
-def test_anchors_without_a_run_are_told_apart() -> None:
+def test_run_matcher_ignores_anchors_without_a_run() -> None:
     assert list(RunMatcher(KEY.lower()).find_spans(KEY[25:31].lower() * 100)) == []
 
 
-def test_numbers_without_the_secret_are_not_even_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_redact_json_does_not_decode_numbers_without_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = random.Random(1).choices(range(256), k=20_000)
     encoded = encode(numbers)
-    work = Work(monkeypatch)
+    work = SearchCounter(monkeypatch)
     assert Redactor((), Secret(KEY)).redact_json(encoded) is encoded
     assert work.searches == 0
     assert Redactor((Secret("123456789012"),)).redact_json(encode([1, 123456789012, 2])) == encode([1, REDACTED, 2])
@@ -255,12 +259,12 @@ def test_numbers_without_the_secret_are_not_even_decoded(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("digits", range(2, 7))
-def test_numbers_in_hex_may_have_zeros_ahead(digits: int) -> None:
+def test_redactor_hides_hexadecimal_numbers_with_leading_zeros(digits: int) -> None:
     written = ", ".join(f"0x{byte:0{digits}X}" for byte in KEY.encode())
     assert Redactor((), Secret(KEY)).redact_text(f"before {written} after") == f"before {REDACTED} after"
 
 
-def test_most_texts_are_not_read_as_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_redactor_does_not_parse_ordinary_texts_as_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """One number with zeros ahead, or one escape, is no reason to."""
     read = list[bytes]()
     monkeypatch.setattr("toolhall.redaction.text_views.numbers_bytes", read.append)

@@ -5,7 +5,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tests.unit.parts import Returning, tool_named
+from tests.unit.builders import FixedResultRunner, tool_named
 from toolhall.model.names import ToolId
 from toolhall.model.tool import Tool
 from toolhall.registration.records import DefinitionDocument, RegistrationSource
@@ -29,7 +29,7 @@ class RegistrationHarness:
         self._ticks = count()
         self.registry = Registry()
         self.store: ToolStore = store or MemoryToolStore()
-        self.service = RegistrationService(self.registry, self._clock, Returning())
+        self.service = RegistrationService(self.registry, self._clock, FixedResultRunner())
         self.heard: list[list[str]] = []
         self.registry.subscribe(lambda: self.heard.append(self.served))
 
@@ -70,7 +70,7 @@ class RegistrationHarness:
 
 
 def entry_of(tool: Tool) -> Entry:
-    return compile_entry(tool, Returning())
+    return compile_entry(tool, FixedResultRunner())
 
 
 def calculator(version: str, **changed: Any) -> dict[str, Any]:

@@ -10,17 +10,16 @@ import pytest
 from toolhall.model.errors import Denied, Malformed, NotFound, Unavailable
 from toolhall.registration import access as module
 from toolhall.registration.access import AccessControl, NewKey
-from toolhall.registration.store_sync import WriteLock
 from toolhall.stores.access import ApiKey, MemoryApiKeyStore
 from toolhall.stores.bundle import Stores, in_memory
-from toolhall.stores.common import StoreFailed
+from toolhall.stores.common import StoreFailed, WriteLock
 
 NOW = 1_000_000.0
 DAY = 86_400.0
 
 
 class ApiKeysHarness:
-    """Keys of a hall that stands still at one time."""
+    """API key management with a fixed clock."""
 
     def __init__(self, stores: Stores | None = None) -> None:
         self.stores = stores or in_memory()
@@ -37,7 +36,7 @@ class ApiKeysHarness:
         return self.access.ring.find(text, self.now) is not None
 
 
-async def test_a_new_key_opens_at_once_and_after_a_restart() -> None:
+async def test_api_key_create_key_is_valid_immediately_and_after_a_restart() -> None:
     harness = await ApiKeysHarness().open()
     key, text = await harness.keys.create(NewKey("ci"), "ada")
     assert (key.name, key.by, key.scopes, key.expires_at) == ("ci", "ada", ("tools:*",), NOW + 90 * DAY)
@@ -47,7 +46,7 @@ async def test_a_new_key_opens_at_once_and_after_a_restart() -> None:
     assert not harness.finds(text.replace("tk_", "tk_x"))
 
 
-async def test_a_revoked_key_opens_nothing_at_once_and_after_a_restart() -> None:
+async def test_api_key_revoke_key_is_invalid_immediately_and_after_a_restart() -> None:
     harness = await ApiKeysHarness().open()
     key, text = await harness.keys.create(NewKey("ci"), "ada")
     _, second = await harness.keys.create(NewKey("ci"), "ada")
@@ -63,7 +62,7 @@ async def test_a_revoked_key_opens_nothing_at_once_and_after_a_restart() -> None
 @pytest.mark.parametrize(
     ("expires", "seconds"), [("90d", 90 * DAY), ("12h", DAY / 2), ("9999d", 9999 * DAY), ("never", None)]
 )
-async def test_when_it_expires(expires: str, seconds: float | None) -> None:
+async def test_api_key_create_expiry_follows_the_requested_duration(expires: str, seconds: float | None) -> None:
     harness = await ApiKeysHarness().open()
     key, text = await harness.keys.create(NewKey("ci", expires=expires), "ada")
     assert key.expires_at == (None if seconds is None else NOW + seconds)
@@ -99,14 +98,16 @@ async def test_when_it_expires(expires: str, seconds: float | None) -> None:
         ({"expires": "\u0669d"}, "such as 90d"),
     ],
 )
-async def test_what_cannot_be_is_refused_with_what_can(wrong: dict[str, Any], said: str) -> None:
+async def test_api_key_create_with_invalid_members_raises_malformed_naming_the_valid_ones(
+    wrong: dict[str, Any], said: str
+) -> None:
     harness = await ApiKeysHarness().open()
     with pytest.raises(Malformed, match=said):
         await harness.keys.create(msgspec.convert({"name": "ci"} | wrong, NewKey), "ada")
     assert harness.keys.all == ()
 
 
-async def test_there_is_a_most(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_api_key_create_above_max_keys_raises_malformed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_KEYS", 1)
     harness = await ApiKeysHarness().open()
     await harness.keys.create(NewKey("ci"), "ada")
@@ -114,7 +115,7 @@ async def test_there_is_a_most(monkeypatch: pytest.MonkeyPatch) -> None:
         await harness.keys.create(NewKey("ci"), "ada")
 
 
-async def test_where_nothing_may_be_changed_nothing_is() -> None:
+async def test_api_key_create_in_read_only_mode_is_denied_and_stores_nothing() -> None:
     harness = await ApiKeysHarness().open()
     harness.write_lock.read_only_reason = "several processes serve this hall"
     with pytest.raises(Denied, match="several processes"):
@@ -122,8 +123,8 @@ async def test_where_nothing_may_be_changed_nothing_is() -> None:
     assert harness.keys.all == await harness.stores.keys.all() == ()
 
 
-class Failing(MemoryApiKeyStore):
-    """A disk that is full."""
+class FailingApiKeyStore(MemoryApiKeyStore):
+    """An API key store whose disk is full."""
 
     async def add(self, key: ApiKey) -> None:
         raise StoreFailed("the disk is full")
@@ -132,14 +133,14 @@ class Failing(MemoryApiKeyStore):
         raise StoreFailed("the disk is full")
 
 
-async def test_what_is_not_stored_opens_nothing() -> None:
-    harness = await ApiKeysHarness(replace(in_memory(), keys=Failing())).open()
+async def test_api_key_create_with_failing_store_raises_unavailable_and_adds_no_key() -> None:
+    harness = await ApiKeysHarness(replace(in_memory(), keys=FailingApiKeyStore())).open()
     with pytest.raises(Unavailable):
         await harness.keys.create(NewKey("ci"), "ada")
     assert (harness.keys.all, len(harness.access.ring)) == ((), 0)
 
 
-async def test_uses_are_written_down_later() -> None:
+async def test_api_key_last_use_is_stored_in_the_background() -> None:
     harness = await ApiKeysHarness().open()
     key, text = await harness.keys.create(NewKey("ci"), "ada")
     harness.finds(text)

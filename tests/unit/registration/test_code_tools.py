@@ -14,7 +14,7 @@ KIT = "Kit.add@1.0.0"
 WANTS_MORE = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 
 
-async def test_code_is_active_at_once_and_remembered() -> None:
+async def test_code_tool_is_active_immediately_and_stored() -> None:
     harness = RegistrationHarness()
     harness.bring(own("1.0.0"))
     assert harness.served == [KIT]
@@ -25,7 +25,7 @@ async def test_code_is_active_at_once_and_remembered() -> None:
 
 
 @pytest.mark.parametrize("changed", [own("1.0.0", "Adds more."), own("1.0.0", input=WANTS_MORE)])
-async def test_a_release_that_changed_under_its_version_is_refused(changed: object) -> None:
+async def test_code_tool_release_with_changed_content_under_its_version_raises_broken_promise(changed: object) -> None:
     harness = RegistrationHarness()
     harness.bring(own("1.0.0"))
     await harness.open()
@@ -33,7 +33,7 @@ async def test_a_release_that_changed_under_its_version_is_refused(changed: obje
         await harness.again(changed)  # type: ignore[arg-type]
 
 
-async def test_a_release_must_rise_as_the_change_demands() -> None:
+async def test_code_tool_breaking_change_requires_a_major_version() -> None:
     harness = RegistrationHarness()
     harness.bring(own("1.0.0"))
     await harness.open()
@@ -43,7 +43,7 @@ async def test_a_release_must_rise_as_the_change_demands() -> None:
     assert again.served == ["Kit.add@2.0.0", KIT]
 
 
-async def test_a_toolkit_that_loses_a_tool_breaks_its_promise() -> None:
+async def test_toolkit_release_without_a_former_tool_requires_a_major_version() -> None:
     harness = RegistrationHarness()
     harness.bring(own("1.0.0"), own("1.0.0", name="subtract"))
     await harness.open()
@@ -52,7 +52,7 @@ async def test_a_toolkit_that_loses_a_tool_breaks_its_promise() -> None:
 
 
 @pytest.mark.parametrize("version", ["0.1.0-dev", "1.0.0-dev", "2.0.0-rc.1"])
-async def test_what_is_no_release_yet_may_change_as_it_likes(version: str) -> None:
+async def test_code_tool_pre_release_may_change_under_its_version(version: str) -> None:
     harness = RegistrationHarness()
     harness.bring(own(version))
     await harness.open()
@@ -61,7 +61,7 @@ async def test_what_is_no_release_yet_may_change_as_it_likes(version: str) -> No
     assert again.service.find("Kit.add").shown_digest != harness.service.find("Kit.add").shown_digest
 
 
-async def test_in_a_folder_that_projects_share_code_is_not_held() -> None:
+async def test_code_tool_opened_with_hold_false_may_change_under_its_version() -> None:
     harness = RegistrationHarness()
     harness.bring(own("1.0.0"))
     await harness.open()
@@ -71,7 +71,7 @@ async def test_in_a_folder_that_projects_share_code_is_not_held() -> None:
     assert another.served == [KIT]
 
 
-async def test_code_can_be_switched_off_and_on_and_stays_off_after_a_restart() -> None:
+async def test_code_tool_deactivation_survives_a_restart_until_activation() -> None:
     harness = RegistrationHarness()
     harness.bring(own("1.0.0"), own("1.0.0", name="subtract"))
     await harness.open()
@@ -83,7 +83,7 @@ async def test_code_can_be_switched_off_and_on_and_stays_off_after_a_restart() -
     assert set(again.served) == {KIT, "Kit.subtract@1.0.0"}
 
 
-async def test_also_what_was_never_stored() -> None:
+async def test_code_tool_that_was_never_stored_can_be_deactivated() -> None:
     harness = RegistrationHarness()
     harness.bring(own("1.0.0"))
     await harness.service.deactivate("Kit.add", "eve")
@@ -92,7 +92,7 @@ async def test_also_what_was_never_stored() -> None:
     assert harness.served == ["Kit.add@1.1.0"]
 
 
-async def test_code_that_is_gone_is_remembered_but_not_served() -> None:
+async def test_code_tool_missing_after_a_restart_is_kept_as_not_served_and_removable() -> None:
     harness = RegistrationHarness()
     harness.bring(own("1.0.0"))
     await harness.open()
@@ -102,7 +102,7 @@ async def test_code_that_is_gone_is_remembered_but_not_served() -> None:
     assert again.service.all_records == ()
 
 
-async def test_code_is_not_removed_while_it_is_there() -> None:
+async def test_service_remove_of_a_served_code_tool_raises_malformed() -> None:
     harness = RegistrationHarness()
     harness.bring(own("1.0.0"))
     await harness.open()
@@ -113,14 +113,14 @@ async def test_code_is_not_removed_while_it_is_there() -> None:
     assert harness.served == []
 
 
-async def test_nobody_from_outside_registers_under_the_name_of_code() -> None:
+async def test_register_under_the_toolkit_name_of_a_code_tool_raises_malformed() -> None:
     harness = RegistrationHarness()
     harness.bring(own("1.0.0"))
     with pytest.raises(Malformed, match="from code; register under another name"):
         await harness.register({**CALCULATOR, "id": "Kit", "version": "9.0.0"})
 
 
-async def test_code_wins_over_what_was_registered_under_a_name_like_it() -> None:
+async def test_code_tool_replaces_a_registered_tool_of_a_confusable_name_after_a_restart() -> None:
     harness = await RegistrationHarness().open()
     await harness.register()
     await harness.activate(ADD)
@@ -128,7 +128,7 @@ async def test_code_wins_over_what_was_registered_under_a_name_like_it() -> None
     assert (again.served, again.state(ADD)) == ([KIT], "not served")
 
 
-async def test_a_draft_whose_author_stated_no_version_may_change_too() -> None:
+async def test_code_tool_draft_without_stated_version_may_change() -> None:
     harness = RegistrationHarness()
     harness.bring(own("0.1.0"), drafts=("Kit.add@0.1.0",))
     await harness.open()
@@ -139,7 +139,7 @@ async def test_a_draft_whose_author_stated_no_version_may_change_too() -> None:
 
 
 @pytest.mark.parametrize("version", ["1.0.0+build", "1.0", "1", "01.0.0"])
-async def test_another_spelling_of_a_version_is_the_same_version(version: str) -> None:
+async def test_code_tool_version_in_another_spelling_raises_broken_promise_as_the_same_version(version: str) -> None:
     harness = RegistrationHarness()
     harness.bring(own("1.0.0"))
     await harness.open()
@@ -147,7 +147,7 @@ async def test_another_spelling_of_a_version_is_the_same_version(version: str) -
         await harness.again(own(version, input=WANTS_MORE))
 
 
-async def test_code_that_is_added_while_serving_is_held_too_and_remembered() -> None:
+async def test_code_tool_added_while_serving_is_held_to_its_version_and_stored() -> None:
     harness = RegistrationHarness()
     harness.bring(own("1.0.0"))
     await harness.open()
@@ -169,7 +169,7 @@ async def test_code_that_is_added_while_serving_is_held_too_and_remembered() -> 
 
 
 @pytest.mark.parametrize("hold", [True, False])
-async def test_what_came_from_outside_binds_nobodys_code_and_hides_none_of_it(hold: bool) -> None:
+async def test_code_tool_replaces_a_toolkit_registered_from_outside_under_the_same_name(hold: bool) -> None:
     harness = await RegistrationHarness().open()
     foreign = {**CALCULATOR, "id": "Kit"}  # add and subtract, in version 1.0.0
     await harness.register(foreign)
@@ -183,7 +183,7 @@ async def test_what_came_from_outside_binds_nobodys_code_and_hides_none_of_it(ho
     assert not again.service.is_served(again.service.find("Kit.subtract"))
 
 
-async def test_the_halls_own_name_is_taken() -> None:
+async def test_register_under_a_name_confusable_with_toolhall_is_refused() -> None:
     harness = RegistrationHarness()
     for name in ("Toolhall", "toolhall", "Too\N{CYRILLIC SMALL LETTER PALOCHKA}hall"):
         with pytest.raises(ToolhallError, match="the hall's own name"):
@@ -205,7 +205,7 @@ def taking(part: object) -> dict[str, object]:
          {"type": "object", "properties": {}, "additionalProperties": False}),
     ],
 )  # fmt: skip
-async def test_a_schema_that_is_spelled_in_another_way_is_the_same_release(before: object, after: object) -> None:
+async def test_code_tool_with_an_equivalent_schema_spelling_is_the_same_release(before: object, after: object) -> None:
     harness = RegistrationHarness()
     harness.bring(own("1.0.0", input=before), own("1.0.0", name="subtract"))
     await harness.open()
@@ -215,7 +215,7 @@ async def test_a_schema_that_is_spelled_in_another_way_is_the_same_release(befor
     assert again.service.find(KIT).digests == harness.service.find(KIT).digests
 
 
-async def test_what_an_older_version_kept_with_other_digests_comes_back_as_it_was() -> None:
+async def test_stored_tool_with_legacy_digests_keeps_its_state_after_a_restart() -> None:
     document = {**mcp("look"), "inputSchema": taking(PAIR)}
     harness = await RegistrationHarness().open()
     (kept,) = await harness.register(document, "mcp")

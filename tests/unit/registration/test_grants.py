@@ -8,9 +8,9 @@ import pytest
 from toolhall.model.errors import Denied, Malformed, NotFound
 from toolhall.registration import access as module
 from toolhall.registration.access import Grants, NewCondition, NewGrant, grant_warnings
-from toolhall.registration.store_sync import WriteLock
 from toolhall.stores.access import Condition, Grant, GrantEffect
 from toolhall.stores.bundle import Stores, in_memory
+from toolhall.stores.common import WriteLock
 
 
 class GrantsHarness:
@@ -27,7 +27,7 @@ class GrantsHarness:
         return self
 
 
-async def test_a_change_is_told_at_once_and_there_after_a_restart() -> None:
+async def test_grants_change_notifies_listeners_immediately_and_survives_a_restart() -> None:
     harness = await GrantsHarness().open()
     one = await harness.grants.add(NewGrant("ci", "Kit.*"), "ada")
     other = await harness.grants.add(NewGrant("*", "Kit.put", "forbid"), "ada")
@@ -39,7 +39,7 @@ async def test_a_change_is_told_at_once_and_there_after_a_restart() -> None:
         await harness.grants.remove(one.id)
 
 
-async def test_conditions_are_kept_as_alternatives() -> None:
+async def test_grants_add_stores_equals_and_one_of_conditions_as_lists_of_values() -> None:
     wanted = msgspec.convert(
         [{"path": "/a", "equals": None}, {"path": "/b/c~1", "oneOf": [1, "x"]}], list[NewCondition]
     )
@@ -74,14 +74,16 @@ async def test_conditions_are_kept_as_alternatives() -> None:
         ({"conditions": [{"path": "/a", "equals": {"n" * 257: 1}}]}, "a long name"),
     ],
 )
-async def test_what_cannot_be_is_refused_with_what_can(wrong: dict[str, Any], said: str) -> None:
+async def test_grants_add_with_invalid_members_raises_malformed_naming_the_valid_ones(
+    wrong: dict[str, Any], said: str
+) -> None:
     harness = await GrantsHarness().open()
     with pytest.raises(Malformed, match=said):
         await harness.grants.add(msgspec.convert({"callers": "ci", "tools": "*"} | wrong, NewGrant), "ada")
     assert harness.grants.all == ()
 
 
-async def test_there_is_a_most(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_grants_add_above_max_grants_raises_malformed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_GRANTS", 1)
     harness = await GrantsHarness().open()
     await harness.grants.add(NewGrant("ci", "*"), "ada")
@@ -89,7 +91,7 @@ async def test_there_is_a_most(monkeypatch: pytest.MonkeyPatch) -> None:
         await harness.grants.add(NewGrant("ci", "*"), "ada")
 
 
-async def test_where_nothing_may_be_changed_nothing_is() -> None:
+async def test_grants_add_in_read_only_mode_is_denied_and_stores_nothing() -> None:
     harness = await GrantsHarness().open()
     harness.write_lock.read_only_reason = "several processes serve this hall"
     with pytest.raises(Denied, match="several processes"):
@@ -115,12 +117,12 @@ def grant_of(
         (grant_of("bob", "Mail.*"), ["no key", "no tool"]),
     ],
 )
-def test_names_that_nobody_has_are_warned_of(grant: Grant, words: list[str]) -> None:
+def test_grant_warnings_name_unknown_callers_and_tools(grant: Grant, words: list[str]) -> None:
     said = grant_warnings(grant, (), ["ci", "ci-nightly"], ["Calendar.create@1.0.0"])
     assert [word in each for word, each in zip(words, said, strict=True)] == [True] * len(words)
 
 
-def test_without_any_tool_nothing_is_said_about_tools() -> None:
+def test_grant_warnings_without_registered_tools_do_not_mention_tools() -> None:
     assert grant_warnings(grant_of("ci", "Mail.*"), (), ["ci"], []) == []
 
 
@@ -139,6 +141,8 @@ def test_without_any_tool_nothing_is_said_about_tools() -> None:
         (grant_of("ci", "Kit.a"), grant_of("ci", "Kit.*", name="g_2"), None),
     ],
 )
-def test_conditions_that_change_nothing_are_warned_of(new: Grant, old: Grant, warned: str | None) -> None:
+def test_grant_warnings_name_conditions_that_another_grant_makes_ineffective(
+    new: Grant, old: Grant, warned: str | None
+) -> None:
     said = grant_warnings(new, (old, new), ["ci"], ["Kit.a@1.0.0"])
     assert said == [] if warned is None else warned in said[0]

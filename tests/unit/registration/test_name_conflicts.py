@@ -17,7 +17,7 @@ TWINS = {
 
 
 @pytest.mark.parametrize("twin", TWINS.values(), ids=TWINS)
-async def test_a7_a_name_that_looks_like_another_is_refused(twin: str) -> None:
+async def test_register_tool_with_a_confusable_name_raises_bad_document(twin: str) -> None:
     harness = RegistrationHarness()
     await harness.register(mcp("gmail_send"), "mcp")
     with pytest.raises(BadDocument, match=r"tell apart from gmail_send\.gmail_send") as refused:
@@ -26,14 +26,14 @@ async def test_a7_a_name_that_looks_like_another_is_refused(twin: str) -> None:
 
 
 @pytest.mark.parametrize("letter", ["\N{CYRILLIC SMALL LETTER IE}", "\N{FULLWIDTH LATIN SMALL LETTER E}"])
-async def test_a7_beside_code_too(letter: str) -> None:
+async def test_register_tool_with_a_name_confusable_with_a_code_tool_raises_bad_document(letter: str) -> None:
     harness = RegistrationHarness()
     harness.bring(own("1.0.0", name="send"))
     with pytest.raises(BadDocument, match=r"tell apart from Kit\.send"):
         await harness.register(mcp(f"Kit_s{letter}nd"), "mcp")
 
 
-async def test_a6_names_that_meet_in_some_dialect_are_refused() -> None:
+async def test_register_tools_whose_names_collide_in_a_dialect_raises_bad_document() -> None:
     harness = RegistrationHarness()
     await harness.register(mcp("acme__status", "acme_.status@1.0.0"), "mcp")
     with pytest.raises(BadDocument, match=r"tell apart from acme_\.status@1\.0\.0"):
@@ -41,7 +41,7 @@ async def test_a6_names_that_meet_in_some_dialect_are_refused() -> None:
     assert len(harness.service.all_records) == 1
 
 
-async def test_another_name_is_another_tool() -> None:
+async def test_register_tools_with_similar_but_distinct_names_succeeds() -> None:
     harness = RegistrationHarness()
     await harness.register(mcp("gmail_send"), "mcp")
     await harness.register(mcp("gmail_sent"), "mcp")

@@ -14,7 +14,7 @@ from toolhall.stores.common import StoreFailed
 from toolhall.stores.tools import MemoryToolStore, ToolEvent, ToolRecord
 
 
-async def test_what_comes_from_outside_is_quarantined_until_somebody_activates_it() -> None:
+async def test_registered_tool_is_quarantined_until_activated() -> None:
     harness = RegistrationHarness()
     kept = await harness.register()
     assert [(each.id, each.state) for each in kept] == [(ADD, "quarantined"), (SUBTRACT, "quarantined")]
@@ -27,7 +27,7 @@ async def test_what_comes_from_outside_is_quarantined_until_somebody_activates_i
     assert await harness.told(ADD) == [("deactivated", "eve"), ("activated", "eve"), ("registered", "ada")]
 
 
-async def test_whoever_activates_must_have_seen_this_very_text() -> None:
+async def test_activate_quarantined_tool_requires_its_document_digest() -> None:
     harness = RegistrationHarness()
     (kept, _) = await harness.register()
     for seen in (None, "", "sha256-0", kept.shown_digest):
@@ -39,7 +39,7 @@ async def test_whoever_activates_must_have_seen_this_very_text() -> None:
     assert harness.served == [ADD]
 
 
-async def test_a_restart_brings_everything_back_as_it_was() -> None:
+async def test_restart_restores_registered_tools_and_their_states() -> None:
     harness = await RegistrationHarness().open()
     await harness.register({**CALCULATOR, "x-own": [1]})
     await harness.activate(ADD)
@@ -49,7 +49,7 @@ async def test_a_restart_brings_everything_back_as_it_was() -> None:
     assert tool_from_record(again.service.all_records[0]) == tool_from_record(harness.service.all_records[0])
 
 
-async def test_a_bad_definition_is_refused_with_every_problem_and_not_kept() -> None:
+async def test_register_invalid_definition_lists_every_problem_and_stores_nothing() -> None:
     harness = RegistrationHarness()
     with pytest.raises(BadDocument) as refused:
         await harness.register(calculator("one", securityLevel=True))
@@ -57,7 +57,7 @@ async def test_a_bad_definition_is_refused_with_every_problem_and_not_kept() -> 
     assert harness.service.all_records == ()
 
 
-async def test_a_version_must_rise_as_much_as_the_change_demands() -> None:
+async def test_register_breaking_change_requires_a_major_version() -> None:
     harness = RegistrationHarness()
     await harness.register()
     fewer = [CALCULATOR["capabilities"][0]]
@@ -70,7 +70,7 @@ async def test_a_version_must_rise_as_much_as_the_change_demands() -> None:
     assert [each.id for each in kept] == ["calculator.add@2.0.0"]
 
 
-async def test_an_author_may_declare_that_it_behaves_differently() -> None:
+async def test_register_with_declared_breaking_behaviour_requires_a_major_version() -> None:
     harness = RegistrationHarness()
     await harness.register()
     source = RegistrationSource("http", "ada", 2.0, behaviour="breaking")
@@ -79,14 +79,14 @@ async def test_an_author_may_declare_that_it_behaves_differently() -> None:
     await harness.service.register(calculator("2.0.0"), "machine", source)
 
 
-async def test_a_dialect_with_one_tool_for_each_document_says_nothing_of_the_others() -> None:
+async def test_register_document_of_one_tool_does_not_remove_other_tools_of_the_toolkit() -> None:
     harness = RegistrationHarness()
     for name in ("look", "see"):
         await harness.register(mcp(f"Eye_{name}", f"Eye.{name}@1.0.0"), "mcp")
     await harness.register(mcp("Eye_see", "Eye.see@1.0.1", "Sees."), "mcp")
 
 
-async def test_other_content_under_the_same_version_is_refused_with_what_changed() -> None:
+async def test_register_changed_content_under_the_same_version_names_the_change() -> None:
     harness = RegistrationHarness()
     await harness.register()
     more = calculator("1.0.0")
@@ -98,7 +98,7 @@ async def test_other_content_under_the_same_version_is_refused_with_what_changed
         await harness.register()
 
 
-async def test_what_is_removed_is_gone_but_not_forgotten() -> None:
+async def test_remove_tool_unregisters_it_and_keeps_its_history() -> None:
     harness = RegistrationHarness()
     await harness.register()
     await harness.activate(ADD)
@@ -109,7 +109,7 @@ async def test_what_is_removed_is_gone_but_not_forgotten() -> None:
         harness.service.find(ADD)
 
 
-async def test_what_cannot_be_done_says_so() -> None:
+async def test_invalid_state_changes_raise_errors_that_name_the_reason() -> None:
     harness = RegistrationHarness()
     with pytest.raises(NotFound, match="is not registered"):
         await harness.activate("no.such")
@@ -121,7 +121,7 @@ async def test_what_cannot_be_done_says_so() -> None:
         await harness.service.roll_back(ADD, "eve")
 
 
-async def test_one_can_go_back_to_the_version_before() -> None:
+async def test_roll_back_deactivates_the_newest_release_in_one_registry_change() -> None:
     harness = RegistrationHarness()
     for version in ("1.0.0", "1.1.0", "1.2.0-rc.1"):
         await harness.register(calculator(version))
@@ -136,7 +136,7 @@ async def test_one_can_go_back_to_the_version_before() -> None:
     assert harness.registry.snapshot.find("calculator_add").id == "calculator.add@1.1.0"  # type: ignore[union-attr]
 
 
-async def test_clients_hear_of_what_changes_their_list_and_of_nothing_else() -> None:
+async def test_registry_listeners_are_notified_only_when_the_tool_list_changes() -> None:
     harness = RegistrationHarness()
     await harness.register()
     assert harness.heard == []
@@ -148,15 +148,15 @@ async def test_clients_hear_of_what_changes_their_list_and_of_nothing_else() -> 
     assert harness.heard == [[ADD]]
 
 
-async def test_what_is_quarantined_cannot_be_activated_unseen_by_way_of_another_state() -> None:
+async def test_deactivate_quarantined_tool_raises_malformed() -> None:
     harness = RegistrationHarness()
     await harness.register()
     with pytest.raises(Malformed, match="is quarantined already; there is nothing to deactivate"):
         await harness.service.deactivate(ADD, "eve")
 
 
-class Failing(MemoryToolStore):
-    """A disk that is full."""
+class FailingToolStore(MemoryToolStore):
+    """A tool store whose disk is full."""
 
     async def save(self, records: object, events: object) -> tuple[ToolRecord, ...]:
         raise StoreFailed("the disk is full")
@@ -165,8 +165,8 @@ class Failing(MemoryToolStore):
         raise StoreFailed("the disk is full")
 
 
-async def test_a_store_that_fails_is_no_fault_of_the_caller_and_changes_nothing() -> None:
-    harness = await RegistrationHarness(Failing()).open()
+async def test_register_with_failing_store_raises_unavailable_and_changes_nothing() -> None:
+    harness = await RegistrationHarness(FailingToolStore()).open()
     with pytest.raises(Unavailable) as failed:
         await harness.register()
     assert (failed.value.message, failed.value.detail) == (
@@ -178,8 +178,8 @@ async def test_a_store_that_fails_is_no_fault_of_the_caller_and_changes_nothing(
         await harness.service.history()
 
 
-class Slow(MemoryToolStore):
-    """Waits until it is told to go on."""
+class BlockingToolStore(MemoryToolStore):
+    """A tool store that blocks each save until the test releases it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -191,8 +191,8 @@ class Slow(MemoryToolStore):
         return await super().save(records, events)  # type: ignore[arg-type]
 
 
-async def test_a_change_that_was_begun_is_finished_though_nobody_waits() -> None:
-    store = Slow()
+async def test_register_cancelled_after_the_store_write_began_is_completed() -> None:
+    store = BlockingToolStore()
     harness = await RegistrationHarness(store).open()
     changing = asyncio.ensure_future(harness.register())
     await store.begun.wait()
@@ -204,7 +204,7 @@ async def test_a_change_that_was_begun_is_finished_though_nobody_waits() -> None
     assert harness.state(ADD) == "quarantined"
 
 
-async def test_nothing_changes_while_it_is_frozen() -> None:
+async def test_register_in_read_only_mode_is_denied() -> None:
     harness = RegistrationHarness()
     harness.service.write_lock.read_only_reason = "several processes serve this hall"
     with pytest.raises(Denied, match="several processes"):
@@ -212,7 +212,7 @@ async def test_nothing_changes_while_it_is_frozen() -> None:
     assert harness.service.all_records == ()
 
 
-async def test_a_version_below_one_that_is_there_must_be_kept_by_that_one() -> None:
+async def test_register_older_version_incompatible_with_a_newer_one_raises_broken_promise() -> None:
     harness = RegistrationHarness()
     more = {"name": "zone", "description": "Where.", "type": "string", "required": False}
     wider = calculator("1.1.0")
@@ -224,7 +224,7 @@ async def test_a_version_below_one_that_is_there_must_be_kept_by_that_one() -> N
     await harness.register({**wider, "version": "1.3.0"})
 
 
-async def test_the_version_that_is_named_is_one_that_is_free() -> None:
+async def test_register_version_error_suggests_a_version_that_is_free() -> None:
     harness = RegistrationHarness()
     await harness.register(calculator("1.0.0"))
     await harness.register(calculator("2.0.0"))
@@ -233,7 +233,7 @@ async def test_the_version_that_is_named_is_one_that_is_free() -> None:
         await harness.register(fewer)
 
 
-async def test_what_a_document_says_of_the_halls_business_is_not_repeated() -> None:
+async def test_register_drops_toolhall_members_from_the_meta_of_a_document() -> None:
     harness = RegistrationHarness()
     document = {**mcp("tides_high"), "_meta": {"dev.toolhall/id": "Tides.high@1.0.0", "dev.toolhall/deprecated": {}}}
     (kept,) = await harness.register(document, "mcp")
@@ -244,7 +244,7 @@ async def test_what_a_document_says_of_the_halls_business_is_not_repeated() -> N
     )
 
 
-async def test_icons_that_are_left_out_are_in_the_history() -> None:
+async def test_register_history_counts_icons_that_were_left_out() -> None:
     harness = RegistrationHarness()
     icons = [{"src": "javascript:alert(1)"}, {"src": "https://example.com/a.png"}]
     await harness.register({**mcp("look"), "icons": icons}, "mcp")

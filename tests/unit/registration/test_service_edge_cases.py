@@ -15,7 +15,7 @@ TODAY = date(2027, 1, 15)
 KIT = "Kit.add@1.0.0"
 
 
-async def test_code_that_is_taken_away_is_known_and_not_served() -> None:
+async def test_removed_code_tool_is_known_as_not_served() -> None:
     harness = RegistrationHarness()
     harness.bring(own("1.0.0"))
     await harness.open()
@@ -23,7 +23,7 @@ async def test_code_that_is_taken_away_is_known_and_not_served() -> None:
     assert (harness.served, harness.state(KIT)) == ([], "not served")
 
 
-async def test_code_can_be_taken_away_while_it_is_switched_off() -> None:
+async def test_inactive_code_tool_can_be_removed() -> None:
     harness = await RegistrationHarness().open()
     harness.bring(own("1.0.0"))
     await harness.service.deactivate(KIT, "eve")
@@ -32,7 +32,7 @@ async def test_code_can_be_taken_away_while_it_is_switched_off() -> None:
     await harness.service.remove(KIT, "eve")
 
 
-async def test_what_came_from_outside_is_not_taken_away_as_if_it_were_code() -> None:
+async def test_remove_code_tool_of_a_tool_registered_from_outside_returns_false() -> None:
     harness = await RegistrationHarness().open()
     await harness.register()
     await harness.activate(ADD)
@@ -40,7 +40,7 @@ async def test_what_came_from_outside_is_not_taken_away_as_if_it_were_code() -> 
     assert harness.served == [ADD]
 
 
-async def test_code_wins_also_when_it_will_go() -> None:
+async def test_deprecated_code_tool_still_replaces_a_registered_tool_of_a_confusable_name() -> None:
     harness = await RegistrationHarness().open()
     await harness.register(mcp("kit_add", "kit.add@1.0.0"), "mcp")
     await harness.activate("kit.add")
@@ -51,7 +51,7 @@ async def test_code_wins_also_when_it_will_go() -> None:
     assert (third.served, third.state("kit.add")) == ([KIT], "not served")
 
 
-async def test_code_that_changed_before_its_release_stays_as_somebody_left_it() -> None:
+async def test_changed_pre_release_code_tool_keeps_its_state_and_deprecation() -> None:
     harness = RegistrationHarness()
     harness.bring(own("0.1.0-dev"), own("0.1.0-dev", name="subtract"))
     await harness.open()
@@ -64,7 +64,7 @@ async def test_code_that_changed_before_its_release_stays_as_somebody_left_it() 
     assert (found.tool.description, found.tool.deprecation is not None) == ("Subtracts more.", True)
 
 
-async def test_its_day_also_comes_for_what_nothing_brings() -> None:
+async def test_deprecated_code_tool_that_is_missing_is_retired_on_its_sunset() -> None:
     harness = RegistrationHarness()
     harness.bring(own("1.0.0"))
     await harness.open()
@@ -76,7 +76,7 @@ async def test_its_day_also_comes_for_what_nothing_brings() -> None:
     assert again.state(KIT) == "retired"
 
 
-async def test_there_is_no_way_back_to_code_that_is_gone() -> None:
+async def test_roll_back_to_a_missing_code_tool_raises_malformed() -> None:
     harness = RegistrationHarness()
     harness.bring(own("1.0.0"))
     await harness.open()
@@ -86,7 +86,7 @@ async def test_there_is_no_way_back_to_code_that_is_gone() -> None:
     assert again.served == ["Kit.add@1.1.0"]
 
 
-async def test_without_a_version_the_newest_is_meant_though_it_was_never_stored() -> None:
+async def test_find_without_version_returns_the_newest_code_tool_before_it_is_stored() -> None:
     harness = RegistrationHarness()
     harness.bring(own("1.0.0"))
     await harness.open()
@@ -94,13 +94,13 @@ async def test_without_a_version_the_newest_is_meant_though_it_was_never_stored(
     assert harness.service.find("Kit.add").version == "1.1.0"
 
 
-async def test_a_release_owes_nothing_to_a_pre_release_of_a_later_one() -> None:
+async def test_release_is_not_compared_with_a_later_pre_release() -> None:
     harness = RegistrationHarness()
     await harness.register(calculator("2.0.0-rc.1"))
     await harness.register(calculator("1.0.0", description="Another one."))
 
 
-async def test_a_toolkit_may_have_an_at_sign_in_its_name() -> None:
+async def test_toolkit_name_with_an_at_sign_is_resolved_with_and_without_version() -> None:
     harness = await RegistrationHarness().open()
     await harness.register(calculator("1.0.0", id="@scope/sums"))
     for name in ("add", "subtract"):
@@ -114,7 +114,7 @@ async def test_a_toolkit_may_have_an_at_sign_in_its_name() -> None:
     assert harness.state("@scope/sums.add") == harness.state("@scope/sums.add@^1") == "inactive"
 
 
-async def test_a6_a_toolkit_with_a_dot_is_not_another_toolkits_tool() -> None:
+async def test_register_tool_id_that_collides_through_a_dotted_toolkit_name_raises_bad_document() -> None:
     harness = RegistrationHarness()
     await harness.register(calculator("1.0.0", id="one.two"))
     twin = calculator("2.0.0", id="one")
@@ -124,7 +124,9 @@ async def test_a6_a_toolkit_with_a_dot_is_not_another_toolkits_tool() -> None:
 
 
 @pytest.mark.parametrize("changed", [{"foreign": False}, {"name": "x"}])
-async def test_a3_papers_that_speak_of_somebody_elses_tool(changed: dict[str, Any]) -> None:
+async def test_tool_from_record_whose_model_describes_another_tool_raises_tampered_record(
+    changed: dict[str, Any],
+) -> None:
     harness = RegistrationHarness()
     (kept, _) = await harness.register()
     model = msgspec.json.encode(msgspec.structs.replace(tool_from_record(kept), **changed))

@@ -13,10 +13,9 @@ import pytest
 
 from tests.harness.patience import patience
 from toolhall.registration.access import AccessControl, NewGrant, NewKey
-from toolhall.registration.store_sync import POLL_SECONDS, StorePoller, WriteLock
 from toolhall.stores.access import Grant
 from toolhall.stores.bundle import Stores, in_memory
-from toolhall.stores.common import DATABASE_FILE
+from toolhall.stores.common import DATABASE_FILE, POLL_SECONDS, StorePoller, WriteLock
 from toolhall.stores.open import open_stores
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there, processes cannot share a socket")
@@ -24,7 +23,7 @@ FORBID = NewGrant(callers="*", tools="Kit.wipe", effect="forbid")
 
 
 class Process:
-    """One of the family, as far as it holds keys and grants."""
+    """One worker process with its keys and grants."""
 
     def __init__(self, stores: Stores) -> None:
         self.told: list[tuple[Grant, ...]] = []
@@ -47,7 +46,7 @@ class Process:
 
 
 @pytest.fixture
-def family(tmp_path: Path) -> Iterator[tuple[Process, Process]]:
+def processes(tmp_path: Path) -> Iterator[tuple[Process, Process]]:
     one = Process(open_stores(tmp_path, allow_readonly=False, role="first"))
     other = Process(open_stores(tmp_path, allow_readonly=False, role="sibling"))
     yield one, other
@@ -56,8 +55,8 @@ def family(tmp_path: Path) -> Iterator[tuple[Process, Process]]:
         each.stores.close()
 
 
-async def test_keys_and_grants_of_another_process_count_here(family: tuple[Process, Process]) -> None:
-    one, other = family
+async def test_store_sync_applies_key_and_grant_changes_of_another_process(processes: tuple[Process, Process]) -> None:
+    one, other = processes
     await one.open()
     await other.open()
     made, text = await one.access.keys.create(NewKey(name="ci"), "me")
@@ -79,11 +78,11 @@ async def test_keys_and_grants_of_another_process_count_here(family: tuple[Proce
 
 
 @pytest.mark.threat("J7")
-async def test_J7_what_was_taken_out_by_sql_still_forbids_and_revoking_goes_on(  # noqa: N802 - named after its row
-    family: tuple[Process, Process], tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_J7_store_sync_keeps_a_grant_deleted_by_sql_and_still_applies_revocations(  # noqa: N802 - named after its row
+    processes: tuple[Process, Process], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A running worker keeps a grant that was taken out of the file, says so once, and still hears of revoked keys."""
-    one, other = family
+    one, other = processes
     await one.open()
     await other.open()
     made, text = await one.access.keys.create(NewKey(name="ci"), "me")
@@ -105,9 +104,11 @@ async def test_J7_what_was_taken_out_by_sql_still_forbids_and_revoking_goes_on( 
     assert other.access.grants.all == (forbid, added)
 
 
-async def test_it_looks_about_once_a_second_and_only_where_others_write(family: tuple[Process, Process]) -> None:
+async def test_store_sync_polls_at_least_once_a_second_and_only_for_a_shared_store(
+    processes: tuple[Process, Process],
+) -> None:
     assert POLL_SECONDS <= 1.0
-    one, other = family
+    one, other = processes
     await one.open()
     await other.open()
     other.access.watch()

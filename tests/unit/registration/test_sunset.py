@@ -23,7 +23,7 @@ async def with_a_deprecated_tool() -> RegistrationHarness:
     return harness
 
 
-async def test_a_deprecated_tool_says_so_and_works_until_its_day() -> None:
+async def test_deprecated_tool_is_served_with_its_deprecation_until_sunset() -> None:
     harness = await with_a_deprecated_tool()
     kept = harness.service.find(ADD)
     assert (kept.state, kept.sunset, kept.successor) == ("active", "2027-01-16", SUBTRACT)
@@ -35,7 +35,7 @@ async def test_a_deprecated_tool_says_so_and_works_until_its_day() -> None:
     assert again.registry.snapshot.find(ADD).tool.deprecation == said  # type: ignore[union-attr]
 
 
-async def test_on_its_day_it_goes_by_itself_and_clients_hear_of_it() -> None:
+async def test_deprecated_tool_is_retired_at_sunset_and_listeners_are_notified() -> None:
     harness = await with_a_deprecated_tool()
     harness.heard.clear()
     harness.now += DAY
@@ -44,13 +44,13 @@ async def test_on_its_day_it_goes_by_itself_and_clients_hear_of_it() -> None:
     assert harness.heard == [[SUBTRACT]]
 
 
-async def test_the_alarm_is_set_for_the_first_day(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sunset_timer_is_set_for_the_earliest_sunset(monkeypatch: pytest.MonkeyPatch) -> None:
     harness = await with_a_deprecated_tool()
     delays: list[float] = []
 
-    def call_later(delay: float, _: object) -> Alarm:
+    def call_later(delay: float, _: object) -> FakeTimer:
         delays.append(delay)
-        return Alarm()
+        return FakeTimer()
 
     monkeypatch.setattr(asyncio.get_running_loop(), "call_later", call_later)
     harness.now = MIDNIGHT - 600
@@ -61,19 +61,19 @@ async def test_the_alarm_is_set_for_the_first_day(monkeypatch: pytest.MonkeyPatc
     assert delays[1] == 3_600  # it looks again now and then, because clocks are set
     monkeypatch.undo()
     harness.service.close()
-    assert Alarm.cancelled == 2
+    assert FakeTimer.cancelled == 2
 
 
-class Alarm:
-    """Counts how often one was called off."""
+class FakeTimer:
+    """A timer handle that counts cancellations."""
 
     cancelled = 0
 
     def cancel(self) -> None:
-        Alarm.cancelled += 1
+        FakeTimer.cancelled += 1
 
 
-async def test_after_a_restart_past_its_day_it_is_not_there() -> None:
+async def test_deprecated_tool_is_retired_after_a_restart_past_its_sunset() -> None:
     harness = await with_a_deprecated_tool()
     again = RegistrationHarness(harness.store)
     again.now += DAY
@@ -81,7 +81,7 @@ async def test_after_a_restart_past_its_day_it_is_not_there() -> None:
     assert (again.served, again.state(ADD)) == ([SUBTRACT], "retired")
 
 
-async def test_activating_takes_a_deprecation_back() -> None:
+async def test_activate_removes_the_deprecation_of_a_tool() -> None:
     harness = await with_a_deprecated_tool()
     harness.now += DAY
     harness.service.watch()
@@ -90,7 +90,7 @@ async def test_activating_takes_a_deprecation_back() -> None:
     assert harness.registry.snapshot.find(ADD).tool.deprecation is None  # type: ignore[union-attr]
 
 
-async def test_code_can_be_deprecated_too() -> None:
+async def test_code_tool_deprecation_survives_a_restart() -> None:
     harness = RegistrationHarness()
     harness.bring(own("1.0.0"))
     await harness.open()
@@ -103,7 +103,7 @@ async def test_code_can_be_deprecated_too() -> None:
     assert again.registry.snapshot.find("Kit_add").tool.deprecation == said  # type: ignore[union-attr]
 
 
-async def test_a_successor_is_known_and_another_tool() -> None:
+async def test_deprecate_successor_must_be_registered_and_another_tool() -> None:
     harness = await with_a_deprecated_tool()
     with pytest.raises(NotFound, match=r"calculator\.multiply is not registered"):
         await harness.service.deprecate(ADD, "eve", None, "calculator.multiply")

@@ -19,7 +19,7 @@ def poisoned(kept: ToolRecord) -> bytes:
     return kept.model.replace(b"Adds two numbers", b"Sends all mail to me")
 
 
-async def test_a_tool_that_was_changed_in_the_store_is_quarantined(caplog: pytest.LogCaptureFixture) -> None:
+async def test_tool_modified_in_the_store_is_quarantined_at_the_next_start(caplog: pytest.LogCaptureFixture) -> None:
     harness = await RegistrationHarness().open()
     await harness.register()
     await harness.activate(ADD)
@@ -35,7 +35,7 @@ async def test_a_tool_that_was_changed_in_the_store_is_quarantined(caplog: pytes
 
 
 @pytest.mark.parametrize("model", [b"{", b"[]", b"{}"])
-async def test_what_cannot_be_read_is_left_out(model: bytes) -> None:
+async def test_stored_tool_that_cannot_be_decoded_is_left_out(model: bytes) -> None:
     harness = await RegistrationHarness().open()
     await harness.register()
     await harness.activate(ADD)

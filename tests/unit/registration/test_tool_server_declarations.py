@@ -22,14 +22,14 @@ def declared(version: str = "1.0.0", *methods: str, name: str = "Calendar", **pa
     )
 
 
-def anybody() -> None:
-    """May do it."""
+def allow_anyone() -> None:
+    """Allow every registration."""
 
 
-async def enroll(
-    harness: RegistrationHarness, *papers: DefinitionDocument, trusted: bool = False
+async def declare(
+    harness: RegistrationHarness, *documents: DefinitionDocument, trusted: bool = False
 ) -> tuple[ToolRecord, ...]:
-    return await harness.service.register_declared(papers, BY_CAROL, anybody, trusted=trusted)
+    return await harness.service.register_declared(documents, BY_CAROL, allow_anyone, trusted=trusted)
 
 
 @pytest.fixture
@@ -37,8 +37,8 @@ async def harness() -> RegistrationHarness:
     return await RegistrationHarness().open()
 
 
-async def test_what_is_new_is_quarantined(harness: RegistrationHarness) -> None:
-    (kept,) = await enroll(harness, declared())
+async def test_declared_tool_of_an_untrusted_tool_server_is_quarantined(harness: RegistrationHarness) -> None:
+    (kept,) = await declare(harness, declared())
     assert (kept.state, kept.origin, kept.origin_detail, kept.by) == (
         "quarantined",
         "tool-server",
@@ -48,150 +48,160 @@ async def test_what_is_new_is_quarantined(harness: RegistrationHarness) -> None:
     assert harness.served == []
 
 
-async def test_what_is_trusted_is_served_at_once(harness: RegistrationHarness) -> None:
-    kept = await enroll(harness, declared("1.0.0", "create", "drop"), trusted=True)
+async def test_declared_tools_of_a_trusted_tool_server_are_active_immediately(harness: RegistrationHarness) -> None:
+    kept = await declare(harness, declared("1.0.0", "create", "drop"), trusted=True)
     assert [each.state for each in kept] == ["active", "active"]
     assert harness.served == ["Calendar.create@1.0.0", "Calendar.drop@1.0.0"]
     assert await harness.told("Calendar.create@1.0.0") == [("activated", "carol"), ("registered", "carol")]
 
 
-async def test_the_same_again_changes_nothing(harness: RegistrationHarness) -> None:
+async def test_declaring_the_same_definition_again_changes_nothing(harness: RegistrationHarness) -> None:
     """A replica, or the same one after a restart: nobody hears of a change, because there is none."""
-    await enroll(harness, declared(), trusted=True)
+    await declare(harness, declared(), trusted=True)
     heard = len(harness.heard)
-    (again,) = await enroll(harness, declared(), trusted=True)
+    (again,) = await declare(harness, declared(), trusted=True)
     assert again.state == "active"
     assert len(harness.heard) == heard
     assert len(await harness.told("Calendar.create@1.0.0")) == 2
 
 
-async def test_what_somebody_has_switched_off_stays_so(harness: RegistrationHarness) -> None:
-    await enroll(harness, declared(), trusted=True)
+async def test_inactive_tool_stays_inactive_when_declared_again(harness: RegistrationHarness) -> None:
+    await declare(harness, declared(), trusted=True)
     await harness.service.deactivate("Calendar.create@1.0.0", "eve")
-    (kept,) = await enroll(harness, declared(), trusted=True)
+    (kept,) = await declare(harness, declared(), trusted=True)
     assert kept.state == "inactive"
     assert harness.served == []
 
 
-async def test_trust_takes_out_of_quarantine_what_nobody_looked_at(harness: RegistrationHarness) -> None:
-    await enroll(harness, declared())
-    (kept,) = await enroll(harness, declared(), trusted=True)
+async def test_quarantined_tool_declared_again_by_a_trusted_tool_server_becomes_active(
+    harness: RegistrationHarness,
+) -> None:
+    await declare(harness, declared())
+    (kept,) = await declare(harness, declared(), trusted=True)
     assert kept.state == "active"
 
 
-async def test_a_replica_that_spells_a_tuple_in_another_way_is_the_same(harness: RegistrationHarness) -> None:
+async def test_replica_with_an_equivalent_tuple_schema_changes_nothing(harness: RegistrationHarness) -> None:
     """As tool servers of two versions of an SDK do while one replaces the other."""
     pair = {"type": "array", "prefixItems": [{"type": "integer"}, {}], "minItems": 2, "maxItems": 2}
-    await enroll(harness, declared(properties={"pair": {**pair, "items": False}}), trusted=True)
+    await declare(harness, declared(properties={"pair": {**pair, "items": False}}), trusted=True)
     heard = len(harness.heard)
-    (again,) = await enroll(harness, declared(properties={"pair": pair}), trusted=True)
+    (again,) = await declare(harness, declared(properties={"pair": pair}), trusted=True)
     assert (again.state, len(harness.heard)) == ("active", heard)
 
 
-async def test_other_content_under_the_same_version_is_refused(harness: RegistrationHarness) -> None:
-    await enroll(harness, declared(), trusted=True)
+async def test_declared_changed_content_under_the_same_version_raises_broken_promise(
+    harness: RegistrationHarness,
+) -> None:
+    await declare(harness, declared(), trusted=True)
     with pytest.raises(BrokenPromise, match=r"registered with other content; write version 2\.0\.0"):
-        await enroll(harness, declared(required=["title"], properties={"title": {"type": "string"}}), trusted=True)
+        await declare(harness, declared(required=["title"], properties={"title": {"type": "string"}}), trusted=True)
     assert harness.served == ["Calendar.create@1.0.0"]
 
 
 @pytest.mark.parametrize("methods", [("create", "drop"), ("drop",)])
-async def test_a_release_has_the_tools_that_it_had(harness: RegistrationHarness, methods: tuple[str, ...]) -> None:
-    await enroll(harness, declared("1.0.0", "create"), trusted=True)
+async def test_declared_release_with_another_set_of_tools_raises_broken_promise(
+    harness: RegistrationHarness, methods: tuple[str, ...]
+) -> None:
+    await declare(harness, declared("1.0.0", "create"), trusted=True)
     with pytest.raises(BrokenPromise, match="raise its version"):
-        await enroll(harness, declared("1.0.0", *methods), trusted=True)
+        await declare(harness, declared("1.0.0", *methods), trusted=True)
 
 
-async def test_a_replica_of_a_release_has_all_of_its_tools(harness: RegistrationHarness) -> None:
+async def test_replica_that_lacks_a_tool_of_the_release_raises_broken_promise(harness: RegistrationHarness) -> None:
     """It would be given calls of what it does not have, though another replica has that."""
-    await enroll(harness, declared("1.0.0", "create", "drop"), trusted=True)
+    await declare(harness, declared("1.0.0", "create", "drop"), trusted=True)
     with pytest.raises(BrokenPromise, match=r"known with other tools \(drop\); raise its version"):
-        await enroll(harness, declared("1.0.0", "create"), trusted=True)
-    await enroll(harness, declared("1.1.0-dev", "create", "drop"), trusted=True)
-    await enroll(harness, declared("1.1.0-dev", "create"), trusted=True)
+        await declare(harness, declared("1.0.0", "create"), trusted=True)
+    await declare(harness, declared("1.1.0-dev", "create", "drop"), trusted=True)
+    await declare(harness, declared("1.1.0-dev", "create"), trusted=True)
 
 
-async def test_a_version_that_rises_too_little_is_refused(harness: RegistrationHarness) -> None:
-    await enroll(harness, declared("1.0.0", "create", "drop"), trusted=True)
+async def test_declared_breaking_change_in_a_minor_version_raises_broken_promise(harness: RegistrationHarness) -> None:
+    await declare(harness, declared("1.0.0", "create", "drop"), trusted=True)
     with pytest.raises(BrokenPromise, match="too little for a major change"):
-        await enroll(harness, declared("1.1.0", "create"), trusted=True)
+        await declare(harness, declared("1.1.0", "create"), trusted=True)
 
 
-async def test_versions_stand_side_by_side(harness: RegistrationHarness) -> None:
-    await enroll(harness, declared("1.0.0"), trusted=True)
-    await enroll(harness, declared("1.1.0", "create", "drop"), trusted=True)
+async def test_declared_versions_of_a_toolkit_are_served_side_by_side(harness: RegistrationHarness) -> None:
+    await declare(harness, declared("1.0.0"), trusted=True)
+    await declare(harness, declared("1.1.0", "create", "drop"), trusted=True)
     assert harness.served == ["Calendar.create@1.0.0", "Calendar.create@1.1.0", "Calendar.drop@1.1.0"]
 
 
-async def test_a_pre_release_may_change_and_is_looked_at_again(harness: RegistrationHarness) -> None:
+async def test_changed_pre_release_of_an_untrusted_tool_server_is_quarantined_again(
+    harness: RegistrationHarness,
+) -> None:
     """Who works on it joins again with every change; where nobody trusts it, somebody looks every time."""
-    await enroll(harness, declared("1.0.0-dev"), trusted=True)
-    (kept,) = await enroll(harness, declared("1.0.0-dev", title="other"), trusted=False)
+    await declare(harness, declared("1.0.0-dev"), trusted=True)
+    (kept,) = await declare(harness, declared("1.0.0-dev", title="other"), trusted=False)
     assert kept.state == "quarantined"
-    (kept,) = await enroll(harness, declared("1.0.0-dev", title="third"), trusted=True)
+    (kept,) = await declare(harness, declared("1.0.0-dev", title="third"), trusted=True)
     assert kept.state == "active"
     assert "replaced" in [what for what, _ in await harness.told("Calendar.create@1.0.0-dev")]
 
 
-async def test_code_of_the_operator_is_nobody_elses(harness: RegistrationHarness) -> None:
+async def test_declaring_a_toolkit_that_is_served_from_code_raises_malformed(harness: RegistrationHarness) -> None:
     harness.bring(own("1.0.0"))
     with pytest.raises(Malformed, match="'Kit' is served already, from code"):
-        await enroll(harness, declared("1.0.0", "add", name="Kit"), trusted=True)
+        await declare(harness, declared("1.0.0", "add", name="Kit"), trusted=True)
 
 
-async def test_everything_is_there_after_a_restart(harness: RegistrationHarness) -> None:
-    await enroll(harness, declared(), trusted=True)
+async def test_declared_tool_is_active_after_a_restart(harness: RegistrationHarness) -> None:
+    await declare(harness, declared(), trusted=True)
     again = await harness.again()
     assert again.served == ["Calendar.create@1.0.0"]
-    (kept,) = await enroll(again, declared())
+    (kept,) = await declare(again, declared())
     assert kept.state == "active"
 
 
-async def test_toolkits_that_come_together_are_judged_before_any_is_kept(harness: RegistrationHarness) -> None:
-    await enroll(harness, declared(), trusted=True)
+async def test_declaring_several_toolkits_stores_none_when_one_is_refused(harness: RegistrationHarness) -> None:
+    await declare(harness, declared(), trusted=True)
     other = declared("1.0.0", "create", "drop")
     with pytest.raises(BrokenPromise, match="raise its version"):
-        await enroll(harness, declared(name="Mail"), declared("1.0.0-dev", name="Notes"), other, trusted=True)
+        await declare(harness, declared(name="Mail"), declared("1.0.0-dev", name="Notes"), other, trusted=True)
     assert [each.record.toolkit for each in harness.service.index.all] == ["Calendar"]
     assert harness.served == ["Calendar.create@1.0.0"]
     assert len(await harness.service.history()) == 2
 
 
-async def test_toolkits_that_come_together_are_judged_beside_each_other(harness: RegistrationHarness) -> None:
+async def test_toolkits_declared_together_are_checked_against_each_other(harness: RegistrationHarness) -> None:
     first = declared("1.0.0", "create", "drop")
     with pytest.raises(BrokenPromise, match="too little for a major change"):
-        await enroll(harness, first, declared("1.1.0", "create"), trusted=True)
+        await declare(harness, first, declared("1.1.0", "create"), trusted=True)
     with pytest.raises(BadDocument, match="cannot tell apart"):
-        await enroll(harness, first, declared(name="calendar"), trusted=True)
+        await declare(harness, first, declared(name="calendar"), trusted=True)
     assert harness.service.index.all == ()
-    kept = await enroll(harness, first, first, declared("2.0.0", "create"), declared(name="Mail"), trusted=True)
+    kept = await declare(harness, first, first, declared("2.0.0", "create"), declared(name="Mail"), trusted=True)
     assert {each.state for each in kept} == {"active"}
     assert len(harness.served) == 4
 
 
-async def test_a_refusal_leaves_what_was_there_as_it_was(harness: RegistrationHarness) -> None:
+async def test_refused_declaration_leaves_the_registered_tools_unchanged(harness: RegistrationHarness) -> None:
     """A pre-release that would have been replaced, too."""
-    await enroll(harness, declared("1.0.0-dev"), declared(), trusted=True)
+    await declare(harness, declared("1.0.0-dev"), declared(), trusted=True)
     before = harness.service.index.all
     changed = declared("1.0.0-dev", title="other")
     with pytest.raises(BrokenPromise):
-        await enroll(harness, changed, declared("1.0.0", "create", "drop"), trusted=True)
+        await declare(harness, changed, declared("1.0.0", "create", "drop"), trusted=True)
     assert harness.service.index.all == before
-    (kept,) = await enroll(harness, changed, trusted=True)
+    (kept,) = await declare(harness, changed, trusted=True)
     assert kept.state == "active"
 
 
-async def test_what_could_not_be_served_is_not_kept(harness: RegistrationHarness) -> None:
+async def test_trusted_declaration_of_a_name_confusable_with_a_code_tool_stores_nothing(
+    harness: RegistrationHarness,
+) -> None:
     """Beside code that differs from it in case only."""
     harness.bring(own("1.0.0"))
     with pytest.raises(Malformed, match="cannot tell apart"):
-        await enroll(harness, declared("1.0.0", "add", name="kit"), trusted=True)
+        await declare(harness, declared("1.0.0", "add", name="kit"), trusted=True)
     assert harness.service.index.all == ()
-    (kept,) = await enroll(harness, declared("1.0.0", "add", name="kit"))
+    (kept,) = await declare(harness, declared("1.0.0", "add", name="kit"))
     assert kept.state == "quarantined"
 
 
-async def test_who_may_is_asked_when_it_is_their_turn(harness: RegistrationHarness) -> None:
+async def test_concurrent_declarations_check_ownership_one_after_the_other(harness: RegistrationHarness) -> None:
     """Of two that come at once with the same new toolkit, the second finds it taken."""
 
     def check() -> None:

@@ -4,12 +4,11 @@ import logging
 
 import pytest
 
-from tests.unit.parts import Returning, entry_named
+from tests.unit.builders import FixedResultRunner, entry_named
 from toolhall.model.names import SEARCH_TOOL, ToolId
-from toolhall.registry.listing import ListedTools, Shortlist
 from toolhall.registry.registry import Registry
 from toolhall.registry.search import search_tool
-from toolhall.registry.snapshot import Entry, Snapshot, compile_entry
+from toolhall.registry.snapshot import Entry, ListedTools, Shortlist, Snapshot, compile_entry
 
 
 def version_of(version: str, name: str = "get") -> Entry:
@@ -17,7 +16,7 @@ def version_of(version: str, name: str = "get") -> Entry:
 
 
 def searched() -> Entry:
-    return compile_entry(search_tool(lambda: Snapshot((), 1), lambda caller, tool: True).tool, Returning())
+    return compile_entry(search_tool(lambda: Snapshot((), 1), lambda caller, tool: True).tool, FixedResultRunner())
 
 
 def registered(page_size: int = 100) -> Registry:
@@ -37,7 +36,7 @@ def names(shown: ListedTools, *, versions: bool = False) -> list[str]:
         cursor = page.next_cursor
 
 
-def test_without_pins_and_search_the_list_is_the_snapshots_own() -> None:
+def test_shortlist_without_pins_and_search_is_the_snapshot_itself() -> None:
     snapshot = registered().snapshot
     shown = Shortlist().for_snapshot(snapshot)
     assert shown.names is snapshot
@@ -55,11 +54,13 @@ def test_without_pins_and_search_the_list_is_the_snapshots_own() -> None:
         (("Kit.burn@2.0.0", "gone", "", "@", "Kit.@", "kit.burn"), []),
     ],
 )
-def test_who_searches_is_shown_the_search_and_what_is_pinned(pinned: tuple[str, ...], listed: list[str]) -> None:
+def test_shortlist_with_search_lists_the_search_tool_and_pinned_tools(
+    pinned: tuple[str, ...], listed: list[str]
+) -> None:
     assert names(Shortlist(pinned, search=True).for_snapshot(registered().snapshot)) == ["search_tools", *listed]
 
 
-def test_the_list_is_made_once_for_a_snapshot_and_follows_the_registry() -> None:
+def test_shortlist_is_cached_per_snapshot_and_follows_the_registry() -> None:
     registry, shortlist = registered(), Shortlist(["burn"], search=True)
     assert shortlist.for_snapshot(registry.snapshot) is shortlist.for_snapshot(registry.snapshot)
     assert shortlist.for_snapshot(registry.snapshot).pages() is shortlist.for_snapshot(registry.snapshot).pages()
@@ -83,7 +84,7 @@ def test_the_list_is_made_once_for_a_snapshot_and_follows_the_registry() -> None
         (("get", "Kit.get@^1"), "1.5.0"),  # a pin without a version asks for none
     ],
 )
-def test_a_pin_decides_which_version_the_name_means(pinned: tuple[str, ...], version: str, search: bool) -> None:
+def test_shortlist_pin_selects_the_version_of_a_name(pinned: tuple[str, ...], version: str, search: bool) -> None:
     shown = Shortlist(pinned, search=search).for_snapshot(registered().snapshot)
     assert [tool.id.version for tool in shown.pages().page(None).tools if tool.name == "get"] == [version]
     for name in ("get", "Kit.get"):
@@ -95,7 +96,7 @@ def test_a_pin_decides_which_version_the_name_means(pinned: tuple[str, ...], ver
     assert newest.tool.id.version == "2.0.0"
 
 
-def test_an_at_sign_in_the_name_of_a_toolkit_is_no_version() -> None:
+def test_shortlist_pin_with_an_at_sign_in_the_toolkit_name_is_resolved() -> None:
     registry = Registry()
     registry.add([entry_named("get", id=ToolId("a@b", "get", version)) for version in ("1.0.0", "2.0.0")])
     found = Shortlist(["a@b.get", "a@b.get@^1"]).for_snapshot(registry.snapshot).names.find("get")
@@ -103,7 +104,7 @@ def test_an_at_sign_in_the_name_of_a_toolkit_is_no_version() -> None:
     assert found.tool.id.version == "1.0.0"
 
 
-def test_a_pin_that_fits_nothing_leaves_the_newest() -> None:
+def test_shortlist_pin_that_matches_no_version_lists_the_newest() -> None:
     shown = Shortlist(["Kit.get@^3"]).for_snapshot(registered().snapshot)
     assert names(shown) == ["search_tools", "burn", "send", "get"]
     found = shown.names.find("get")
@@ -111,7 +112,9 @@ def test_a_pin_that_fits_nothing_leaves_the_newest() -> None:
     assert found.tool.id.version == "2.0.0"
 
 
-def test_a_pin_that_fits_nothing_is_said_once_and_counts_later(caplog: pytest.LogCaptureFixture) -> None:
+def test_shortlist_unmatched_pin_is_logged_once_and_applies_to_tools_added_later(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     registry, shortlist = Registry(), Shortlist(["later", "Kit.get@^1", "gone"], search=True)
     shortlist.for_snapshot(registry.snapshot)
     assert caplog.records == [], "a hall that has no tools yet says nothing of them"
@@ -127,7 +130,7 @@ def test_a_pin_that_fits_nothing_is_said_once_and_counts_later(caplog: pytest.Lo
 
 
 @pytest.mark.parametrize("page_size", [1, 2, 100])
-def test_on_request_every_version_is_listed_the_others_by_their_id(page_size: int) -> None:
+def test_shortlist_with_versions_lists_other_versions_by_their_id(page_size: int) -> None:
     snapshot = registered(page_size).snapshot
     older = ["Kit.get@1.0.0", "Kit.get@1.5.0"]
     assert names(Shortlist().for_snapshot(snapshot), versions=True) == ["search_tools", "burn", "send", *older, "get"]
@@ -137,12 +140,12 @@ def test_on_request_every_version_is_listed_the_others_by_their_id(page_size: in
         assert pinned.names.find(name), "what is listed can be called"
 
 
-def test_who_searches_is_shown_every_version_of_what_is_pinned_only() -> None:
+def test_shortlist_with_search_and_versions_lists_all_versions_of_pinned_tools_only() -> None:
     shown = Shortlist(["get"], search=True).for_snapshot(registered().snapshot)
     assert names(shown, versions=True) == ["search_tools", "Kit.get@1.0.0", "Kit.get@1.5.0", "get"]
 
 
-def test_nobody_takes_the_place_of_the_search() -> None:
+def test_shortlist_search_tool_cannot_be_replaced_by_another_version() -> None:
     registry = registered()
     registry.add([entry_named("search_tools", id=ToolId(SEARCH_TOOL.toolkit, SEARCH_TOOL.tool, "9.0.0"))])
     shown = Shortlist(["Toolhall.search_tools@9.0.0"], search=True).for_snapshot(registry.snapshot)
@@ -152,7 +155,7 @@ def test_nobody_takes_the_place_of_the_search() -> None:
     assert found.tool.id == SEARCH_TOOL
 
 
-def test_a_version_that_is_hidden_takes_its_name_with_it() -> None:
+def test_shortlist_hidden_version_is_not_replaced_by_an_older_one() -> None:
     shown = Shortlist().for_snapshot(registered().snapshot)
     pages = shown.pages_for(lambda tool: tool.id.version != "2.0.0" and tool.name != "send")
     assert [tool.name for tool in pages.page(None).tools] == ["search_tools", "burn"]

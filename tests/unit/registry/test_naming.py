@@ -2,15 +2,14 @@
 
 import pytest
 
-from tests.unit.parts import Returning, tool_named
+from tests.unit.builders import FixedResultRunner, tool_named
 from toolhall.model.names import ToolId
-from toolhall.registry.listing import DIALECT_NAMINGS, dialect_names
-from toolhall.registry.registry import Registry
+from toolhall.registry.registry import DIALECT_NAMINGS, Registry, dialect_names
 from toolhall.registry.snapshot import Entry, compile_entry
 
 
 def entry(toolkit: str, tool: str, version: str, name: str) -> Entry:
-    return compile_entry(tool_named(name, id=ToolId(toolkit, tool, version)), Returning())
+    return compile_entry(tool_named(name, id=ToolId(toolkit, tool, version)), FixedResultRunner())
 
 
 OLD, NEW = entry("pay-roll", "run", "1.0.0", "pay-roll_run"), entry("pay-roll", "run", "1.2.0", "pay-roll_run")
@@ -24,7 +23,7 @@ def registry() -> Registry:
     return registry
 
 
-def test_every_dialect_has_its_own_name() -> None:
+def test_dialect_names_of_a_tool_differ_by_dialect() -> None:
     assert dialect_names(NEW.tool) == {
         "mcp": "pay-roll_run",
         "machine": "pay-roll.run",
@@ -35,14 +34,14 @@ def test_every_dialect_has_its_own_name() -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECT_NAMINGS)
-def test_every_name_leads_back_to_its_tool(registry: Registry, dialect: str) -> None:
+def test_dialect_name_of_a_tool_finds_the_tool(registry: Registry, dialect: str) -> None:
     for each in (NEW, DATED):
         assert registry.dialect_names.find(dialect, DIALECT_NAMINGS[dialect].name_parts(each.tool)) is each
     assert registry.dialect_names.find(dialect, ("nothing",)) is None
 
 
 @pytest.mark.parametrize("dialect", DIALECT_NAMINGS)
-def test_versions_are_asked_for_as_the_dialect_spells_them(registry: Registry, dialect: str) -> None:
+def test_dialect_name_with_version_range_finds_the_newest_match(registry: Registry, dialect: str) -> None:
     find, spelling = registry.dialect_names.find, DIALECT_NAMINGS[dialect]
     name = spelling.name_parts(OLD.tool)
     assert find(dialect, name, "1.0.0") is OLD
@@ -52,7 +51,7 @@ def test_versions_are_asked_for_as_the_dialect_spells_them(registry: Registry, d
     assert find(dialect, spelling.name_parts(DATED.tool), spelling.format_version("20260401")) is DATED
 
 
-def test_the_map_follows_the_registry(registry: Registry) -> None:
+def test_dialect_names_follow_registry_changes(registry: Registry) -> None:
     registry.remove(NEW.id)
     assert registry.dialect_names.find("hub", ("pay-roll", "run")) is OLD
     registry.remove(OLD.id)

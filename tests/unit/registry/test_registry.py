@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.harness.patience import patience
-from tests.unit.parts import entry_named, tool_named
+from tests.unit.builders import entry_named, tool_named
 from toolhall.model.names import ToolId
 from toolhall.registry.registry import Conflict, Registry
 from toolhall.registry.snapshot import Entry, compile_entry
@@ -21,14 +21,14 @@ def published_as(name: str, tool_id: ToolId) -> Entry:
     return compile_entry(tool_named(name, id=tool_id), entry_named().runner)
 
 
-def test_order_is_that_of_adding() -> None:
+def test_registry_lists_tools_in_the_order_of_adding() -> None:
     registry = Registry()
     registry.add([entry_named("b"), entry_named("a")])
     registry.add([entry_named("c")])
     assert names(registry) == ["b", "a", "c"]
 
 
-def test_a_tool_is_found_by_name_and_by_id() -> None:
+def test_snapshot_finds_a_tool_by_name_id_and_version_range() -> None:
     registry = Registry()
     entry = entry_named("pick")
     registry.add([entry])
@@ -38,7 +38,7 @@ def test_a_tool_is_found_by_name_and_by_id() -> None:
         assert registry.snapshot.find(name) is None
 
 
-def test_a_change_makes_a_new_snapshot_and_leaves_the_old_one_alone() -> None:
+def test_registry_change_creates_a_new_snapshot_and_keeps_the_old_one() -> None:
     registry = Registry()
     registry.add([entry_named("a")])
     before = registry.snapshot
@@ -50,7 +50,7 @@ def test_a_change_makes_a_new_snapshot_and_leaves_the_old_one_alone() -> None:
     assert names(registry) == ["b"]
 
 
-def test_the_same_tool_twice_is_refused() -> None:
+def test_registry_add_of_a_registered_tool_raises_conflict() -> None:
     registry = Registry()
     registry.add([entry_named("pick")])
     with pytest.raises(Conflict, match=r"Kit\.pick@1\.0\.0 is registered already; remove it first"):
@@ -58,7 +58,7 @@ def test_the_same_tool_twice_is_refused() -> None:
 
 
 @pytest.mark.parametrize("twin", ["Pick", "PICK"])
-def test_a_name_belongs_to_one_tool_whatever_its_case(twin: str) -> None:
+def test_registry_add_of_a_name_in_another_case_raises_conflict(twin: str) -> None:
     registry = Registry()
     registry.add([entry_named("pick")])
     told = rf"Kit\.{twin}@1\.0\.0 would be published as '{twin}', .* tell apart from Kit\.pick@1\.0\.0; rename one"
@@ -67,7 +67,7 @@ def test_a_name_belongs_to_one_tool_whatever_its_case(twin: str) -> None:
     assert names(registry) == ["pick"]
 
 
-def test_an_id_belongs_to_one_tool_too() -> None:
+def test_registry_add_of_a_registered_id_under_another_name_raises_conflict() -> None:
     registry = Registry()
     registry.add([published_as("get", ToolId("Weather", "get", "0.1.0"))])
     with pytest.raises(Conflict, match=r"Weather\.get@0\.1\.0 is registered already"):
@@ -79,7 +79,7 @@ def version_of(version: str) -> Entry:
     return published_as("Weather_get", ToolId("Weather", "get", version))
 
 
-def test_versions_live_side_by_side_and_the_newest_release_has_the_name() -> None:
+def test_registry_name_of_several_versions_means_the_newest_release() -> None:
     registry = Registry()
     old, new, next_one = version_of("1.9.0"), version_of("1.10.0"), version_of("2.0.0-rc.1")
     registry.add([old, new, next_one])
@@ -94,7 +94,7 @@ def test_versions_live_side_by_side_and_the_newest_release_has_the_name() -> Non
     assert registry.snapshot.find("Weather_get") is old
 
 
-def test_an_older_version_beside_a_newer_one_is_no_change_of_the_list() -> None:
+def test_registry_older_version_does_not_notify_listeners() -> None:
     registry, heard = Registry(), list[int]()
     registry.add([version_of("1.1.0")])
     registry.subscribe(lambda: heard.append(1))
@@ -105,7 +105,7 @@ def test_an_older_version_beside_a_newer_one_is_no_change_of_the_list() -> None:
     assert heard == [1]
 
 
-def test_an_id_belongs_to_one_tool_in_dialects_with_fewer_letters_too() -> None:
+def test_registry_add_of_an_id_that_collides_in_a_dialect_raises_conflict() -> None:
     registry = Registry()
     registry.add([published_as("pay-roll_run", ToolId("pay-roll", "run", "1.0.0"))])
     with pytest.raises(
@@ -114,7 +114,7 @@ def test_an_id_belongs_to_one_tool_in_dialects_with_fewer_letters_too() -> None:
         registry.add([published_as("pay_roll_run", ToolId("pay_roll", "run", "1.0.0"))])
 
 
-def test_adding_is_all_or_nothing() -> None:
+def test_registry_add_with_a_conflict_adds_nothing() -> None:
     registry = Registry()
     with pytest.raises(Conflict):
         registry.add([entry_named("a"), entry_named("b"), entry_named("A")])
@@ -122,12 +122,12 @@ def test_adding_is_all_or_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a\n", "x" * 129])
-def test_a_name_that_mcp_forbids_is_refused(name: str) -> None:
+def test_registry_add_of_a_name_invalid_in_mcp_raises_conflict(name: str) -> None:
     with pytest.raises(Conflict, match="cannot be published"):
         Registry().add([entry_named(name)])
 
 
-def test_a_removed_name_can_be_taken_again() -> None:
+def test_registry_name_of_a_removed_tool_can_be_reused() -> None:
     registry = Registry()
     registry.add([entry_named("pick")])
     assert registry.remove("pick")
@@ -135,14 +135,14 @@ def test_a_removed_name_can_be_taken_again() -> None:
     assert names(registry) == ["Pick"]
 
 
-def test_removing_by_id_works_and_removing_nothing_says_so() -> None:
+def test_registry_remove_by_id_returns_whether_a_tool_was_removed() -> None:
     registry = Registry()
     registry.add([entry_named("pick")])
     assert registry.remove("Kit.pick@1.0.0")
     assert not registry.remove("pick")
 
 
-async def test_listeners_hear_of_every_real_change_and_of_nothing_else() -> None:
+async def test_registry_listener_is_notified_of_real_changes_only() -> None:
     registry, heard = Registry(), list[list[str]]()
     registry.subscribe(lambda: heard.append(names(registry)))
     registry.add([entry_named("a")])
@@ -154,14 +154,14 @@ async def test_listeners_hear_of_every_real_change_and_of_nothing_else() -> None
     assert heard == [["a"], []]
 
 
-async def test_several_tools_are_one_change() -> None:
+async def test_registry_add_of_several_tools_notifies_once() -> None:
     registry, heard = Registry(), list[int]()
     registry.subscribe(lambda: heard.append(1))
     registry.add([entry_named("a"), entry_named("b")])
     assert heard == [1]
 
 
-async def test_a_listener_can_stop_listening_also_while_it_is_told() -> None:
+async def test_registry_listener_can_unsubscribe_during_its_notification() -> None:
     registry, heard = Registry(), list[str]()
 
     def once() -> None:
@@ -176,21 +176,21 @@ async def test_a_listener_can_stop_listening_also_while_it_is_told() -> None:
     stop()
 
 
-async def test_a_change_in_a_thread_is_heard_in_the_loop() -> None:
+async def test_registry_change_in_a_thread_notifies_in_the_loop_of_the_listener() -> None:
     registry, heard = Registry(), asyncio.Queue[threading.Thread]()
     registry.subscribe(lambda: heard.put_nowait(threading.current_thread()))
     await asyncio.to_thread(registry.add, [entry_named("a")])
     assert await asyncio.wait_for(heard.get(), patience()) is threading.current_thread()
 
 
-def test_without_a_loop_a_listener_is_simply_called() -> None:
+def test_registry_listener_without_event_loop_is_called_directly() -> None:
     registry, heard = Registry(), list[list[str]]()
     registry.subscribe(lambda: heard.append(names(registry)))
     registry.add([entry_named("a")])
     assert heard == [["a"]]
 
 
-def test_a_listener_whose_loop_is_gone_is_left_alone() -> None:
+def test_registry_listener_of_a_closed_loop_is_not_called() -> None:
     registry, heard = Registry(), list[str]()
 
     async def subscribe() -> None:
@@ -201,7 +201,7 @@ def test_a_listener_whose_loop_is_gone_is_left_alone() -> None:
     assert heard == []
 
 
-def test_changes_from_many_threads_all_count() -> None:
+def test_registry_concurrent_adds_from_threads_are_all_kept() -> None:
     registry = Registry()
     entries = [entry_named(f"tool_{number}") for number in range(60)]
     with ThreadPoolExecutor(6) as threads:
@@ -209,7 +209,7 @@ def test_changes_from_many_threads_all_count() -> None:
     assert sorted(names(registry)) == sorted(entry.tool.name for entry in entries)
 
 
-def test_a_listener_may_change_the_registry() -> None:
+def test_registry_listener_may_change_the_registry() -> None:
     registry = Registry()
 
     def add_another() -> None:

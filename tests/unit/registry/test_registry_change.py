@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.parts import entry_named, tool_named
+from tests.unit.builders import entry_named, tool_named
 from toolhall.model.names import ToolId
 from toolhall.model.tool import Icon, Tool
 from toolhall.registry.registry import Registry, RegistryChange, lists_differ
@@ -32,7 +32,7 @@ def constant(value: Any) -> Tool:
         ([constant({"p": 1, "q": 2})], [constant({"q": 2, "p": 1})]),
     ],
 )
-def test_the_same_definitions_are_no_change_in_whatever_order(before: list[Tool], after: list[Tool]) -> None:
+def test_lists_differ_is_false_for_equal_definitions_in_any_order(before: list[Tool], after: list[Tool]) -> None:
     assert not lists_differ(listed(*before), listed(*after), whole)
 
 
@@ -49,12 +49,12 @@ def test_the_same_definitions_are_no_change_in_whatever_order(before: list[Tool]
         ([constant([1, 2])], [constant([2, 1])]),
     ],
 )
-def test_anything_else_is(before: list[Tool], after: list[Tool]) -> None:
+def test_lists_differ_is_true_for_different_definitions(before: list[Tool], after: list[Tool]) -> None:
     assert lists_differ(listed(*before), listed(*after), whole)
     assert lists_differ(listed(*after), listed(*before), whole)
 
 
-def test_only_what_is_said_counts_and_what_is_the_same_object_is_not_said() -> None:
+def test_lists_differ_compares_rendered_tools_and_skips_identical_objects() -> None:
     kept, said = tool_named("kept"), list[str]()
 
     def title(name: str, tool: Tool) -> str | None:
@@ -65,7 +65,7 @@ def test_only_what_is_said_counts_and_what_is_the_same_object_is_not_said() -> N
     assert set(said) == {"a"}
 
 
-def test_an_answer_is_found_once() -> None:
+def test_registry_change_cached_computes_each_key_once() -> None:
     change, found = RegistryChange(Snapshot((), 1), Snapshot((), 1)), list[str]()
 
     def find() -> bool:
@@ -76,7 +76,7 @@ def test_an_answer_is_found_once() -> None:
     assert found == ["found", "found"]
 
 
-def test_the_same_tool_compiled_again_is_served_and_no_news() -> None:
+def test_registry_replacing_a_tool_by_an_equal_one_does_not_notify_list_listeners() -> None:
     registry, heard = Registry(), list[str]()
     first, again = entry_named("a"), entry_named("a")
     registry.add([first, entry_named("b")])

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.unit.builders import entry_named
 from tests.unit.http.asgi_client import asked
-from tests.unit.parts import entry_named
 from toolhall import Toolhall
 from toolhall.authoring.context import Context
 from toolhall.config import Config
@@ -37,14 +37,14 @@ def filled() -> Snapshot:
     )
 
 
-def test_it_finds_what_is_needed_for_a_call() -> None:
+def test_search_tool_returns_name_id_description_and_input_schema() -> None:
     found = SearchToolkit(filled, everything).search_tools(Context(), "a message")
     (only,) = found.tools
     assert (only.name, only.id, only.description) == ("send_email", "Kit.send_email@1.0.0", "Send a message.")
     assert only.input_schema == {"type": "object"}
 
 
-def test_it_finds_only_what_its_caller_may_see() -> None:
+def test_search_tool_returns_only_tools_visible_to_the_caller() -> None:
     def sees(caller: Caller, tool: Tool) -> bool:
         return caller != LOCAL or tool.name != "burn"
 
@@ -54,7 +54,7 @@ def test_it_finds_only_what_its_caller_may_see() -> None:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_it_is_published_by_its_short_name(revision: str) -> None:
+def test_search_tool_is_published_by_its_short_name(revision: str) -> None:
     document = write_tool(search_tool(filled, everything).tool, REVISIONS[revision])
     assert (document["name"], document["annotations"]) == ("search_tools", {"readOnlyHint": True})
     assert document["outputSchema"]["type"] == "object"
@@ -65,7 +65,7 @@ def tools_in(found: Result) -> list[Any]:
     return tools
 
 
-async def test_it_is_called_like_any_tool_and_does_not_find_itself() -> None:
+async def test_search_tool_is_validated_and_audited_and_does_not_find_itself() -> None:
     async with Client(calculator, config=SEARCHING) as client:
         found = await client.call_named("search_tools", {"query": "search tools that add numbers", "limit": 1})
         (only,) = tools_in(found)
@@ -78,19 +78,19 @@ async def test_it_is_called_like_any_tool_and_does_not_find_itself() -> None:
         assert str(SEARCH_TOOL) in [record.tool for record in journal.records], "it is a call like any other"
 
 
-async def test_it_is_not_there_unless_clients_search() -> None:
+async def test_search_tool_without_search_setting_is_not_found() -> None:
     async with Client(calculator) as client:
         with pytest.raises(NotFound):
             await client.call_named("search_tools", {"query": "add"})
 
 
-async def test_who_may_see_nothing_finds_nothing() -> None:
+async def test_search_tool_for_an_anonymous_caller_is_unauthenticated() -> None:
     async with Client(calculator, config=SEARCHING, caller=ANONYMOUS) as client:
         with pytest.raises(Unauthenticated):
             await client.call_named("search_tools", {"query": "add"})
 
 
-async def test_a_caller_finds_what_it_may_see() -> None:
+async def test_search_tool_hides_tools_above_the_level_of_the_caller() -> None:
     async with Client(calculator, config=SEARCHING, caller=Caller("ci", proof="key")) as client:
         assert tools_in(await client.call_named("search_tools", {"query": "add"}))
         client.hall.registry.add([entry_named("addend", level=4)])
@@ -98,14 +98,14 @@ async def test_a_caller_finds_what_it_may_see() -> None:
         assert "addend" not in [each["name"] for each in found]
 
 
-async def test_it_follows_the_registry() -> None:
+async def test_search_tool_follows_registry_changes() -> None:
     async with Client(config=SEARCHING) as client:
         assert tools_in(await client.call_named("search_tools", {"query": "burn"})) == []
         client.hall.registry.add([entry_named("burn")])
         assert len(tools_in(await client.call_named("search_tools", {"query": "burn"}))) == 1
 
 
-async def test_it_describes_the_version_that_the_name_means() -> None:
+async def test_search_tool_describes_the_pinned_version() -> None:
     async with Client(config=Config(search=True, pinned=("Kit.get@^1",))) as client:
         versions = [
             entry_named("get", id=ToolId("Kit", "get", version), description=f"Gets {word}.")
@@ -117,13 +117,13 @@ async def test_it_describes_the_version_that_the_name_means() -> None:
         assert tools_in(await client.call_named("search_tools", {"query": "pears"})) == []
 
 
-def test_its_name_is_taken_while_clients_search() -> None:
+def test_search_tool_name_is_reserved_while_search_is_enabled() -> None:
     with Toolhall(config=SEARCHING) as hall, pytest.raises(Conflict, match="search_tools"):
         hall.registry.add([entry_named("search_tools")])
 
 
 @pytest.mark.parametrize("path", ["/tools", "/tools?dialect=oxp", "/oxp/tools", "/machine/tools", "/openapi.json"])
-async def test_the_lists_of_other_dialects_stay_whole(path: str) -> None:
+async def test_search_setting_does_not_shorten_lists_of_other_dialects(path: str) -> None:
     with Toolhall(calculator, config=SEARCHING) as hall:
         status, listed = await asked(hall, path)
     assert status == 200

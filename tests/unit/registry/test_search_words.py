@@ -26,5 +26,5 @@ from toolhall.registry.search import tokenize
         ("x" * 1_000, ["x" * 64]),
     ],
 )
-def test_words(text: str, found: list[str]) -> None:
+def test_tokenize_splits_and_normalizes_words(text: str, found: list[str]) -> None:
     assert tokenize(text) == found

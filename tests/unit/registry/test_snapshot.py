@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from tests.unit.parts import entry_named
+from tests.unit.builders import entry_named
 from toolhall.model.errors import Malformed
 from toolhall.model.messages import ToolPage
 from toolhall.registry.registry import Registry
@@ -23,7 +23,7 @@ def cursor(text: str) -> str:
     return base64.urlsafe_b64encode(text.encode()).decode()
 
 
-def test_pages_follow_each_other() -> None:
+def test_snapshot_pages_follow_each_other_by_cursor() -> None:
     snapshot = snapshot_of("abcde")
     first = snapshot.page(None)
     second = snapshot.page(first.next_cursor)
@@ -33,23 +33,23 @@ def test_pages_follow_each_other() -> None:
 
 
 @pytest.mark.parametrize("names", ["", "a", "ab"])
-def test_one_page_has_no_next(names: str) -> None:
+def test_snapshot_single_page_has_no_next_cursor(names: str) -> None:
     page = snapshot_of(names).page(None)
     assert (listed(page), page.next_cursor) == (names, None)
 
 
-def test_an_empty_cursor_is_the_first_page() -> None:
+def test_snapshot_empty_cursor_is_the_first_page() -> None:
     snapshot = snapshot_of("abc")
     assert snapshot.page("") is snapshot.page(None)
 
 
-def test_a_page_is_made_once() -> None:
+def test_snapshot_page_is_cached() -> None:
     snapshot = snapshot_of("abcd")
     following = snapshot.page(None).next_cursor
     assert snapshot.page(following) is snapshot.page(following)
 
 
-def test_only_page_boundaries_are_remembered() -> None:
+def test_snapshot_caches_no_pages_of_forged_cursors() -> None:
     snapshot = snapshot_of("abcd")
     forged = cursor("0:a")
     assert snapshot.page(forged) == snapshot.page(forged)
@@ -73,17 +73,17 @@ def test_only_page_boundaries_are_remembered() -> None:
     ],
     ids=lambda text: text[:12],
 )
-def test_a_cursor_that_is_none_is_refused(forged: str) -> None:
+def test_snapshot_invalid_cursor_raises_malformed(forged: str) -> None:
     with pytest.raises(Malformed, match="unknown cursor: send the nextCursor of the page before, or none"):
         snapshot_of("abc").page(forged)
 
 
 @pytest.mark.parametrize(("forged", "page"), [("-5:zz", "ab"), ("99:zz", ""), ("99:a", "bc"), ("0:c", ""), ("2:", "c")])
-def test_a_forged_cursor_stays_within_the_list(forged: str, page: str) -> None:
+def test_snapshot_forged_cursor_stays_within_the_list(forged: str, page: str) -> None:
     assert listed(snapshot_of("abc").page(cursor(forged))) == page
 
 
-def test_a_cursor_survives_what_comes_before_and_after() -> None:
+def test_snapshot_cursor_stays_valid_when_other_tools_change() -> None:
     registry = Registry(page_size=2)
     registry.add([entry_named(name) for name in "abcd"])
     following = registry.snapshot.page(None).next_cursor
@@ -92,7 +92,7 @@ def test_a_cursor_survives_what_comes_before_and_after() -> None:
     assert listed(registry.snapshot.page(following)) == "cd"
 
 
-def test_a_cursor_survives_the_tool_it_names() -> None:
+def test_snapshot_cursor_stays_valid_when_its_tool_is_removed() -> None:
     registry = Registry(page_size=2)
     registry.add([entry_named(name) for name in "abcd"])
     following = registry.snapshot.page(None).next_cursor
@@ -100,7 +100,7 @@ def test_a_cursor_survives_the_tool_it_names() -> None:
     assert listed(registry.snapshot.page(following)) == "cd"
 
 
-def test_what_one_caller_sees_is_not_shared() -> None:
+def test_snapshot_filtered_page_is_not_shared() -> None:
     snapshot = snapshot_of("abc")
     part = snapshot.filtered(lambda tool: tool.name != "b")
     assert (listed(part.page(None)), part.page(None).shared) == ("ac", False)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.parts import nested
+from tests.unit.builders import nested
 from toolhall.model.json import JsonObject
 from toolhall.schema.cost import BadSchema, measure_cost, supported_draft
 from toolhall.schema.validator import Validator

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.parts import nested
+from tests.unit.builders import nested
 from toolhall.schema.defaults import MAX_STEPS, UNKNOWN, with_defaults
 
 MODE: dict[str, Any] = {"type": "object", "properties": {"mode": {"type": "string", "default": "delete"}}}

@@ -4,8 +4,8 @@ import pytest
 
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.tool import HeaderParameter
+from toolhall.schema.annotations import header_parameters
 from toolhall.schema.cost import BadSchema
-from toolhall.schema.header_parameters import header_parameters
 
 
 def schema_of(**properties: JsonObject) -> JsonObject:

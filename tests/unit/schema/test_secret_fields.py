@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from toolhall.schema.secret_fields import NO_SECRET_FIELDS, SecretFields, secret_fields_of
+from toolhall.schema.annotations import NO_SECRET_FIELDS, SecretFields, secret_fields_of
 
 PASSWORD = {"type": "string", "format": "password"}
 HIDDEN = {"type": "string", "writeOnly": True}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.parts import nested
+from tests.unit.builders import nested
 from toolhall.model.errors import BadArguments, Problem
 from toolhall.model.json import JsonObject
 from toolhall.schema.validator import LIST_ALL_MAX_BYTES, MAX_CHOICES, MAX_PROBLEMS, MAX_REASON_LENGTH, Validator

@@ -11,7 +11,7 @@ from toolhall.stores.access import ApiKeyToken, format_token, generate_token, pa
 TEXT = format_token(ApiKeyToken("abcDEF012345", "A-z_" * 10 + "A_-"))
 
 
-def test_a_key_has_its_form_and_comes_back() -> None:
+def test_token_format_and_parse_round_trip() -> None:
     keys = [generate_token() for _ in range(200)]
     for key in keys:
         text = format_token(key)
@@ -20,13 +20,13 @@ def test_a_key_has_its_form_and_comes_back() -> None:
     assert len({key.id for key in keys}) == len({key.secret for key in keys}) == len(keys)
 
 
-def test_the_form_never_changes() -> None:
+def test_token_format_of_a_fixed_key_is_stable() -> None:
     """A key that somebody has must be good in every later version."""
     assert TEXT == "tk_abcDEF012345_A-z_A-z_A-z_A-z_A-z_A-z_A-z_A-z_A-z_A-z_A_-_xqqT03"
 
 
 @given(st.integers(0, len(TEXT) - 1), st.characters(codec="ascii"))
-def test_one_wrong_character_is_noticed(place: int, sign: str) -> None:
+def test_parse_token_with_one_changed_character_returns_none(place: int, sign: str) -> None:
     wrong = TEXT[:place] + sign + TEXT[place + 1 :]
     assert (parse_token(wrong) is None) == (wrong != TEXT)
 
@@ -35,16 +35,16 @@ def test_one_wrong_character_is_noticed(place: int, sign: str) -> None:
     "text",
     ["", "tk_", TEXT[:-1], TEXT + "0", TEXT + "\n", " " + TEXT, TEXT.upper(), TEXT.replace("A", "\uff21"), "\ud800"],
 )
-def test_what_is_no_key_is_none(text: str) -> None:
+def test_parse_token_of_a_malformed_text_returns_none(text: str) -> None:
     assert parse_token(text) is None
 
 
 @given(st.text())
-def test_no_text_is_too_odd(text: str) -> None:
+def test_parse_token_of_arbitrary_text_returns_none(text: str) -> None:
     assert parse_token(text) is None
 
 
-def test_the_digest_depends_on_pepper_and_secret() -> None:
+def test_token_digest_depends_on_pepper_and_secret() -> None:
     key = ApiKeyToken("a" * 12, "s" * 43)
     digests = {
         token_digest(b"p" * 32, key),
@@ -55,6 +55,6 @@ def test_the_digest_depends_on_pepper_and_secret() -> None:
     assert {len(each) for each in digests} == {32}
 
 
-def test_a_key_that_is_printed_shows_no_secret() -> None:
+def test_token_repr_does_not_contain_the_secret() -> None:
     key = generate_token()
     assert key.secret not in f"{key} {key!r} {[key]}"

@@ -6,7 +6,7 @@ from tests.interfaces.approval_rows import Clock, wanted
 from toolhall.stores.approvals import PENDING_SECONDS, Approval, Decision, MemoryApprovalStore, with_expiry
 
 
-async def test_a_call_does_not_walk_through_what_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_memory_approval_store_claim_does_not_scan_expired_approvals(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     store = MemoryApprovalStore(clock)
     for number in range(200):

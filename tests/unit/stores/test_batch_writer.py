@@ -32,7 +32,7 @@ def written(path: Path) -> list[str]:
     return [json.loads(line)["call"] for line in path.read_text().splitlines()]
 
 
-async def test_the_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
+async def test_batch_writer_creates_its_file_with_mode_0600(tmp_path: Path) -> None:
     path = tmp_path / "lines.jsonl"
     before = os.umask(0)
     try:
@@ -42,7 +42,7 @@ async def test_the_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-async def test_records_are_written_in_the_background_and_in_order(tmp_path: Path) -> None:
+async def test_batch_writer_writes_records_in_the_background_and_in_order(tmp_path: Path) -> None:
     path = tmp_path / "lines.jsonl"
     journal = batches(path)
     try:
@@ -55,7 +55,7 @@ async def test_records_are_written_in_the_background_and_in_order(tmp_path: Path
         journal.close()
 
 
-async def test_closing_writes_what_is_left(tmp_path: Path) -> None:
+async def test_batch_writer_close_writes_pending_records(tmp_path: Path) -> None:
     path = tmp_path / "lines.jsonl"
     journal = batches(path)
     for number in range(3):
@@ -64,7 +64,7 @@ async def test_closing_writes_what_is_left(tmp_path: Path) -> None:
     assert written(path) == ["call-0", "call-1", "call-2"]
 
 
-async def test_closing_waits_for_the_batch_that_is_being_written(tmp_path: Path) -> None:
+async def test_batch_writer_close_waits_for_the_batch_that_is_being_written(tmp_path: Path) -> None:
     path = tmp_path / "lines.jsonl"
     for _ in range(5):
         journal = batches(path)
@@ -77,7 +77,7 @@ async def test_closing_waits_for_the_batch_that_is_being_written(tmp_path: Path)
         path.unlink()
 
 
-async def test_a_new_start_appends(tmp_path: Path) -> None:
+async def test_batch_writer_reopened_appends_to_its_file(tmp_path: Path) -> None:
     path = tmp_path / "lines.jsonl"
     for number in range(2):
         journal = batches(path)
@@ -91,7 +91,7 @@ async def test_a_new_start_appends(tmp_path: Path) -> None:
     [("", 1), ('{"call":"call-0"}\n', 2), ('{"call":"ca', 2), ("\n", 2)],
     ids=["nothing", "a whole record", "half a record", "an empty line"],
 )
-async def test_a_record_that_a_crash_cut_off_spoils_none_that_follows(tmp_path: Path, left: str, lines: int) -> None:
+async def test_batch_writer_starts_a_new_line_after_a_torn_record(tmp_path: Path, left: str, lines: int) -> None:
     path = tmp_path / "lines.jsonl"
     path.write_text(left)
     journal = batches(path)
@@ -102,7 +102,9 @@ async def test_a_record_that_a_crash_cut_off_spoils_none_that_follows(tmp_path: 
     assert json.loads(found[-1])["call"] == "call-1"
 
 
-async def test_a_batch_is_one_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_batch_writer_writes_a_batch_with_one_system_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     writes: list[int] = []
     write = os.write
 
@@ -118,7 +120,7 @@ async def test_a_batch_is_one_write(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert writes == [(tmp_path / "lines.jsonl").stat().st_size]
 
 
-async def test_a_write_that_was_cut_short_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_batch_writer_continues_after_a_short_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = os.write
 
     def reluctant(file: int, data: bytes) -> int:
@@ -131,7 +133,7 @@ async def test_a_write_that_was_cut_short_goes_on(tmp_path: Path, monkeypatch: p
     assert written(tmp_path / "lines.jsonl") == ["call-1"]
 
 
-async def test_nothing_runs_after_closing(tmp_path: Path) -> None:
+async def test_batch_writer_close_ends_its_thread(tmp_path: Path) -> None:
     journal = batches(tmp_path / "lines.jsonl")
     journal.append(record(1))
     journal.close()
@@ -139,7 +141,7 @@ async def test_nothing_runs_after_closing(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-async def test_a_full_disk_is_told_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_batch_writer_full_disk_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     journal = batches(Path("/dev/full"))
     journal.append(record(1))
     with caplog.at_level(logging.ERROR):

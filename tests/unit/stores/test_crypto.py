@@ -7,7 +7,7 @@ from toolhall.stores.crypto import API_KEYS_PURPOSE, ROW_MACS_PURPOSE, RowMac, d
 ROOT = bytes(range(32))
 
 
-def test_a_purpose_has_one_key_and_no_other_has_it() -> None:
+def test_derive_key_is_deterministic_and_unique_per_purpose_and_root() -> None:
     keys = {derive_key(ROOT, purpose) for purpose in (API_KEYS_PURPOSE, ROW_MACS_PURPOSE, "toolhall approvals", "")}
     keys |= {ROOT, derive_key(bytes(32), API_KEYS_PURPOSE)}
     assert len(keys) == 6
@@ -15,7 +15,7 @@ def test_a_purpose_has_one_key_and_no_other_has_it() -> None:
     assert derive_key(ROOT, API_KEYS_PURPOSE) == derive_key(ROOT, API_KEYS_PURPOSE)
 
 
-def test_it_is_hkdf() -> None:
+def test_derive_key_equals_the_hkdf_test_vector() -> None:
     """RFC 5869; what was sealed with a key must be opened by every later version."""
     assert (
         derive_key(ROOT, "toolhall api keys").hex()
@@ -23,7 +23,7 @@ def test_it_is_hkdf() -> None:
     )
 
 
-def test_a_code_is_of_one_row_in_one_table() -> None:
+def test_row_mac_depends_on_key_table_and_every_column() -> None:
     macs = RowMac(ROOT)
     row: dict[str, Any] = {"id": "a", "by": None, "at": 1.0, "body": b"x"}
     others: list[dict[str, Any]] = [
@@ -41,7 +41,7 @@ def test_a_code_is_of_one_row_in_one_table() -> None:
     assert macs.compute("t", row | {"at": 1}) == macs.compute("t", row), "as a column gives it back"
 
 
-def test_only_its_own_code_holds() -> None:
+def test_row_mac_verify_rejects_a_wrong_mac_and_a_changed_row() -> None:
     macs = RowMac(ROOT)
     signed = macs.with_mac("t", {"id": "a"})
     assert macs.verify("t", signed)

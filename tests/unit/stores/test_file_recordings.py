@@ -13,7 +13,7 @@ def line(number: int) -> bytes:
     return b'{"n":%03d}\n' % number  # ten bytes
 
 
-async def test_lines_are_appended(tmp_path: Path) -> None:
+async def test_file_recordings_append_lines_across_reopens_with_mode_0600(tmp_path: Path) -> None:
     file = tmp_path / "recordings.jsonl"
     for start in (0, 2):
         recordings = FileRecordings(file)
@@ -24,7 +24,9 @@ async def test_lines_are_appended(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-async def test_it_stops_when_it_is_full_and_says_so_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_file_recordings_stop_at_max_bytes_and_warn_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = tmp_path / "recordings.jsonl"
     recordings = FileRecordings(file, max_bytes=30)
     with caplog.at_level(logging.WARNING):
@@ -37,7 +39,7 @@ async def test_it_stops_when_it_is_full_and_says_so_once(tmp_path: Path, caplog:
     assert "no longer recorded" in caplog.text
 
 
-async def test_what_was_there_before_counts(tmp_path: Path) -> None:
+async def test_file_recordings_count_existing_bytes_toward_max_bytes(tmp_path: Path) -> None:
     file = tmp_path / "recordings.jsonl"
     file.write_bytes(line(0) * 3)
     recordings = FileRecordings(file, max_bytes=39)
@@ -47,7 +49,9 @@ async def test_what_was_there_before_counts(tmp_path: Path) -> None:
     assert file.stat().st_size == 30
 
 
-async def test_what_another_process_wrote_counts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_file_recordings_count_bytes_of_another_process_toward_max_bytes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = tmp_path / "recordings.jsonl"
     one, two = (FileRecordings(file, max_bytes=39) for _ in range(2))
     for recordings in (one, two):
@@ -59,7 +63,7 @@ async def test_what_another_process_wrote_counts(tmp_path: Path, caplog: pytest.
     assert len(caplog.records) == 1
 
 
-async def test_half_a_line_of_a_batch_that_failed_spoils_none_that_follows(
+async def test_file_recordings_start_a_new_line_after_a_failed_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "recordings.jsonl"
@@ -83,7 +87,7 @@ async def test_half_a_line_of_a_batch_that_failed_spoils_none_that_follows(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-async def test_a_full_disk_is_told_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_file_recordings_full_disk_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     recordings = FileRecordings(Path("/dev/full"))
     recordings.append(line(1))
     with caplog.at_level(logging.ERROR):

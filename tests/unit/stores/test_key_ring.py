@@ -25,7 +25,7 @@ def kept(key: ApiKeyToken, **other: Any) -> ApiKey:
     return ApiKey(**plain | other)
 
 
-def test_a_key_says_who_its_holder_is() -> None:
+def test_key_ring_find_returns_one_cached_caller_with_scopes_and_expiry() -> None:
     key = generate_token()
     ring = ring_with(kept(key, scopes=("admin", "tools:*"), expires_at=200.0))
     expected = Caller("ci", proof="key", person="ci", scopes=frozenset({"admin", "tools:*"}), expires_at=200.0)
@@ -38,14 +38,14 @@ def test_a_key_says_who_its_holder_is() -> None:
     )
 
 
-def test_a_shared_key_proves_less_and_an_owner_answers_for_it() -> None:
+def test_key_ring_shared_key_has_proof_shared_and_its_owner_as_person() -> None:
     key = generate_token()
     found = ring_with(kept(key, shared=True, owner="corp:ada")).find(format_token(key), 1.0)
     assert found is not None
     assert (found.id, found.proof, found.person) == ("ci", "shared", "corp:ada")
 
 
-def test_nobody_else_gets_in() -> None:
+def test_key_ring_find_rejects_unknown_ids_and_wrong_secrets() -> None:
     key, other = generate_token(), generate_token()
     ring = ring_with(kept(key))
     strangers = [other, ApiKeyToken(key.id, other.secret), ApiKeyToken(other.id, key.secret)]
@@ -54,20 +54,20 @@ def test_nobody_else_gets_in() -> None:
     assert [ring.find(format_token(each), 1.0) for each in strangers] == [None] * 3
 
 
-def test_a_pepper_of_another_folder_opens_nothing() -> None:
+def test_key_ring_with_another_root_key_finds_no_key() -> None:
     key = generate_token()
     ring = KeyRing(b"\x01" * 32, lambda: 1.0)
     ring.load([kept(key)])
     assert ring.find(format_token(key), 1.0) is None
 
 
-def test_the_moment_it_expires_it_is_nothing() -> None:
+def test_key_ring_find_rejects_a_key_from_its_expiry_time_on() -> None:
     key = generate_token()
     ring = ring_with(kept(key, expires_at=200.0))
     assert [ring.find(format_token(key), now) is not None for now in (199.9, 200.0, 300.0)] == [True, False, False]
 
 
-def test_revoking_takes_effect_at_once() -> None:
+def test_key_ring_find_rejects_a_revoked_key_immediately() -> None:
     key = generate_token()
     ring = ring_with(kept(key))
     assert ring.find(format_token(key), 1.0) is not None
@@ -75,7 +75,7 @@ def test_revoking_takes_effect_at_once() -> None:
     assert ring.find(format_token(key), 1.0) is None
 
 
-def test_it_counts_what_is_good_for_something() -> None:
+def test_key_ring_length_counts_keys_neither_expired_nor_revoked() -> None:
     assert len(ring_with()) == 0
     assert (
         len(
@@ -87,7 +87,7 @@ def test_it_counts_what_is_good_for_something() -> None:
     )
 
 
-def test_what_it_has_seen_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_ring_token_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_CACHED_TOKENS", 10)
     keys = [generate_token() for _ in range(50)]
     ring = ring_with(*map(kept, keys))
@@ -96,7 +96,7 @@ def test_what_it_has_seen_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(vars(ring)["_cached"]) <= 10
 
 
-def test_uses_are_remembered_now_and_then() -> None:
+def test_key_ring_flushes_last_uses_at_intervals() -> None:
     one, other = generate_token(), generate_token()
     ring, told = ring_with(kept(one), kept(other)), []
     ring.flush_uses = lambda: told.append(ring.drain_uses())

@@ -15,11 +15,11 @@ from toolhall.stores.tools import MemoryToolStore
 FILE = "toolhall.db"
 
 
-def test_without_a_folder_it_is_memory() -> None:
+def test_open_stores_without_data_folder_is_in_memory() -> None:
     assert isinstance(open_stores(None, allow_readonly=False).tools, MemoryToolStore)
 
 
-async def test_the_file_is_made_with_the_first_change(tmp_path: Path) -> None:
+async def test_open_stores_creates_the_database_with_the_first_change(tmp_path: Path) -> None:
     stores = open_stores(tmp_path, allow_readonly=False)
     assert (await stores.tools.all(), await stores.tools.history(), (tmp_path / FILE).exists()) == ((), (), False)
     row = kept()
@@ -32,7 +32,7 @@ async def test_the_file_is_made_with_the_first_change(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("changed", [False, True], ids=["before", "after"])
-async def test_a_second_one_is_refused_before_the_first_change_too(tmp_path: Path, changed: bool) -> None:
+async def test_open_stores_in_use_refuses_a_second_writer_and_allows_a_reader(tmp_path: Path, changed: bool) -> None:
     stores = open_stores(tmp_path, allow_readonly=False)
     if changed:
         row = kept()
@@ -50,20 +50,20 @@ async def test_a_second_one_is_refused_before_the_first_change_too(tmp_path: Pat
     open_stores(tmp_path, allow_readonly=False).close()
 
 
-async def test_a_file_that_cannot_be_read_lets_the_folder_go(tmp_path: Path) -> None:
+async def test_open_stores_damaged_database_fails_and_releases_the_lock(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b"no database" * 100)
     for _ in range(2):
         with pytest.raises(StoreFailed, match="damaged"):
             open_stores(tmp_path, allow_readonly=False)
 
 
-def test_a_folder_that_is_none_is_said(tmp_path: Path) -> None:
+def test_open_stores_data_path_that_is_a_file_raises_store_failed(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StoreFailed, match="choose another folder with --data"):
         open_stores(tmp_path / "file", allow_readonly=False)
 
 
-async def test_the_file_is_made_once_whoever_stops_waiting(tmp_path: Path) -> None:
+async def test_open_stores_first_change_cancelled_does_not_affect_a_concurrent_change(tmp_path: Path) -> None:
     stores = open_stores(tmp_path, allow_readonly=False)
     first = asyncio.create_task(stores.tools.save([kept("first")], []))
     second = asyncio.create_task(stores.tools.save([kept("second")], []))
@@ -74,7 +74,7 @@ async def test_the_file_is_made_once_whoever_stops_waiting(tmp_path: Path) -> No
     stores.close()
 
 
-async def test_one_that_is_closed_while_it_is_made_lets_the_folder_go(tmp_path: Path) -> None:
+async def test_open_stores_closed_during_the_first_change_releases_the_lock(tmp_path: Path) -> None:
     stores = open_stores(tmp_path, allow_readonly=False)
     saving = asyncio.create_task(stores.tools.save([kept("first")], []))
     await asyncio.sleep(0)
@@ -84,7 +84,7 @@ async def test_one_that_is_closed_while_it_is_made_lets_the_folder_go(tmp_path: 
     open_stores(tmp_path, allow_readonly=False).close()
 
 
-async def test_every_store_is_refused_where_another_process_writes(tmp_path: Path) -> None:
+async def test_open_stores_reader_refuses_changes_in_every_store(tmp_path: Path) -> None:
     writer = open_stores(tmp_path, allow_readonly=False)
     await writer.grants.add(Grant(id="g", effect="permit", callers="*", tools="*", created_at=1.0, by="me"))
     reader = open_stores(tmp_path, allow_readonly=True)

@@ -13,18 +13,18 @@ KEY = bytes(range(KEY_BYTES))
 TEXT, BOUND = b'{"answers":{}}', b"caller\x00call"
 
 
-def test_what_was_sealed_opens() -> None:
+def test_sealed_box_opens_what_the_same_key_sealed() -> None:
     sealed = SealedBox(KEY).seal(TEXT, BOUND)
     assert SealedBox(KEY).open(sealed, BOUND) == TEXT
 
 
 @pytest.mark.parametrize("text", [b"", b"\x00", b"x" * 100_000])
-def test_any_text_can_be_sealed(text: bytes) -> None:
+def test_sealed_box_seals_empty_binary_and_large_texts(text: bytes) -> None:
     seal = SealedBox(KEY)
     assert seal.open(seal.seal(text, b""), b"") == text
 
 
-def test_a_client_can_neither_read_it_nor_tell_two_apart() -> None:
+def test_sealed_box_output_is_randomized_url_safe_ciphertext() -> None:
     seal = SealedBox(KEY)
     one, other = seal.seal(TEXT, BOUND), seal.seal(TEXT, BOUND)
     assert one != other
@@ -34,16 +34,16 @@ def test_a_client_can_neither_read_it_nor_tell_two_apart() -> None:
 
 
 @pytest.mark.parametrize("bound", [b"", BOUND + b"x", BOUND[:-1], b"other"])
-def test_it_opens_only_for_what_it_belongs_to(bound: bytes) -> None:
+def test_sealed_box_open_with_other_bound_data_returns_none(bound: bytes) -> None:
     sealed = SealedBox(KEY).seal(TEXT, BOUND)
     assert SealedBox(KEY).open(sealed, bound) is None
 
 
-def test_another_key_does_not_open_it() -> None:
+def test_sealed_box_open_with_another_key_returns_none() -> None:
     assert SealedBox(bytes(KEY_BYTES)).open(SealedBox(KEY).seal(TEXT, BOUND), BOUND) is None
 
 
-def test_no_byte_can_be_changed() -> None:
+def test_sealed_box_open_with_any_flipped_bit_returns_none() -> None:
     seal = SealedBox(KEY)
     raw = base64.urlsafe_b64decode(seal.seal(TEXT, BOUND))
     for position in range(len(raw)):
@@ -53,7 +53,7 @@ def test_no_byte_can_be_changed() -> None:
             assert seal.open(base64.urlsafe_b64encode(changed).decode(), BOUND) is None, (position, bit)
 
 
-def test_nothing_can_be_added_or_cut_off() -> None:
+def test_sealed_box_open_of_truncated_or_extended_text_returns_none() -> None:
     seal = SealedBox(KEY)
     raw = base64.urlsafe_b64decode(seal.seal(TEXT, BOUND))
     for length in range(len(raw)):
@@ -62,11 +62,11 @@ def test_nothing_can_be_added_or_cut_off() -> None:
 
 
 @pytest.mark.parametrize("sealed", ["", "x", "====", "ä", "\ud800", "not base64!", "A" * 15, "\x00", "A" * 10_000])
-def test_garbage_does_not_open(sealed: str) -> None:
+def test_sealed_box_open_of_garbage_returns_none(sealed: str) -> None:
     assert SealedBox(KEY).open(sealed, BOUND) is None
 
 
-def test_another_spelling_of_the_same_bytes_does_not_open() -> None:
+def test_sealed_box_open_of_non_canonical_base64_returns_none() -> None:
     seal = SealedBox(KEY)
     sealed = seal.seal(b"x", BOUND)  # 29 bytes, so the last letter before the padding has bits to spare
     assert sealed.endswith("=")
@@ -79,7 +79,7 @@ def test_another_spelling_of_the_same_bytes_does_not_open() -> None:
         assert seal.open(spelling, BOUND) is None
 
 
-def test_less_than_a_key_is_replaced(tmp_path: Path) -> None:
+def test_load_or_create_key_replaces_a_truncated_key_file(tmp_path: Path) -> None:
     path = tmp_path / "state.key"
     path.write_bytes(b"half a key")
     key = load_or_create_key(path)
@@ -88,7 +88,7 @@ def test_less_than_a_key_is_replaced(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["state.key"]
 
 
-def test_of_many_who_come_at_once_all_get_the_same_key(tmp_path: Path) -> None:
+def test_load_or_create_key_in_concurrent_threads_returns_the_same_key(tmp_path: Path) -> None:
     for attempt in range(20):
         path = tmp_path / f"state-{attempt}.key"
         with ThreadPoolExecutor(8) as threads:
@@ -96,18 +96,18 @@ def test_of_many_who_come_at_once_all_get_the_same_key(tmp_path: Path) -> None:
         assert keys == {path.read_bytes()}
 
 
-def test_a_key_is_made_once_and_kept(tmp_path: Path) -> None:
+def test_load_or_create_key_returns_the_stored_key(tmp_path: Path) -> None:
     path = tmp_path / "state.key"
     key = load_or_create_key(path)
     assert len(key) == KEY_BYTES
     assert load_or_create_key(path) == key == path.read_bytes()
 
 
-def test_two_folders_have_two_keys(tmp_path: Path) -> None:
+def test_load_or_create_key_differs_between_files(tmp_path: Path) -> None:
     assert load_or_create_key(tmp_path / "a") != load_or_create_key(tmp_path / "b")
 
 
-def test_a_key_is_readable_by_its_owner_only(tmp_path: Path) -> None:
+def test_load_or_create_key_creates_the_file_with_mode_0600(tmp_path: Path) -> None:
     path = tmp_path / "state.key"
     before = os.umask(0)
     try:

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.unit.parts import call_of
-from toolhall.telemetry.metrics import BUCKETS, Metric, Telemetry, render
+from tests.unit.builders import call_of
+from toolhall.telemetry import BUCKETS, Metric, Telemetry, render
 
 
 def read(telemetry: Telemetry) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:

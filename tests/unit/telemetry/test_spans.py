@@ -17,9 +17,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from tests.unit.parts import call_of
+from tests.unit.builders import call_of
 from toolhall.model.messages import Call
-from toolhall.telemetry.spans import CallTracer, set_trace_context, tracer_from_environment
+from toolhall.telemetry import CallTracer, set_trace_context, tracer_from_environment
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 TRACEPARENT = f"00-{TRACE}-{PARENT}-01"
@@ -176,7 +176,7 @@ def test_tracer_without_exporter_is_none(environment: dict[str, str]) -> None:
 
 def test_tracer_without_exporter_imports_nothing() -> None:
     program = (
-        "import sys; from toolhall.telemetry.spans import tracer_from_environment\n"
+        "import sys; from toolhall.telemetry import tracer_from_environment\n"
         "assert tracer_from_environment({}) is None; print(*sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -186,7 +186,7 @@ def test_tracer_without_exporter_imports_nothing() -> None:
 def test_tracer_without_library_warns() -> None:
     program = (
         "import sys; sys.modules['opentelemetry'] = None\n"
-        "from toolhall.telemetry.spans import tracer_from_environment\n"
+        "from toolhall.telemetry import tracer_from_environment\n"
         "assert tracer_from_environment({'OTEL_EXPORTER_OTLP_ENDPOINT': 'http://127.0.0.1:1'}) is None"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -197,7 +197,7 @@ def test_tracer_uses_existing_provider() -> None:
     program = (
         "from opentelemetry import trace\nfrom opentelemetry.sdk.trace import TracerProvider\n"
         "provider = TracerProvider(); trace.set_tracer_provider(provider)\n"
-        "from toolhall.telemetry.spans import tracer_from_environment\n"
+        "from toolhall.telemetry import tracer_from_environment\n"
         "spans = tracer_from_environment({}); assert spans._provider is provider and not spans._owns_provider"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

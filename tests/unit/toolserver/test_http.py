@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.unit.toolserver.calling import MEANS, request
+from tests.unit.toolserver.handler_harness import EXECUTOR_LIMITS, request
 from tests.unit.toolserver.tools import ExampleTool, Kit
 from toolhall.authoring.definition import definitions_of
 from toolhall.server.tool_server import EmbeddedServer, JoinOptions, ServedToolServer
@@ -24,7 +24,7 @@ MAX_BODY = 10_000
 class Client(httpx2.AsyncClient):
     """The hall."""
 
-    desk: CallHandler
+    handler: CallHandler
 
     async def say(self, message: Any, **options: Any) -> Any:
         reply = await self.post("/hub", json=message, **options)
@@ -34,18 +34,18 @@ class Client(httpx2.AsyncClient):
 
 @asynccontextmanager
 async def served(*targets: object, most: int = 256) -> AsyncGenerator[Client]:
-    desk = CallHandler([each for target in targets for each in definitions_of(target)], MEANS, most)
+    handler = CallHandler([each for target in targets for each in definitions_of(target)], EXECUTOR_LIMITS, most)
     terms = JoinOptions("http://127.0.0.1:1", "", "test", MAX_BODY)
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = EmbeddedServer(ServedToolServer(ToolServerApp(desk, TOKEN, MAX_BODY), terms))
+        server = EmbeddedServer(ServedToolServer(ToolServerApp(handler, TOKEN, MAX_BODY), terms))
         serving = asyncio.create_task(server.serve([listening]))
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         async with Client(base_url=url, headers={"authorization": f"Bearer {TOKEN}"}, trust_env=False) as client:
-            client.desk = desk
+            client.handler = handler
             yield client
         server.stop()
         await serving
-        await desk.close()
+        await handler.close()
 
 
 async def test_tool_server_app_call_without_events_is_one_response() -> None:
@@ -84,7 +84,7 @@ async def test_tool_server_app_disconnect_cancels_call() -> None:
         await kit.begun.wait()
         calling.cancel()
         await kit.left.wait()
-        assert hall.desk.running == 0
+        assert hall.handler.running == 0
         assert (await hall.say(request("add", {"a": 1})))["result"] == {"sum": 2}
 
 
@@ -93,9 +93,9 @@ async def test_tool_server_app_disconnect_cancels_streaming_call() -> None:
     async with served(kit) as hall:
         async with hall.stream("POST", "/hub", json=request("asks")) as reply:
             await anext(reply.aiter_lines())
-            assert hall.desk.running == 1
+            assert hall.handler.running == 1
         await kit.left.wait()
-        assert hall.desk.running == 0
+        assert hall.handler.running == 0
 
 
 async def test_tool_server_app_cancel_request_ends_call() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
-from tests.unit.toolserver.calling import MEANS, request
+from tests.unit.toolserver.handler_harness import EXECUTOR_LIMITS, request
 from tests.unit.toolserver.tools import ExampleTool, Kit
 from toolhall.authoring.definition import definitions_of
 from toolhall.dialects.hub.lease_messages import HubRefusal, LeaseUnknown
@@ -18,13 +18,13 @@ from toolhall.toolserver.hub_websocket import WebSocketHubClient, open_hub_socke
 from toolhall.toolserver.lease import HubUnavailable
 
 
-class Line:
-    """The hall's end of the socket."""
+class HubConnection:
+    """The WebSocket connection on the side of the hall."""
 
-    def __init__(self, connection: ServerConnection, server: WebSocketHubClient, desk: CallHandler) -> None:
+    def __init__(self, connection: ServerConnection, server: WebSocketHubClient, handler: CallHandler) -> None:
         self.connection = connection
         self.server = server
-        self.desk = desk
+        self.handler = handler
 
     async def say(self, message: Any) -> None:
         await self.connection.send(message if isinstance(message, str) else json.dumps(message))
@@ -51,19 +51,19 @@ async def hall(
 
 
 @asynccontextmanager
-async def line_to(*targets: object, key: str = "the-key") -> AsyncGenerator[Line]:
-    desk = CallHandler([each for target in targets for each in definitions_of(target)], MEANS)
-    async with hall() as (url, connections), open_hub_socket(url, key, desk, 10_000) as server:
+async def hub_connection(*targets: object, key: str = "the-key") -> AsyncGenerator[HubConnection]:
+    handler = CallHandler([each for target in targets for each in definitions_of(target)], EXECUTOR_LIMITS)
+    async with hall() as (url, connections), open_hub_socket(url, key, handler, 10_000) as server:
         serving = asyncio.create_task(server.serve())
-        yield Line(await connections.get(), server, desk)
+        yield HubConnection(await connections.get(), server, handler)
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)
-    await desk.close()
+    await handler.close()
 
 
 async def test_hub_socket_connects_to_hub_with_key() -> None:
-    async with line_to(Kit) as line:
-        asked = line.connection.request
+    async with hub_connection(Kit) as hub:
+        asked = hub.connection.request
         assert asked is not None
         assert (asked.path, asked.headers["authorization"]) == ("/hub", "Bearer the-key")
         assert "permessage-deflate" not in asked.headers.get("sec-websocket-extensions", "")
@@ -71,12 +71,12 @@ async def test_hub_socket_connects_to_hub_with_key() -> None:
 
 async def test_hub_socket_calls_run_concurrently() -> None:
     kit = Kit()
-    async with line_to(kit) as line:
-        await line.say(request("waits", id="1"))
-        await line.say(request("add", {"a": 1}, id="2"))
-        assert (await line.hear())["id"] == "2"
+    async with hub_connection(kit) as hub:
+        await hub.say(request("waits", id="1"))
+        await hub.say(request("add", {"a": 1}, id="2"))
+        assert (await hub.hear())["id"] == "2"
         kit.gate.set()
-        assert await line.hear() == {
+        assert await hub.hear() == {
             "type": "tool_response",
             "id": "1",
             "result": {"result": "waited"},
@@ -86,68 +86,68 @@ async def test_hub_socket_calls_run_concurrently() -> None:
 
 
 async def test_hub_socket_carries_events_and_questions() -> None:
-    async with line_to(Kit) as line:
-        await line.say(request("tells"))
-        said = [await line.hear() for _ in range(5)]
+    async with hub_connection(Kit) as hub:
+        await hub.say(request("tells"))
+        said = [await hub.hear() for _ in range(5)]
         assert [each["type"] for each in said] == ["tool_progress", "tool_log"] * 2 + ["tool_response"]
-        await line.say(request("asks"))
-        (key,) = (await line.hear())["questions"]
+        await hub.say(request("asks"))
+        (key,) = (await hub.hear())["questions"]
         filled = {"kind": "filled", "action": "decline"}
-        await line.say({"type": "tool_answer", "id": "17", "number": 1, "answers": {key: filled}})
-        assert (await line.hear())["result"] == {"result": "decline"}
+        await hub.say({"type": "tool_answer", "id": "17", "number": 1, "answers": {key: filled}})
+        assert (await hub.hear())["result"] == {"result": "decline"}
 
 
 async def test_hub_socket_cancel_message_ends_call() -> None:
     kit = Kit()
-    async with line_to(kit) as line:
-        await line.say(request("waits"))
+    async with hub_connection(kit) as hub:
+        await hub.say(request("waits"))
         await kit.begun.wait()
-        await line.say({"type": "request", "id": "c17", "method": "cancel", "params": {"id": "17"}})
-        said = {each["id"]: each for each in (await line.hear(), await line.hear())}
+        await hub.say({"type": "request", "id": "c17", "method": "cancel", "params": {"id": "17"}})
+        said = {each["id"]: each for each in (await hub.hear(), await hub.hear())}
         assert said["c17"]["result"] == {"status": "cancelled"}
         assert said["17"]["error"]["code"] == "CANCELLED"
 
 
 async def test_hub_socket_close_cancels_calls() -> None:
     kit = Kit()
-    async with line_to(kit) as line:
-        await line.say(request("waits"))
+    async with hub_connection(kit) as hub:
+        await hub.say(request("waits"))
         await kit.begun.wait()
-        await line.connection.close()
+        await hub.connection.close()
         await kit.left.wait()
-        assert line.desk.running == 0
+        assert hub.handler.running == 0
         with pytest.raises(HubUnavailable):
-            await line.server.request("heartbeat", {})
+            await hub.server.request("heartbeat", {})
 
 
 async def test_hub_socket_carries_health_check() -> None:
-    async with line_to(ExampleTool) as line:
-        await line.say({"type": "request", "id": "h1", "method": "health_check", "params": {}})
-        assert (await line.hear())["result"]["components"] == {"tools": {"example-tool": "healthy"}}
+    async with hub_connection(ExampleTool) as hub:
+        await hub.say({"type": "request", "id": "h1", "method": "health_check", "params": {}})
+        assert (await hub.hear())["result"]["components"] == {"tools": {"example-tool": "healthy"}}
 
 
 async def test_hub_socket_carries_requests_to_hall() -> None:
-    async with line_to(Kit) as line:
-        joining = asyncio.create_task(line.server.request("join", {"server": "s"}))
-        asked = await line.hear()
+    async with hub_connection(Kit) as hub:
+        joining = asyncio.create_task(hub.server.request("join", {"server": "s"}))
+        asked = await hub.hear()
         assert (asked["type"], asked["method"], asked["params"]) == ("request", "join", {"server": "s"})
-        await line.say({"type": "response", "id": "another", "result": {}, "error": None})
-        await line.say({"type": "response", "id": asked["id"], "result": {"lease": "l"}, "error": None})
+        await hub.say({"type": "response", "id": "another", "result": {}, "error": None})
+        await hub.say({"type": "response", "id": asked["id"], "result": {"lease": "l"}, "error": None})
         assert await joining == {"lease": "l"}
-        beating = asyncio.create_task(line.server.request("heartbeat", {}))
+        beating = asyncio.create_task(hub.server.request("heartbeat", {}))
         unknown = {"code": "LEASE_UNKNOWN", "message": "?"}
-        await line.say({"type": "response", "id": (await line.hear())["id"], "result": None, "error": unknown})
+        await hub.say({"type": "response", "id": (await hub.hear())["id"], "result": None, "error": unknown})
         with pytest.raises(LeaseUnknown):
             await beating
 
 
 async def test_hub_socket_request_timeout_is_hub_unavailable() -> None:
-    async with line_to(Kit) as line:
+    async with hub_connection(Kit) as hub:
         with pytest.raises(HubUnavailable, match="did not answer 'join'"):
-            await line.server.request("join", {}, 0.01)
-        closed = asyncio.create_task(line.server.request("join", {}))
-        await line.hear()
-        await line.connection.close()
+            await hub.server.request("join", {}, 0.01)
+        closed = asyncio.create_task(hub.server.request("join", {}))
+        await hub.hear()
+        await hub.connection.close()
         with pytest.raises(HubUnavailable, match="closed"):
             await closed
 
@@ -156,17 +156,17 @@ async def test_hub_socket_request_timeout_is_hub_unavailable() -> None:
     "nonsense", ["{", "[]", "7", '{"type":"join"}', '{"type":"tool_progress","id":"17","progress":1}']
 )
 async def test_hub_socket_invalid_messages_are_ignored(nonsense: str) -> None:
-    async with line_to(Kit) as line:
-        await line.say(nonsense)
-        await line.say(request("add", {"a": 1}))
-        assert (await line.hear())["result"] == {"sum": 2}
+    async with hub_connection(Kit) as hub:
+        await hub.say(nonsense)
+        await hub.say(request("add", {"a": 1}))
+        assert (await hub.hear())["result"] == {"sum": 2}
 
 
 async def test_hub_socket_oversized_message_closes_socket() -> None:
-    async with line_to(Kit) as line:
-        await line.say("x" * 20_000)
-        await line.connection.wait_closed()
-        assert line.connection.close_code == 1009
+    async with hub_connection(Kit) as hub:
+        await hub.say("x" * 20_000)
+        await hub.connection.wait_closed()
+        assert hub.connection.close_code == 1009
 
 
 @pytest.mark.parametrize(
@@ -190,17 +190,17 @@ async def test_hub_socket_refused_connection_raises(status: int, body: str, kind
         refused.headers["location"] = "ws://127.0.0.1:1/hub"
         return refused
 
-    desk = CallHandler([], MEANS)
+    handler = CallHandler([], EXECUTOR_LIMITS)
     async with hall(refuse) as (url, _):
         with pytest.raises(kind, match=said):
-            async with open_hub_socket(url, "", desk, 10_000):
+            async with open_hub_socket(url, "", handler, 10_000):
                 pass
-    await desk.close()
+    await handler.close()
 
 
 async def test_hub_socket_unreachable_hall_is_hub_unavailable() -> None:
-    desk = CallHandler([], MEANS)
+    handler = CallHandler([], EXECUTOR_LIMITS)
     with pytest.raises(HubUnavailable, match="cannot be reached"):
-        async with open_hub_socket("http://127.0.0.1:1", "", desk, 10_000):
+        async with open_hub_socket("http://127.0.0.1:1", "", handler, 10_000):
             pass
-    await desk.close()
+    await handler.close()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.servers.serving import Answer, Asked, serving
+from tests.servers.http_server import HttpRequest, HttpResponse, run_http_server
 from toolhall.dialects.error_details import problems_of
 from toolhall.dialects.findings import Finding
 from toolhall.dialects.hub.lease_messages import HubRefusal, LeaseUnknown, RetryableRefusal, read_result
@@ -19,8 +19,8 @@ from toolhall.toolserver.lease import HttpHubClient, HubUnavailable, LeaseClient
 PARAMS: JsonObject = {"server": "s", "replica": "r", "tools": []}
 
 
-class Script:
-    """A hall that answers as it is told, and remembers what it was asked."""
+class ScriptedHub:
+    """A hub with scripted answers that records requests."""
 
     def __init__(self, *answers: Any, heartbeat: float = 0.01) -> None:
         self.asked: list[tuple[str, JsonObject]] = []
@@ -48,7 +48,7 @@ async def status() -> str:
 
 
 async def test_lease_client_joins_and_sends_heartbeats_with_status() -> None:
-    hall, joining = Script("lease", {"status": "ok"}, HubUnavailable("gone")), LeaseClient(PARAMS, status)
+    hall, joining = ScriptedHub("lease", {"status": "ok"}, HubUnavailable("gone")), LeaseClient(PARAMS, status)
     with pytest.raises(HubUnavailable, match="gone"):
         await joining.run(hall)
     beat = ("heartbeat", {"lease": "l1", "status": "degraded"})
@@ -57,7 +57,10 @@ async def test_lease_client_joins_and_sends_heartbeats_with_status() -> None:
 
 
 async def test_lease_client_unknown_lease_joins_again() -> None:
-    hall, joining = Script("lease", LeaseUnknown("who?"), "lease", HubUnavailable("gone")), LeaseClient(PARAMS, status)
+    hall, joining = (
+        ScriptedHub("lease", LeaseUnknown("who?"), "lease", HubUnavailable("gone")),
+        LeaseClient(PARAMS, status),
+    )
     await joining.run(hall)
     with pytest.raises(HubUnavailable):
         await joining.run(hall)
@@ -69,16 +72,16 @@ async def test_lease_client_unknown_lease_joins_again() -> None:
 async def test_lease_client_first_refusal_is_final() -> None:
     joining = LeaseClient(PARAMS, status)
     with pytest.raises(HubRefusal, match="not you"):
-        await joining.run(Script(HubRefusal("not you")))
-    await joining.run(Script("lease", LeaseUnknown("who?")))
+        await joining.run(ScriptedHub(HubRefusal("not you")))
+    await joining.run(ScriptedHub("lease", LeaseUnknown("who?")))
     with pytest.raises(HubUnavailable, match="not you"):
-        await joining.run(Script(HubRefusal("not you")))
+        await joining.run(ScriptedHub(HubRefusal("not you")))
 
 
 @pytest.mark.parametrize("answer", [RetryableRefusal("busy"), {"no": "lease"}, None, {"lease": 3}])
 async def test_lease_client_invalid_response_is_retried(answer: Any) -> None:
     with pytest.raises(HubUnavailable):
-        await LeaseClient(PARAMS, status).run(Script(answer))
+        await LeaseClient(PARAMS, status).run(ScriptedHub(answer))
 
 
 async def test_lease_client_logs_unavailable_hall_once(
@@ -90,7 +93,7 @@ async def test_lease_client_logs_unavailable_hall_once(
         await joining.back_off(HubUnavailable("no route"))
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert "no route" in caplog.text
-    await joining.run(Script("lease", LeaseUnknown("who?")))
+    await joining.run(ScriptedHub("lease", LeaseUnknown("who?")))
     assert "joined the hall again" in caplog.text
     await joining.back_off(HubUnavailable("no route"))
     assert caplog.text.count("no route") == 2
@@ -105,12 +108,12 @@ def test_backoff_delays_grow_with_jitter() -> None:
 async def test_lease_client_logs_tool_state_change_once(caplog: pytest.LogCaptureFixture) -> None:
     active = {"status": "ok", "tools": {"A.b@1.0.0": "active"}}
     with pytest.raises(HubUnavailable):
-        await LeaseClient(PARAMS, status).run(Script("lease", active, active, HubUnavailable("gone")))
+        await LeaseClient(PARAMS, status).run(ScriptedHub("lease", active, active, HubUnavailable("gone")))
     assert caplog.text.count("A.b@1.0.0 is active in the hall now") == 1
 
 
 async def test_lease_client_after_leave_sends_nothing() -> None:
-    hall, joining = Script("lease", {"status": "left"}, "stop"), LeaseClient(PARAMS, status)
+    hall, joining = ScriptedHub("lease", {"status": "left"}, "stop"), LeaseClient(PARAMS, status)
     staying = asyncio.create_task(joining.run(hall))
     await joining.joined.wait()
     await joining.leave(hall)
@@ -125,7 +128,7 @@ async def test_lease_client_after_leave_sends_nothing() -> None:
 
 @pytest.mark.parametrize("answer", [HubUnavailable("gone"), LeaseUnknown("who?")])
 async def test_lease_client_failed_leave_is_harmless(answer: Exception) -> None:
-    hall, joining = Script("lease", HubUnavailable("gone"), answer), LeaseClient(PARAMS, status)
+    hall, joining = ScriptedHub("lease", HubUnavailable("gone"), answer), LeaseClient(PARAMS, status)
     with pytest.raises(HubUnavailable):
         await joining.run(hall)
     await joining.leave(hall)
@@ -135,7 +138,7 @@ async def test_lease_client_failed_leave_is_harmless(answer: Exception) -> None:
 async def test_lease_client_leave_is_repeated_while_hall_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolhall.toolserver.lease._MIN_BACKOFF_SECONDS", 0.001)
     answers = [HubUnavailable("gone"), RetryableRefusal("busy"), RetryableRefusal("busy"), {"status": "left"}]
-    hall, joining = Script("lease", *answers), LeaseClient(PARAMS, status)
+    hall, joining = ScriptedHub("lease", *answers), LeaseClient(PARAMS, status)
     with pytest.raises(HubUnavailable):
         await joining.run(hall)
     await joining.leave(hall)
@@ -146,7 +149,7 @@ async def test_lease_client_leave_gives_up_after_timeout(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("toolhall.toolserver.lease.LEAVE_SECONDS", 0.01)
-    hall, joining = Script("lease", HubUnavailable("gone"), RetryableRefusal("busy")), LeaseClient(PARAMS, status)
+    hall, joining = ScriptedHub("lease", HubUnavailable("gone"), RetryableRefusal("busy")), LeaseClient(PARAMS, status)
     with pytest.raises(HubUnavailable):
         await joining.run(hall)
     await joining.leave(hall)
@@ -155,20 +158,20 @@ async def test_lease_client_leave_gives_up_after_timeout(
 
 
 async def test_lease_client_leave_without_join_does_nothing() -> None:
-    hall = Script()
+    hall = ScriptedHub()
     await LeaseClient(PARAMS, status).leave(hall)
     assert hall.asked == []
 
 
-def replying(status: int, said: Any) -> Callable[[Asked], Answer]:
+def replying(status: int, said: Any) -> Callable[[HttpRequest], HttpResponse]:
     """Bytes as they are, an error by its code, or a whole message."""
 
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: HttpRequest) -> HttpResponse:
         body = (
             response(json.loads(asked.body), error={"code": said, "message": "no"}) if isinstance(said, str) else said
         )
         sent = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return Answer(status, sent, (("location", "http://127.0.0.1:1/hub"),))
+        return HttpResponse(status, sent, (("location", "http://127.0.0.1:1/hub"),))
 
     return answer
 
@@ -178,13 +181,13 @@ def response(message: JsonObject, result: Any = None, error: Any = None) -> Json
 
 
 async def test_http_hub_client_sends_request_with_key() -> None:
-    seen: list[Asked] = []
+    seen: list[HttpRequest] = []
 
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: HttpRequest) -> HttpResponse:
         seen.append(asked)
-        return Answer(200, json.dumps(response(json.loads(asked.body), {"lease": "l"})).encode())
+        return HttpResponse(200, json.dumps(response(json.loads(asked.body), {"lease": "l"})).encode())
 
-    with serving(answer) as url:
+    with run_http_server(answer) as url:
         hall = HttpHubClient(url, "the-key")
         assert await hall.request("join", {"server": "s"}) == {"lease": "l"}
         await hall.close()
@@ -214,7 +217,7 @@ async def test_http_hub_client_sends_request_with_key() -> None:
 async def test_http_hub_client_responses_map_to_errors(
     status: int, said: Any, kind: type[Exception], words: str
 ) -> None:
-    with serving(replying(status, said)) as url:
+    with run_http_server(replying(status, said)) as url:
         hall = HttpHubClient(url, "")
         with pytest.raises(kind, match=words) as raised:
             await hall.request("join", {})

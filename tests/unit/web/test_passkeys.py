@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.web.browsing import Browser, House
+from tests.unit.web.browser_client import ApprovalHall, Browser
 from toolhall.web.passkeys import Passkey
 
 
@@ -41,24 +41,24 @@ ANSWERS = [
 
 @pytest.mark.parametrize("number", range(len(ANSWERS)))
 async def test_verify_bad_response_is_refused(number: int) -> None:
-    house = House()
-    with house.hall:
-        factors, browser = house.hall.approval_components.factors, Browser(house.hall)
+    approval_hall = ApprovalHall()
+    with approval_hall.hall:
+        factors, browser = approval_hall.hall.approval_components.factors, Browser(approval_hall.hall)
         word, _ = await factors.invite("local", "local")
         reply = await browser.act(f"/enroll/{word}", "create", credential=ANSWERS[number])
         assert reply.status == 403, reply.text
         invitation = await factors.invitation(word)
         assert invitation is not None, "it can be tried again"
         await factors.add_passkey(invitation, msgspec.json.encode(Passkey("eHh4", b64(b"junk"))), 0)
-        path = await house.ask("burn")
+        path = await approval_hall.ask("burn")
         reply = await browser.act(path, "passkey", credential=ANSWERS[number])
         assert reply.status == 403, reply.text
-        assert (await house.approval(path)).state == "pending"
+        assert (await approval_hall.approval(path)).state == "pending"
 
 
 async def test_passkeys_at_ip_address_are_unavailable() -> None:
-    house = House()
-    with house.hall:
-        word, _ = await house.hall.approval_components.factors.invite("local", "local")
-        page = await Browser(house.hall).get(f"/enroll/{word}", host="127.0.0.1:8000")
+    approval_hall = ApprovalHall()
+    with approval_hall.hall:
+        word, _ = await approval_hall.hall.approval_components.factors.invite("local", "local")
+        page = await Browser(approval_hall.hall).get(f"/enroll/{word}", host="127.0.0.1:8000")
         assert "A passkey cannot belong to a bare address" in page.text

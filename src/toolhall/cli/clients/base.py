@@ -19,8 +19,8 @@ from toolhall.dialects.mcp.protocol import REVISION_2026_07_28, REVISIONS
 from toolhall.model.caller import effective_level
 from toolhall.model.errors import Malformed
 from toolhall.model.json import Json, JsonObject, encode
+from toolhall.model.names import precedence
 from toolhall.model.tool import Tool
-from toolhall.model.versions import precedence
 from toolhall.schema.defaults import Bind
 
 _ID_KEY = "dev.toolhall/id"

@@ -33,8 +33,18 @@ from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo
 from toolhall.model.caller import LOCAL, STEP_UP_FROM
 from toolhall.model.errors import Crashed, NeedsRequirement, NeedsVerification, ToolFailed, ToolhallError
 from toolhall.model.json import JsonObject, encode
-from toolhall.model.messages import Answer, CallEvent, CallTool, CompletedCall, LogEvent, ProgressEvent
-from toolhall.model.questions import Answered, Form, Question, Visit
+from toolhall.model.messages import (
+    Answer,
+    Answered,
+    CallEvent,
+    CallTool,
+    CompletedCall,
+    Form,
+    LogEvent,
+    ProgressEvent,
+    Question,
+    Visit,
+)
 from toolhall.model.requirements import AccountRequirement, MissingRequirement
 from toolhall.pipeline.run import IN_LOG
 from toolhall.schema.defaults import Bind

@@ -17,7 +17,7 @@ from toolhall.cli.output import visible
 from toolhall.dialects.mcp.protocol import METHOD_NOT_FOUND, REVISION_2026_07_28, STATEFUL_REVISIONS
 from toolhall.dialects.mcp.requests import VERSIONS_KEY
 from toolhall.model.json import Json, JsonObject
-from toolhall.schema.header_parameters import header_parameters
+from toolhall.schema.annotations import header_parameters
 
 ACCEPT = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 LIST_SECONDS = 30.0

@@ -40,9 +40,9 @@ from toolhall.dialects.mcp.catalog import ID_KEY, parse_tool_id, read_tool
 from toolhall.dialects.mcp.protocol import REVISION_2025_11_25, REVISION_2026_07_28
 from toolhall.model.json import JsonObject
 from toolhall.model.names import SEARCH_TOOL
+from toolhall.schema.annotations import header_parameters
 from toolhall.schema.cost import BadSchema
 from toolhall.schema.defaults import Bind
-from toolhall.schema.header_parameters import header_parameters
 
 _MCP = "mcp@"
 _NOT_FOUND_STATUSES = (404, 405)

@@ -43,9 +43,8 @@ from toolhall.model.caller import LOCAL, STEP_UP_FROM, effective_level
 from toolhall.model.content import Result
 from toolhall.model.errors import Crashed, Refused, ToolFailed, ToolhallError
 from toolhall.model.json import Json, JsonObject, encode, walk_levels
-from toolhall.model.messages import Answer, CallTool, CompletedCall, InputRequiredSignal, NullLink
+from toolhall.model.messages import Answer, Answered, CallTool, CompletedCall, InputRequiredSignal, NullLink, Question
 from toolhall.model.names import matches_any
-from toolhall.model.questions import Answered, Question
 from toolhall.model.tool import Tool
 from toolhall.pipeline.call_recorder import ANSWER, ARGUMENTS, RedactedCall, ToolSecrecy
 from toolhall.pipeline.dispatcher import Dispatcher

@@ -5,8 +5,14 @@ from collections.abc import Iterable
 import msgspec
 
 from toolhall.model.json import Json, JsonObject, escape_pointer
-from toolhall.schema.keywords import KEYWORD_TYPE, SUBSCHEMA_KEYWORDS, declared_draft, is_current, upgrade
-from toolhall.schema.references import ReferenceResolver
+from toolhall.schema.keywords import (
+    KEYWORD_TYPE,
+    SUBSCHEMA_KEYWORDS,
+    ReferenceResolver,
+    declared_draft,
+    is_current,
+    upgrade,
+)
 
 # Keywords that constrain a value; `format` and encodings count too, though validators do not check them.
 VALIDATION_KEYWORDS = frozenset({"type", "enum", "const", "$ref"}) | SUBSCHEMA_KEYWORDS | KEYWORD_TYPE.keys()

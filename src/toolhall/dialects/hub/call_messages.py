@@ -14,8 +14,7 @@ from toolhall.dialects.hub.messages import HubRequest, RequestId
 from toolhall.model.caller import Caller, ProofKind
 from toolhall.model.errors import Malformed
 from toolhall.model.json import Json, JsonObject, encode
-from toolhall.model.messages import LogLevel
-from toolhall.model.questions import Answered, Question
+from toolhall.model.messages import Answered, LogLevel, Question
 from toolhall.schema.types import to_json
 
 CANCEL, HEALTH = "cancel", "health_check"

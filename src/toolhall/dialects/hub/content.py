@@ -10,7 +10,7 @@ import msgspec
 from toolhall.model.content import Audio, Content, Image, Notes, Resource, ResourceLink, Text
 from toolhall.model.errors import Malformed
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.questions import Answered, Filled, Form, Question, Rooted, Roots, Sample, Sampled, Visit
+from toolhall.model.messages import Answered, Filled, Form, Question, Rooted, Roots, Sample, Sampled, Visit
 
 _QUESTION_TYPES: dict[str, type] = {"form": Form, "visit": Visit, "sample": Sample, "roots": Roots}
 _ANSWER_TYPES: dict[str, type] = {"filled": Filled, "sampled": Sampled, "rooted": Rooted}

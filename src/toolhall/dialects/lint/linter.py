@@ -13,8 +13,9 @@ from toolhall.dialects.lint.cross_tool_rules import CrossToolChecker, Where
 from toolhall.dialects.lint.rule import LintedTool, Rule, ToolRule
 from toolhall.model.json import Json, JsonObject, escape_pointer
 from toolhall.model.tool import Tool
+from toolhall.schema.annotations import header_parameters
 from toolhall.schema.cost import BadSchema
-from toolhall.schema.header_parameters import header_parameters, may_have_headers
+from toolhall.schema.keywords import HEADER_KEYWORD, may_contain
 from toolhall.schema.validator import Validator
 
 BAD_SCHEMA = Rule(
@@ -118,7 +119,7 @@ def _schema_problems(tool: Tool) -> Iterator[Finding]:
 
 def _usable_input(schema: JsonObject) -> None:
     Validator(schema)  # first, because it bounds the cost of everything that follows
-    if may_have_headers(schema):
+    if may_contain(schema, HEADER_KEYWORD):
         header_parameters(schema)
 
 

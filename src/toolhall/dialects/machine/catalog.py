@@ -5,9 +5,8 @@ import msgspec
 from toolhall.dialects.base import DEPRECATED_KEY
 from toolhall.dialects.findings import MAX_VERSION_LENGTH, DocumentReader
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.names import ToolId, published_name, safe_name
+from toolhall.model.names import ToolId, published_name, safe_name, semantic_version, version_problem
 from toolhall.model.tool import LEVELS, Output, Tool, ToolkitInfo
-from toolhall.model.versions import semantic_version, version_problem
 
 PARAMETER_TYPES = ("string", "number", "boolean", "object", "array", "any")
 name = "machine"

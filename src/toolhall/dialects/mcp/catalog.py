@@ -8,9 +8,8 @@ from toolhall.dialects.base import DEPRECATED_KEY
 from toolhall.dialects.findings import DocumentReader, is_version
 from toolhall.dialects.mcp.protocol import Revision
 from toolhall.model.json import Json, JsonObject, escape_pointer
-from toolhall.model.names import ToolId, published_name, safe_name, with_published_name
+from toolhall.model.names import DEFAULT_VERSION, ToolId, published_name, safe_name, with_published_name
 from toolhall.model.tool import LEVELS, Annotations, Deprecation, Icon, Output, Tool
-from toolhall.model.versions import DEFAULT_VERSION
 
 WRAPPER_KEY = "result"
 _PLAIN_TEXT = {"type": "string"}

@@ -2,7 +2,7 @@
 
 from toolhall.dialects.mcp.protocol import Revision, invalid_params
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.questions import Answered, Filled, Form, Question, Root, Rooted, Roots, Sample, Sampled, Visit
+from toolhall.model.messages import Answered, Filled, Form, Question, Root, Rooted, Roots, Sample, Sampled, Visit
 
 
 def required_capability(question: Question) -> str:

@@ -20,8 +20,7 @@ from toolhall.dialects.mcp.protocol import (
 from toolhall.model.content import Result
 from toolhall.model.errors import ToolhallError
 from toolhall.model.json import Json, JsonChange, JsonObject, encode, walk_levels
-from toolhall.model.messages import CompletedCall, InputRequired, ToolPage, WireResponse
-from toolhall.model.questions import Visit
+from toolhall.model.messages import CompletedCall, InputRequired, ToolPage, Visit, WireResponse
 from toolhall.model.tool import Tool
 
 SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"

@@ -8,9 +8,8 @@ from operator import is_
 from toolhall.dialects.base import Loss
 from toolhall.dialects.findings import DocumentReader
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.names import MAX_NAME_LENGTH, ToolId, qualified_name, safe_name
+from toolhall.model.names import DEFAULT_VERSION, MAX_NAME_LENGTH, ToolId, qualified_name, safe_name
 from toolhall.model.tool import Tool, ToolkitInfo
-from toolhall.model.versions import DEFAULT_VERSION
 from toolhall.schema.adapt import AdaptedSchema
 
 name = "function"

@@ -30,7 +30,7 @@ from toolhall.schema.combinators import (
     widen_one_of,
 )
 from toolhall.schema.keywords import KEYWORD_TYPE
-from toolhall.schema.merge import const_as_enum, json_types_of, unite
+from toolhall.schema.merge import const_as_enum, json_types_of, stated_types, unite
 from toolhall.schema.types import is_closed_tuple
 
 name = "gemini"
@@ -137,11 +137,8 @@ def _by_type(adapter: SchemaAdapter, schema: JsonObject, location: SchemaLocatio
 
 
 def _kinds(adapter: SchemaAdapter, schema: JsonObject, location: SchemaLocation) -> list[str]:
-    stated = schema.get("type")
-    if stated is not None:
-        return [stated] if isinstance(stated, str) else list(stated)
-    if "enum" in schema:
-        return list(dict.fromkeys(json_types_of(value)[0] for value in schema["enum"]))
+    if (stated := stated_types(schema)) is not None:
+        return stated
     implied = {KEYWORD_TYPE[key] for key in schema if key in KEYWORD_TYPE}
     if len(implied) != 1:
         return [*_ALL_TYPES, "null"]

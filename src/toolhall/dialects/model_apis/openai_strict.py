@@ -29,7 +29,7 @@ from toolhall.schema.combinators import (
     widen_one_of,
 )
 from toolhall.schema.keywords import KEYWORD_TYPE
-from toolhall.schema.merge import const_as_enum, json_types_of
+from toolhall.schema.merge import const_as_enum, json_types_of, stated_types
 from toolhall.schema.validator import Validator
 
 # OpenAI, structured outputs, supported schemas.
@@ -161,11 +161,8 @@ def _reference(adapter: SchemaAdapter, schema: JsonObject, location: SchemaLocat
 
 
 def _kinds(adapter: SchemaAdapter, schema: JsonObject, location: SchemaLocation) -> list[str]:
-    stated = schema.get("type")
-    if stated is not None:
-        return [stated] if isinstance(stated, str) else list(stated)
-    if "enum" in schema:
-        return list(dict.fromkeys(json_types_of(value)[0] for value in schema["enum"]))
+    if (stated := stated_types(schema)) is not None:
+        return stated
     adapter.report_loss(location, "", "any type is accepted here, and strict mode needs one; give a type", narrows=True)
     return []
 

@@ -1,7 +1,7 @@
 """`RemoteRunner`: runs a tool in a tool server, and retries a lost call only where that can do no harm.
 
 A call is tried again at another replica if it provably did not run, or once if the operator marked the tool idempotent;
-never after the caller has heard something of it (`CallEvents`), and only within the retry budget.
+never after the caller has heard something of it (`CallEvents`), and only within the retry budget (`RetryBudget`).
 """
 
 import itertools
@@ -27,11 +27,9 @@ from toolhall.dialects.hub.call_messages import (
 from toolhall.dialects.hub.results import NotStarted, error_payload, result_or_raise
 from toolhall.execution.client_link import CLIENT_FEATURES, ThrottledLink
 from toolhall.execution.deadline import Deadline
-from toolhall.execution.remote.circuit_breaker import RetryBudget
 from toolhall.execution.remote.replica import Replica
 from toolhall.execution.remote.replica_pools import ReplicaPools
 from toolhall.execution.remote.replica_transport import CallLost, ResponseTooLarge
-from toolhall.execution.worker_protocol import credentials_to_payload
 from toolhall.model.caller import ANONYMOUS, Caller
 from toolhall.model.errors import BadOutput, ToolhallError, Unavailable
 from toolhall.model.json import JsonObject
@@ -45,6 +43,9 @@ _UNREACHABLE_MESSAGE = "the tool server cannot be reached now; the call did not 
 _TOO_LARGE_MESSAGE = "the tool returned more than is passed on"
 _log = logging.getLogger("toolhall.toolservers")
 _FailedAttempt: TypeAlias = tuple[Replica, CallLost | NotStarted]
+_RETRY_RATIO = 0.1  # of all calls
+_MIN_RETRIES = 10.0  # within a window, however few calls there are
+_WINDOW_SECONDS = 10.0
 
 
 class CallEvents:
@@ -189,7 +190,7 @@ class RemoteRunner:
         if caller is not call.caller:
             caller_payload = _caller_payload(call.caller)
             self._last_caller = call.caller, caller_payload
-        can, credentials = _client_features(call.link), credentials_to_payload(call.credentials)
+        can, credentials = _client_features(call.link), call.credentials
         if credentials is None:
             return CallContext(call.id, _remaining_seconds(deadline), caller_payload, can)
         return CallContext(
@@ -198,9 +199,9 @@ class RemoteRunner:
             caller_payload,
             can,
             credentials.user_id if (tool.requirements or {}).get("user_id") is True else None,
-            credentials.secrets,
+            {name: secret.reveal() for name, secret in credentials.secrets.items()},
             {
-                name: TokenPayload(account.token, account.scopes, account.expires_at)
+                name: TokenPayload(account.token.reveal(), account.scopes, account.expires_at)
                 for name, account in credentials.accounts.items()
             },
         )
@@ -235,3 +236,40 @@ def _unavailable_error(failed: list[_FailedAttempt]) -> Unavailable:
         return failure
     detail = f"a replica of the tool server {replica.server!r} was lost: {failure.reason}"
     return Unavailable(_LOST_MESSAGE if failure.delivered else _UNREACHABLE_MESSAGE, detail=detail)
+
+
+class RetryBudget:
+    """Allows retries up to a tenth of all calls, over a sliding window (this one, and the rest of the one before)."""
+
+    __slots__ = ("_calls", "_clock", "_retries", "_window_start")
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._window_start = clock()
+        self._calls = [0, 0]  # in the previous window, and in this one
+        self._retries = [0, 0]
+
+    def record_call(self) -> None:
+        """Count one more call."""
+        if self._clock() - self._window_start >= _WINDOW_SECONDS:
+            self._rotate_window()
+        self._calls[1] += 1
+
+    def try_spend(self) -> bool:
+        """Whether one more retry is allowed; it is counted if so."""
+        if self._clock() - self._window_start >= _WINDOW_SECONDS:
+            self._rotate_window()
+        weight = 1 - (self._clock() - self._window_start) / _WINDOW_SECONDS  # of the previous window
+        calls = self._calls[0] * weight + self._calls[1]
+        retries = self._retries[0] * weight + self._retries[1]
+        if retries + 1 > max(_MIN_RETRIES, calls * _RETRY_RATIO):
+            return False
+        self._retries[1] += 1
+        return True
+
+    def _rotate_window(self) -> None:
+        """Begin the next window; after a pause of two windows both counts are forgotten."""
+        passed = (self._clock() - self._window_start) // _WINDOW_SECONDS
+        for counts in (self._calls, self._retries):
+            counts[:] = [counts[1] if passed == 1 else 0, 0]
+        self._window_start += passed * _WINDOW_SECONDS

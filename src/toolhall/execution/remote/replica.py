@@ -1,4 +1,4 @@
-"""`Replica`: one process of a tool server, its running calls and its health; `ReplicaCall`: one call at it.
+"""`Replica`: one process of a tool server, its running calls and its health (`CircuitBreaker`); `ReplicaCall`.
 
 Theory of operation
 -------------------
@@ -9,7 +9,7 @@ whether it gets calls, and is kept in five independent signs, because each of th
 - `unhealthy_toolkits`: the replica itself reports that it cannot run these toolkits. No calls of those; the next report
   decides again. Reports come with probes; heartbeats carry a status too, which counts only until the first probe.
 - `circuit`: the replica failed again and again (lost calls, failed probes). No calls while it is open, one trial at a
-  time while it is half-open (see `circuit_breaker`).
+  time while it is half-open (see `CircuitBreaker`).
 - `unresponsive`: the last probe failed, or the last call was lost or rejected. Ends with a good probe or a call that
   comes back.
 - `heartbeat_late`: a heartbeat is overdue. Ends with the next one.
@@ -24,11 +24,14 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from toolhall.execution.remote.circuit_breaker import CircuitBreaker
 from toolhall.execution.remote.replica_transport import Transport
 
 ToolkitVersion: TypeAlias = tuple[str, str]  # a toolkit and its version
 HealthState: TypeAlias = Literal["healthy", "degraded", "unhealthy"]
+CircuitState: TypeAlias = Literal["closed", "open", "half-open"]
+FAILURE_THRESHOLD = 5  # lost calls and failed probes in a row
+OPEN_SECONDS = 30.0
+_TRIAL_INTERVAL_SECONDS = 5.0  # after a failed trial, before a good probe allows the next one
 
 
 class ReplicaInfo(msgspec.Struct, frozen=True):
@@ -205,3 +208,93 @@ class ReplicaCall:
         if self.is_trial:
             self.replica.circuit.end_trial()
         self.replica.end_call(self.transport)
+
+
+class CircuitBreaker:
+    """The circuit of one replica. Closed: calls pass. Open: none does. Half-open: one trial call at a time passes.
+
+    A failure is a lost call or a failed probe; an error that the tool itself returns is none. Five in a row open the
+    circuit for 30 seconds, then it is half-open: a trial that comes back closes it, one that is lost opens it again. A
+    good probe makes it half-open before that time, but never closes it, because a probe runs no tool.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_failed_probes",
+        "_lost_calls",
+        "_next_trial_at",
+        "_open_until",
+        "_trial_running",
+        "is_closed",
+    )
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self.is_closed = True  # as nearly always: ReplicaPools.pick reads only this then
+        self._lost_calls = 0  # since a call that came back
+        self._failed_probes = 0  # since a good probe, or a call that came back
+        self._open_until = 0.0  # when it becomes half-open by itself
+        self._next_trial_at = 0.0  # the earliest time at which a good probe makes it half-open
+        self._trial_running = False
+
+    @property
+    def state(self) -> CircuitState:
+        """The state as the hub protocol names it."""
+        if self.is_closed:
+            return "closed"
+        return "half-open" if self._clock() >= self._open_until else "open"
+
+    @property
+    def retry_after(self) -> float:
+        """Seconds until the circuit becomes half-open by itself."""
+        return 0.0 if self.is_closed else max(0.0, self._open_until - self._clock())
+
+    def allows_call(self) -> bool:
+        """Whether a call may pass now, as a trial if the circuit is half-open."""
+        return self.is_closed or (not self._trial_running and self._clock() >= self._open_until)
+
+    def begin_call(self) -> bool:
+        """Count a call that passes; True if it is the trial, which must `end_trial`."""
+        if self.is_closed:
+            return False
+        self._trial_running = True
+        return True
+
+    def end_trial(self) -> None:
+        """Allow the next trial, however this one ended."""
+        self._trial_running = False
+
+    def record_success(self) -> None:
+        """Record that a call came back; one that began before the circuit opened counts as a good probe."""
+        if self.state == "open":
+            self.record_probe_success()
+        else:
+            self.is_closed = True
+            self._lost_calls = self._failed_probes = 0
+
+    def record_failure(self) -> None:
+        """Record a lost call."""
+        self._lost_calls += 1
+        self._open_if_failing()
+
+    def record_probe_failure(self) -> None:
+        """Record a failed probe."""
+        self._failed_probes += 1
+        self._open_if_failing()
+
+    def record_probe_success(self) -> None:
+        """Record a good probe: an open circuit becomes half-open, unless a trial failed a moment ago."""
+        self._failed_probes = 0
+        if not self.is_closed and (now := self._clock()) >= self._next_trial_at:
+            self._open_until = min(self._open_until, now)
+
+    def _open_if_failing(self) -> None:
+        state, now = self.state, self._clock()
+        if state == "half-open":
+            self._open(now, now + _TRIAL_INTERVAL_SECONDS)
+        elif state == "closed" and self._lost_calls + self._failed_probes >= FAILURE_THRESHOLD:
+            self._open(now, now)
+
+    def _open(self, now: float, next_trial_at: float) -> None:
+        self.is_closed = False
+        self._open_until, self._next_trial_at = now + OPEN_SECONDS, next_trial_at

@@ -20,7 +20,7 @@ from toolhall.model.call_records import AuditRecord
 from toolhall.model.errors import Malformed
 from toolhall.model.json import JsonObject
 from toolhall.model.messages import WireResponse
-from toolhall.model.versions import precedence
+from toolhall.model.names import precedence
 from toolhall.stores.audit.query import FILTER_NAMES, InvalidQuery, parse_query, record_document
 
 MAX_CALLERS = 1_000

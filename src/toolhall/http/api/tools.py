@@ -46,7 +46,7 @@ from toolhall.model.caller import effective_level
 from toolhall.model.errors import Malformed
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.messages import WireResponse
-from toolhall.model.versions import precedence
+from toolhall.model.names import precedence
 from toolhall.registration.records import CODE_DIALECT, RegistrationSource, tool_from_record
 from toolhall.registration.service import RegistrationService
 from toolhall.stores.tools import ToolEvent, ToolRecord, ToolState

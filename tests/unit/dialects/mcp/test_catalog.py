@@ -1,7 +1,7 @@
 """Tool definitions in each revision."""
 
 from tests.tables import each_row
-from tests.unit.parts import tool_named
+from tests.unit.builders import tool_named
 from toolhall.dialects.mcp.catalog import write_tool
 from toolhall.dialects.mcp.protocol import (
     REVISION_2025_06_18,

@@ -14,7 +14,7 @@ from toolhall.dialects.mcp.protocol import (
     Revision,
 )
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.questions import Answered, Filled, Form, Question, Root, Rooted, Roots, Sample, Sampled, Visit
+from toolhall.model.messages import Answered, Filled, Form, Question, Root, Rooted, Roots, Sample, Sampled, Visit
 
 SCHEMA: JsonObject = {"type": "object", "properties": {"a": {"type": "string"}}}
 FORM, VISIT, ROOTS = Form("Which?", SCHEMA), Visit("Please", "https://example.org", "v1"), Roots()

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.tables import each_row
-from tests.unit.parts import tool_named
+from tests.unit.builders import tool_named
 from toolhall.dialects.mcp.catalog import OutputForm, output_form
 from toolhall.dialects.mcp.protocol import (
     REVISION_2025_06_18,

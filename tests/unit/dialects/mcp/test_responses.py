@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.tables import each_row
-from tests.unit.parts import tool_named
+from tests.unit.builders import tool_named
 from toolhall.dialects.mcp.protocol import (
     REVISION_2025_06_18,
     REVISION_2025_11_25,
@@ -20,8 +20,7 @@ from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo, write_error
 from toolhall.model.content import Image, Result, Text
 from toolhall.model.errors import Broken, Denied, Limited, ToolFailed, ToolhallError, Unsupported
 from toolhall.model.json import JsonObject
-from toolhall.model.messages import CompletedCall, InputRequired, ToolPage, WireResponse
-from toolhall.model.questions import Roots
+from toolhall.model.messages import CompletedCall, InputRequired, Roots, ToolPage, WireResponse
 from toolhall.model.tool import Output
 
 SERVER = ServerInfo(name="hall", version="1.2.3", instructions="Ask nicely.")

@@ -7,7 +7,7 @@ from random import Random
 import msgspec
 
 from tests.harness.patience import patience
-from tests.unit.parts import Clock
+from tests.unit.builders import Clock
 from toolhall.dialects.hub.call_messages import ErrorPayload, ToolResponseMessage, read_tool_server_message
 from toolhall.dialects.hub.results import write_failure
 from toolhall.execution.remote.replica import Replica, ReplicaInfo

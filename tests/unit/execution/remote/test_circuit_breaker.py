@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.unit.parts import Clock
-from toolhall.execution.remote.circuit_breaker import FAILURE_THRESHOLD, OPEN_SECONDS, CircuitBreaker
+from tests.unit.builders import Clock
+from toolhall.execution.remote.replica import FAILURE_THRESHOLD, OPEN_SECONDS, CircuitBreaker
 
 
 @pytest.fixture

@@ -4,18 +4,16 @@ import asyncio
 
 import pytest
 
+from tests.unit.builders import Clock
 from tests.unit.execution.remote.fake_transports import HEALTHY, FakeTransport, eventually, lost, pools_of, replica_info
-from tests.unit.parts import Clock
-from tests.unit.toolserver.calling import desk_of
+from tests.unit.toolserver.handler_harness import open_handler
 from tests.unit.toolserver.tools import ExampleTool
 from toolhall import Toolkit, tool
 from toolhall.dialects.hub.call_messages import CallEvent, read_hub_message
 from toolhall.dialects.hub.messages import HubRequest
 from toolhall.execution.health_checks import CHECK_SECONDS
-from toolhall.execution.remote.circuit_breaker import FAILURE_THRESHOLD
-from toolhall.execution.remote.health_prober import PROBE_TIMEOUT_SECONDS, HealthProber
-from toolhall.execution.remote.replica import Replica
-from toolhall.execution.remote.replica_pools import ReplicaPools
+from toolhall.execution.remote.replica import FAILURE_THRESHOLD, Replica
+from toolhall.execution.remote.replica_pools import PROBE_TIMEOUT_SECONDS, HealthProber, ReplicaPools
 from toolhall.execution.remote.replica_transport import CallLost
 from toolhall.execution.remote.websocket_transport import MAX_RUNNING_CALLS, PeerSocket
 from toolhall.model.errors import Unavailable
@@ -25,20 +23,20 @@ from toolhall.toolserver.handler import CallHandler
 KIT = "Kit", "1.0.0"
 
 
-def house(*lines: FakeTransport, listens: bool = True) -> tuple[ReplicaPools, list[Replica]]:
+def pools_with(*lines: FakeTransport, listens: bool = True) -> tuple[ReplicaPools, list[Replica]]:
     clock = Clock()
     replicas = [Replica(replica_info(str(number), listens=listens), line, clock) for number, line in enumerate(lines)]
     return pools_of(clock, *replicas), replicas
 
 
-def probing(pools: ReplicaPools) -> HealthProber:
+def prober_for(pools: ReplicaPools) -> HealthProber:
     return HealthProber(pools, interval=0, timeout=0.01)
 
 
 async def test_health_prober_sends_health_check_to_every_replica() -> None:
     lines = [FakeTransport() for _ in range(200)]
-    pools, _ = house(*lines)
-    await probing(pools).probe_all()
+    pools, _ = pools_with(*lines)
+    await prober_for(pools).probe_all()
     assert all(len(line.asked) == 1 for line in lines)
     asked = [line.asked[0] for line in lines]
     assert {each["method"] for each in asked} == {"health_check"}
@@ -48,14 +46,14 @@ async def test_health_prober_sends_health_check_to_every_replica() -> None:
 async def test_health_prober_silent_replica_is_suspected_until_it_answers(caplog: pytest.LogCaptureFixture) -> None:
     silent, broken, well = FakeTransport(), FakeTransport(), FakeTransport()
     silent.health, broken.health = None, lost(delivered=False)
-    pools, replicas = house(silent, broken, well)
-    await probing(pools).probe_all()
-    await probing(pools).probe_all()
+    pools, replicas = pools_with(silent, broken, well)
+    await prober_for(pools).probe_all()
+    await prober_for(pools).probe_all()
     assert [replica.is_suspected for replica in replicas] == [True, True, False]
     assert [record.levelname for record in caplog.records] == ["WARNING"] * 2  # once for each, however often
     assert pools.server_states() == {"servers": "degraded"}
     silent.health = broken.health = HEALTHY
-    await probing(pools).probe_all()
+    await prober_for(pools).probe_all()
     assert [replica.is_suspected for replica in replicas] == [False] * 3
 
 
@@ -66,8 +64,8 @@ async def test_health_prober_silent_replica_is_suspected_until_it_answers(caplog
 async def test_health_prober_invalid_response_counts_as_failure(answer: JsonObject) -> None:
     line = FakeTransport()
     line.health = answer
-    pools, (replica,) = house(line)
-    await probing(pools).probe_all()
+    pools, (replica,) = pools_with(line)
+    await prober_for(pools).probe_all()
     assert replica.is_suspected
 
 
@@ -75,8 +73,8 @@ async def test_health_prober_invalid_response_counts_as_failure(answer: JsonObje
 async def test_health_prober_unhealthy_without_toolkits_affects_all(components: object) -> None:
     line = FakeTransport()
     line.health = {"result": {"status": "unhealthy", "components": components}}
-    pools, (replica,) = house(line)
-    await probing(pools).probe_all()
+    pools, (replica,) = pools_with(line)
+    await prober_for(pools).probe_all()
     assert replica.unhealthy_toolkits == {"Kit"}
     assert not replica.is_suspected
 
@@ -84,12 +82,12 @@ async def test_health_prober_unhealthy_without_toolkits_affects_all(components: 
 async def test_health_prober_failures_open_circuit_and_success_allows_trial() -> None:
     line = FakeTransport()
     line.health = None
-    pools, (replica,) = house(line)
+    pools, (replica,) = pools_with(line)
     for _ in range(FAILURE_THRESHOLD):
-        await probing(pools).probe_all()
+        await prober_for(pools).probe_all()
     assert not replica.circuit.allows_call()
     line.health = HEALTHY
-    await probing(pools).probe_all()
+    await prober_for(pools).probe_all()
     assert replica.circuit.state == "half-open"
     assert pools.pick(*KIT) is replica
 
@@ -104,25 +102,25 @@ class Kit(Toolkit, version="1.0.0"):
     async def pick(self) -> None: ...
 
 
-def socket_to(desk: CallHandler) -> PeerSocket:
-    """A socket at whose other end this desk sits, as far as the hall's own questions go."""
+def socket_to(handler: CallHandler) -> PeerSocket:
+    """A peer socket whose requests this call handler answers."""
 
     async def send(body: bytes) -> None:
         order = read_hub_message(body)
         if isinstance(order, HubRequest):
-            socket.handle_frame((await desk.handle_request(order)).body)
+            socket.handle_frame((await handler.handle_request(order)).body)
 
     socket = PeerSocket(send)
     return socket
 
 
 async def test_health_prober_socket_unhealthy_toolkit_affects_no_other() -> None:
-    async with desk_of(Kit, example := ExampleTool()) as counter:
+    async with open_handler(Kit, example := ExampleTool()) as counter:
         example.health = {"status": "unhealthy"}
         clock = Clock()
         kits = "Kit@1.0.0", "example-tool@1.0.0"
         replica = Replica(
-            replica_info("one", *kits, listens=False), socket_to(counter.desk).transport_for("one"), clock
+            replica_info("one", *kits, listens=False), socket_to(counter.handler).transport_for("one"), clock
         )
         pools = pools_of(clock, replica)
         await HealthProber(pools).probe_all()
@@ -134,21 +132,21 @@ async def test_health_prober_socket_unhealthy_toolkit_affects_no_other() -> None
 
 async def test_health_prober_socket_lost_call_is_suspected_until_answer() -> None:
     line = FakeTransport()
-    pools, (replica,) = house(line, listens=False)
+    pools, (replica,) = pools_with(line, listens=False)
     turn = replica.begin_call()
     turn.record_loss()
     turn.end()
     replica.record_heartbeat("healthy", 0.0)  # somebody is there, which does not say that calls get through
     assert replica.is_suspected
-    await probing(pools).probe_all()
+    await prober_for(pools).probe_all()
     assert not replica.is_suspected
 
 
 async def test_health_prober_full_socket_still_carries_probe() -> None:
     async def deaf(report: CallEvent) -> None: ...
 
-    async with desk_of(Kit) as counter:
-        socket = socket_to(counter.desk)
+    async with open_handler(Kit) as counter:
+        socket = socket_to(counter.handler)
         line = socket.transport_for("one")
         replica = Replica(replica_info(listens=False), line, Clock())
         calls = [asyncio.ensure_future(line.call(b"{}", str(number), deaf)) for number in range(MAX_RUNNING_CALLS)]
@@ -169,7 +167,7 @@ def test_health_prober_hanging_check_is_reported_before_timeout() -> None:
 
 
 def test_health_prober_close_after_loop_is_harmless() -> None:
-    watch, loop = HealthProber(house()[0], interval=60), asyncio.new_event_loop()
+    watch, loop = HealthProber(pools_with()[0], interval=60), asyncio.new_event_loop()
 
     async def begin() -> None:
         watch.start()
@@ -186,8 +184,8 @@ def test_health_prober_close_after_loop_is_harmless() -> None:
 async def test_health_prober_runs_until_closed_despite_errors() -> None:
     line = FakeTransport()
     line.health = ValueError("a fault of ours")
-    pools, (replica,) = house(line)
-    watch = probing(pools)
+    pools, (replica,) = pools_with(line)
+    watch = prober_for(pools)
     watch.start()
     await eventually(lambda: replica.is_suspected and len(line.asked) > 2)
     line.health = None

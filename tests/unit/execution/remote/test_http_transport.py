@@ -7,24 +7,24 @@ from ipaddress import ip_address
 
 import pytest
 
-from tests.unit.egress.outside import answering
-from tests.unit.execution.remote.peer import (
+from tests.unit.egress.loopback_server import fixed_resolver
+from tests.unit.execution.remote.fake_tool_server import (
     LAST,
     LOCAL,
     STREAM,
     TOKEN,
     WAIT_SECONDS,
     Answer,
-    Peer,
-    Wire,
+    FakeToolServer,
+    ServerConnection,
     chunk,
-    ended,
-    peer,
+    fake_tool_server,
+    http_response,
     progress,
     question,
     stream,
+    tool_response,
     until,
-    whole,
 )
 from toolhall.dialects.hub.call_messages import CallEvent, ProgressMessage, QuestionMessage, ToolResponseMessage
 from toolhall.egress.addresses import EgressAllowlist, EgressRefused
@@ -36,13 +36,13 @@ from toolhall.model.secret import Secret
 
 REQUEST = b'{"type":"tool_request","id":"1","tool":"A","method":"b","params":{}}'
 HEALTHY = encode({"type": "response", "id": "h1", "result": {"status": "healthy"}, "error": None})
-TAKEN = whole(encode({"type": "response", "id": None, "result": {"status": "ok"}, "error": None}))
+TAKEN = http_response(encode({"type": "response", "id": None, "result": {"status": "ok"}, "error": None}))
 
 
 def saying(*parts: bytes) -> Answer:
     """Whatever is asked, these bytes; each part reaches the other side by itself."""
 
-    async def answer(_: bytes, wire: Wire) -> None:
+    async def answer(_: bytes, wire: ServerConnection) -> None:
         for part in parts:
             wire.write(part)
             await asyncio.sleep(0.001)  # so that they are read one by one; a test holds either way
@@ -50,37 +50,37 @@ def saying(*parts: bytes) -> Answer:
     return answer
 
 
-async def silent(_: bytes, wire: Wire) -> None:
+async def silent(_: bytes, wire: ServerConnection) -> None:
     await wire.gone.wait()
 
 
-async def deaf(_: CallEvent) -> None:
+async def ignore_event(_: CallEvent) -> None:
     return None
 
 
-async def lost(server: Peer, *, most_bytes: int = 10_000) -> CallLost:
+async def lost(server: FakeToolServer, *, most_bytes: int = 10_000) -> CallLost:
     """How one call is lost."""
     line = server.line(most_bytes)
     try:
         async with asyncio.timeout(WAIT_SECONDS):
             with pytest.raises(CallLost) as raised:
-                await line.call(REQUEST, "1", deaf)
+                await line.call(REQUEST, "1", ignore_event)
     finally:
         line.close()
     return raised.value
 
 
-async def until_gone(server: Peer) -> None:
+async def until_gone(server: FakeToolServer) -> None:
     async with asyncio.timeout(WAIT_SECONDS):
         for wire in [*server.wires]:
             await wire.gone.wait()
 
 
 async def test_http_transport_sequential_calls_share_connection() -> None:
-    async with peer(saying(whole(ended("1", {"a": 1})))) as server:
+    async with fake_tool_server(saying(http_response(tool_response("1", {"a": 1})))) as server:
         line: Transport = server.line()
         for _ in range(5):
-            end = await line.call(REQUEST, "1", deaf)
+            end = await line.call(REQUEST, "1", ignore_event)
             assert (end.id, end.result) == ("1", {"a": 1})
         line.close()
         assert server.connections == 1
@@ -88,9 +88,9 @@ async def test_http_transport_sequential_calls_share_connection() -> None:
 
 
 async def test_http_transport_request_is_post_with_token() -> None:
-    async with peer(saying(whole(ended("1")))) as server:
+    async with fake_tool_server(saying(http_response(tool_response("1")))) as server:
         line = HttpTransport(f"{server.url}/below/", Secret(TOKEN), LOCAL)
-        await line.call(REQUEST, "1", deaf)
+        await line.call(REQUEST, "1", ignore_event)
         line.close()
         assert server.heads[0].split("\r\n")[:3] == [
             "POST /below/hub HTTP/1.1",
@@ -102,14 +102,14 @@ async def test_http_transport_request_is_post_with_token() -> None:
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
 async def test_http_transport_reports_arrive_in_order_for_any_chunking(size: int) -> None:
-    reply = stream(progress("1", 1), b"", progress("1", 2), ended("1", {"a": 1}))
+    reply = stream(progress("1", 1), b"", progress("1", 2), tool_response("1", {"a": 1}))
     parts = [reply[at : at + size] for at in range(0, len(reply), size)]
     heard: list[CallEvent] = []
 
     async def on_report(report: CallEvent) -> None:
         heard.append(report)
 
-    async with peer(saying(*parts)) as server:
+    async with fake_tool_server(saying(*parts)) as server:
         line = server.line()
         for _ in range(2):
             assert (await line.call(REQUEST, "1", on_report)).result == {"a": 1}
@@ -120,18 +120,18 @@ async def test_http_transport_reports_arrive_in_order_for_any_chunking(size: int
 async def test_http_transport_late_last_chunk_keeps_connection() -> None:
     last = asyncio.Event()
 
-    async def answer(_: bytes, wire: Wire) -> None:
-        wire.write(STREAM, chunk(ended("1") + b"\n"))
+    async def answer(_: bytes, wire: ServerConnection) -> None:
+        wire.write(STREAM, chunk(tool_response("1") + b"\n"))
         await last.wait()
         wire.write(LAST)
 
-    async with peer(answer) as server:
+    async with fake_tool_server(answer) as server:
         line = server.line()
-        assert (await line.call(REQUEST, "1", deaf)).id == "1"  # here already
+        assert (await line.call(REQUEST, "1", ignore_event)).id == "1"  # here already
         last.set()
         await asyncio.gather(*server.tasks)
         await until(lambda: line.idle_count == 1)
-        assert (await line.call(REQUEST, "1", deaf)).id == "1"
+        assert (await line.call(REQUEST, "1", ignore_event)).id == "1"
         line.close()
         assert server.connections == 1
 
@@ -139,21 +139,21 @@ async def test_http_transport_late_last_chunk_keeps_connection() -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" + whole(ended("1")),
-        whole(ended("1"), status="503 Service Unavailable"),
-        whole(ended("1"), "connection: close"),
-        whole(b'{"type":"tool_error","code":"TOOL_ERROR","message":"no"}', status="400 Bad Request"),
-        stream(ended("1")).replace(b"}\n\r\n", b"} \r\n"),  # no line break behind the last one
-        STREAM.replace(b"transfer-encoding: chunked\r\n", b"") + ended("1") + b"\n",  # ends with its connection
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" + http_response(tool_response("1")),
+        http_response(tool_response("1"), status="503 Service Unavailable"),
+        http_response(tool_response("1"), "connection: close"),
+        http_response(b'{"type":"tool_error","code":"TOOL_ERROR","message":"no"}', status="400 Bad Request"),
+        stream(tool_response("1")).replace(b"}\n\r\n", b"} \r\n"),  # no line break behind the last one
+        STREAM.replace(b"transfer-encoding: chunked\r\n", b"") + tool_response("1") + b"\n",  # ends with its connection
     ],
     ids=["1xx", "a status of its own", "close", "a bare error", "no last line break", "no length"],
 )
 async def test_http_transport_accepts_response_framings(reply: bytes) -> None:
-    async with peer(saying(reply)) as server:
+    async with fake_tool_server(saying(reply)) as server:
         line = server.line()
         for _ in range(2):
             async with asyncio.timeout(WAIT_SECONDS):
-                assert (await line.call(REQUEST, "1", deaf)).result is None
+                assert (await line.call(REQUEST, "1", ignore_event)).result is None
         line.close()
         assert len(server.bodies) == 2
 
@@ -168,21 +168,21 @@ async def test_http_transport_accepts_response_framings(reply: bytes) -> None:
         (b"HTTP/1.1 200 OK\r\n" + b"x: %b\r\n" % (b"y" * 1000) * 70, "around it"),
         (b"HTTP/1.1 100 Continue\r\n\r\n" * 4_000, "around it"),
         (STREAM + b"1;%b\r\n{\r\n" % (b"x" * 900) * 200, "around it"),
-        (whole(b""), "cannot be read"),
-        (whole(b"<html>"), "cannot be read"),
-        (whole(b"x" * 10_001), "more than 10000 bytes"),
+        (http_response(b""), "cannot be read"),
+        (http_response(b"<html>"), "cannot be read"),
+        (http_response(b"x" * 10_001), "more than 10000 bytes"),
         (STREAM + chunk(b"x" * 5_001) * 2, "more than 10000 bytes"),
         (STREAM + chunk(progress("1", 1) + b"\n") * 250, "more than 10000 bytes"),
         (stream(progress("1", 1)), "without a tool_response"),
         (stream(), "without a tool_response"),
-        (whole(ended("2")), "another call"),
+        (http_response(tool_response("2")), "another call"),
         (stream(progress("2", 1)), "another call"),
-        (whole(HEALTHY), "not with a tool_response"),
+        (http_response(HEALTHY), "not with a tool_response"),
     ],
 )
 async def test_http_transport_invalid_response_is_call_lost(reply: bytes, why: str) -> None:
     """The call may have run, and its connection is used for nothing else."""
-    async with peer(saying(reply)) as server:
+    async with fake_tool_server(saying(reply)) as server:
         found = await lost(server)
         assert found.delivered
         assert why in found.reason
@@ -193,7 +193,10 @@ async def test_http_transport_invalid_response_is_call_lost(reply: bytes, why: s
 @pytest.mark.threat("E3")
 @pytest.mark.parametrize("status", ["301 Moved", "302 Found", "307 Temporary", "308 Permanent", "304 Not Modified"])
 async def test_http_transport_redirect_is_refused(status: str) -> None:
-    async with peer(silent) as trap, peer(saying(whole(b"", f"location: {trap.url}/hub", status=status))) as server:
+    async with (
+        fake_tool_server(silent) as trap,
+        fake_tool_server(saying(http_response(b"", f"location: {trap.url}/hub", status=status))) as server,
+    ):
         found = await lost(server)
         assert found.delivered
         assert "redirects" in found.reason
@@ -203,38 +206,41 @@ async def test_http_transport_redirect_is_refused(status: str) -> None:
 @pytest.mark.parametrize("cut", [0, 1, 30, -1])
 @pytest.mark.parametrize("how", ["close", "reset"])
 async def test_http_transport_early_close_is_call_lost(cut: int, how: str) -> None:
-    reply = whole(ended("1"))
+    reply = http_response(tool_response("1"))
 
-    async def answer(_: bytes, wire: Wire) -> None:
+    async def answer(_: bytes, wire: ServerConnection) -> None:
         wire.write(reply[:cut])
         wire.close() if how == "close" else wire.reset()
 
-    async with peer(answer) as server:
+    async with fake_tool_server(answer) as server:
         found = await lost(server)
         assert found.delivered
         assert "before its answer was whole" in found.reason
 
 
 async def test_http_transport_complete_response_survives_broken_connection() -> None:
-    async def answer(_: bytes, wire: Wire) -> None:
-        wire.write(STREAM, chunk(progress("1", 1) + b"\n" + ended("1", {"a": 1}) + b"\n"))
+    async def answer(_: bytes, wire: ServerConnection) -> None:
+        wire.write(STREAM, chunk(progress("1", 1) + b"\n" + tool_response("1", {"a": 1}) + b"\n"))
         wire.close()
 
-    async with peer(answer) as server:
+    async with fake_tool_server(answer) as server:
         line = server.line()
-        assert (await line.call(REQUEST, "1", deaf)).result == {"a": 1}
+        assert (await line.call(REQUEST, "1", ignore_event)).result == {"a": 1}
         line.close()
 
 
-@pytest.mark.parametrize("parts", [(whole(ended("1")) * 2,), (whole(ended("1")), whole(ended("1")))])
+@pytest.mark.parametrize(
+    "parts",
+    [(http_response(tool_response("1")) * 2,), (http_response(tool_response("1")), http_response(tool_response("1")))],
+)
 async def test_http_transport_second_response_is_ignored(parts: tuple[bytes, ...]) -> None:
     """It ends the connection; nobody gets what was meant for another, or for nobody."""
-    async with peer(saying(*parts)) as server:
+    async with fake_tool_server(saying(*parts)) as server:
         line = server.line()
-        assert (await line.call(REQUEST, "1", deaf)).id == "1"
+        assert (await line.call(REQUEST, "1", ignore_event)).id == "1"
         await until_gone(server)
         assert server.connections == 1
-        assert (await line.call(REQUEST, "1", deaf)).id == "1"
+        assert (await line.call(REQUEST, "1", ignore_event)).id == "1"
         assert server.connections == 2
         line.close()
 
@@ -242,24 +248,24 @@ async def test_http_transport_second_response_is_ignored(parts: tuple[bytes, ...
 @pytest.mark.parametrize("how", ["close", "reset", "talk"])
 async def test_http_transport_closed_idle_connection_is_not_reused(how: str) -> None:
     """Not even if the loop has not seen that yet: the call goes over a new one, and is delivered once."""
-    async with peer(saying(whole(ended("1")))) as server:
+    async with fake_tool_server(saying(http_response(tool_response("1")))) as server:
         line = server.line()
-        await line.call(REQUEST, "1", deaf)
+        await line.call(REQUEST, "1", ignore_event)
         (wire,) = server.wires
         if how == "talk":
             wire.write(b"HTTP/1.1 408 Request Timeout\r\n\r\n")
         else:
             getattr(wire, how)()
         await until(lambda: how == "talk" or wire.gone.is_set())
-        await line.call(REQUEST, "1", deaf)
+        await line.call(REQUEST, "1", ignore_event)
         assert (server.connections, len(server.bodies)) == (2, 2)
         line.close()
 
 
 async def test_http_transport_closed_connection_is_removed() -> None:
-    async with peer(saying(whole(ended("1")))) as server:
+    async with fake_tool_server(saying(http_response(tool_response("1")))) as server:
         line = server.line()
-        await line.call(REQUEST, "1", deaf)
+        await line.call(REQUEST, "1", ignore_event)
         assert (line.open_count, line.idle_count) == (1, 1)
         next(iter(server.wires)).close()
         await until(lambda: line.open_count == 0)
@@ -269,17 +275,17 @@ async def test_http_transport_closed_connection_is_removed() -> None:
 
 async def test_http_transport_stale_connection_is_not_reused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its server is about to close it, and a call that meets that would be lost."""
-    async with peer(saying(whole(ended("1")))) as server:
+    async with fake_tool_server(saying(http_response(tool_response("1")))) as server:
         line = server.line()
-        await asyncio.gather(*(line.call(REQUEST, "1", deaf) for _ in range(3)))
+        await asyncio.gather(*(line.call(REQUEST, "1", ignore_event) for _ in range(3)))
         monkeypatch.setattr("toolhall.execution.remote.http_transport.IDLE_SECONDS", -1.0)
-        await line.call(REQUEST, "1", deaf)
+        await line.call(REQUEST, "1", ignore_event)
         assert server.connections == 4
         line.close()
 
 
 async def test_http_transport_refused_connection_is_not_delivered() -> None:
-    async with peer(silent) as server:
+    async with fake_tool_server(silent) as server:
         pass
     found = await lost(server)
     assert not found.delivered
@@ -287,21 +293,21 @@ async def test_http_transport_refused_connection_is_not_delivered() -> None:
 
 
 async def test_http_transport_failed_connect_frees_its_slot() -> None:
-    async with peer(silent) as server:
+    async with fake_tool_server(silent) as server:
         pass
     line = server.line()
     async with asyncio.timeout(WAIT_SECONDS):
         for _ in range(MAX_CALL_CONNECTIONS + 1):
             with pytest.raises(CallLost, match="cannot be reached"):
-                await line.call(REQUEST, "1", deaf)
+                await line.call(REQUEST, "1", ignore_event)
 
 
 async def test_http_transport_forbidden_address_is_not_connected() -> None:
-    async with peer(silent) as server:
-        rebinding = Dialer(EgressAllowlist(), answering(["127.0.0.1"]))
+    async with fake_tool_server(silent) as server:
+        rebinding = Dialer(EgressAllowlist(), fixed_resolver(["127.0.0.1"]))
         line = HttpTransport(f"https://evil.example:{server.port}", Secret(TOKEN), rebinding)
         with pytest.raises(CallLost, match="egress_allow") as raised:
-            await line.call(REQUEST, "1", deaf)
+            await line.call(REQUEST, "1", ignore_event)
         assert not raised.value.delivered
         assert server.connections == 0
 
@@ -323,9 +329,9 @@ def test_http_transport_token_cannot_inject_header() -> None:
 
 
 async def test_http_transport_cancelled_call_closes_connection() -> None:
-    async with peer(silent) as server:
+    async with fake_tool_server(silent) as server:
         line = server.line()
-        call = asyncio.ensure_future(line.call(REQUEST, "1", deaf))
+        call = asyncio.ensure_future(line.call(REQUEST, "1", ignore_event))
         await until(lambda: bool(server.bodies))
         call.cancel()
         with suppress(asyncio.CancelledError):
@@ -338,20 +344,20 @@ async def test_http_transport_cancelled_call_closes_connection() -> None:
 async def test_http_transport_answer_is_separate_request() -> None:
     answered = asyncio.Event()
 
-    async def answer(body: bytes, wire: Wire) -> None:
+    async def answer(body: bytes, wire: ServerConnection) -> None:
         if json.loads(body)["type"] == "tool_answer":
             wire.write(TAKEN)
             answered.set()
             return
         wire.write(STREAM, chunk(question("1", 1) + b"\n"))
         await answered.wait()
-        wire.write(chunk(ended("1", {"a": 1}) + b"\n"), LAST)
+        wire.write(chunk(tool_response("1", {"a": 1}) + b"\n"), LAST)
 
     async def on_report(report: CallEvent) -> bytes:
         assert isinstance(report, QuestionMessage)
         return b'{"type":"tool_answer","id":"1","number":1}'
 
-    async with peer(answer) as server:
+    async with fake_tool_server(answer) as server:
         line = server.line()
         assert (await line.call(REQUEST, "1", on_report)).result == {"a": 1}
         line.close()
@@ -362,7 +368,7 @@ async def test_http_transport_lost_call_cancels_question() -> None:
     """A person may think for long: when the server is gone, the call ends at once."""
     asked = asyncio.Event()
 
-    async def answer(_: bytes, wire: Wire) -> None:
+    async def answer(_: bytes, wire: ServerConnection) -> None:
         wire.write(STREAM, chunk(question("1", 1) + b"\n"))
         await asked.wait()
         wire.reset()
@@ -371,7 +377,7 @@ async def test_http_transport_lost_call_cancels_question() -> None:
         asked.set()
         await asyncio.Event().wait()
 
-    async with peer(answer) as server:
+    async with fake_tool_server(answer) as server:
         line = server.line()
         async with asyncio.timeout(WAIT_SECONDS):
             with pytest.raises(CallLost) as raised:
@@ -384,7 +390,7 @@ async def test_http_transport_handler_error_ends_call() -> None:
     async def on_report(_: CallEvent) -> None:
         raise TimeoutError("its own")
 
-    async with peer(saying(STREAM + chunk(question("1", 1) + b"\n"))) as server:
+    async with fake_tool_server(saying(STREAM + chunk(question("1", 1) + b"\n"))) as server:
         line = server.line()
         with pytest.raises(TimeoutError, match="its own"):
             await line.call(REQUEST, "1", on_report)
@@ -396,16 +402,16 @@ async def test_http_transport_limits_connections_and_reserves_some() -> None:
     """When calls hold all that they may, the next ones wait; the hall's own questions still get through."""
     go = asyncio.Event()
 
-    async def answer(body: bytes, wire: Wire) -> None:
+    async def answer(body: bytes, wire: ServerConnection) -> None:
         if b"health" in body:
-            wire.write(whole(HEALTHY))
+            wire.write(http_response(HEALTHY))
             return
         await go.wait()
-        wire.write(whole(ended("1")))
+        wire.write(http_response(tool_response("1")))
 
-    async with peer(answer) as server:
+    async with fake_tool_server(answer) as server:
         line = server.line()
-        calls = [asyncio.ensure_future(line.call(REQUEST, "1", deaf)) for _ in range(MAX_CALL_CONNECTIONS + 30)]
+        calls = [asyncio.ensure_future(line.call(REQUEST, "1", ignore_event)) for _ in range(MAX_CALL_CONNECTIONS + 30)]
         await until(lambda: len(server.bodies) == MAX_CALL_CONNECTIONS)
         async with asyncio.timeout(WAIT_SECONDS):
             assert (await line.request(b"health", "h1"))["result"] == {"status": "healthy"}
@@ -422,17 +428,17 @@ async def test_http_transport_calls_never_use_reserved_connections(waiting: int)
     """Neither one that becomes free while calls wait, nor one that is idle when the next call comes."""
     go, calling = asyncio.Event(), REQUEST
 
-    async def answer(body: bytes, wire: Wire) -> None:
+    async def answer(body: bytes, wire: ServerConnection) -> None:
         if body != calling:
-            wire.write(whole(HEALTHY))
+            wire.write(http_response(HEALTHY))
             return
         await go.wait()
-        wire.write(whole(ended("1")))
+        wire.write(http_response(tool_response("1")))
 
     def call() -> asyncio.Future[ToolResponseMessage]:
-        return asyncio.ensure_future(line.call(calling, "1", deaf))
+        return asyncio.ensure_future(line.call(calling, "1", ignore_event))
 
-    async with peer(answer) as server, asyncio.timeout(WAIT_SECONDS):
+    async with fake_tool_server(answer) as server, asyncio.timeout(WAIT_SECONDS):
         line = server.line()
         calls = [call() for _ in range(MAX_CALL_CONNECTIONS + waiting)]
         await until(lambda: len(server.bodies) == MAX_CALL_CONNECTIONS)
@@ -453,16 +459,18 @@ async def test_http_transport_closed_connection_admits_next_call() -> None:
     """Also where there is an idle one already, which calls could not have until then."""
     at = asyncio.Event()
 
-    async def answer(body: bytes, wire: Wire) -> None:
+    async def answer(body: bytes, wire: ServerConnection) -> None:
         if b"health" in body:
-            wire.write(whole(HEALTHY))
+            wire.write(http_response(HEALTHY))
             return
         await at.wait()
-        wire.write(whole(ended("1"), "connection: close"))
+        wire.write(http_response(tool_response("1"), "connection: close"))
 
-    async with peer(answer) as server, asyncio.timeout(WAIT_SECONDS):
+    async with fake_tool_server(answer) as server, asyncio.timeout(WAIT_SECONDS):
         line = server.line()
-        calls = [asyncio.ensure_future(line.call(REQUEST, "1", deaf)) for _ in range(2 * MAX_CALL_CONNECTIONS + 9)]
+        calls = [
+            asyncio.ensure_future(line.call(REQUEST, "1", ignore_event)) for _ in range(2 * MAX_CALL_CONNECTIONS + 9)
+        ]
         await until(lambda: len(server.bodies) == MAX_CALL_CONNECTIONS)
         await line.request(b"health", "h1")
         for call in calls[:3]:
@@ -474,10 +482,11 @@ async def test_http_transport_closed_connection_admits_next_call() -> None:
 
 
 async def test_http_transport_waiters_are_limited_and_fail_on_close() -> None:
-    async with peer(silent) as server:
+    async with fake_tool_server(silent) as server:
         line = server.line()
         calls = [
-            asyncio.ensure_future(line.call(REQUEST, "1", deaf)) for _ in range(MAX_CALL_CONNECTIONS + MAX_WAITING + 1)
+            asyncio.ensure_future(line.call(REQUEST, "1", ignore_event))
+            for _ in range(MAX_CALL_CONNECTIONS + MAX_WAITING + 1)
         ]
         async with asyncio.timeout(WAIT_SECONDS):
             await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
@@ -489,12 +498,12 @@ async def test_http_transport_waiters_are_limited_and_fail_on_close() -> None:
         delivered = [end.delivered for end in ends if isinstance(end, CallLost)]
         assert (delivered.count(True), delivered.count(False)) == (MAX_CALL_CONNECTIONS, MAX_WAITING + 1)
         with pytest.raises(CallLost, match="closed"):
-            await line.call(REQUEST, "1", deaf)
+            await line.call(REQUEST, "1", ignore_event)
         await until_gone(server)
 
 
 async def test_http_transport_response_with_wrong_id_is_call_lost() -> None:
-    async with peer(saying(whole(HEALTHY))) as server:
+    async with fake_tool_server(saying(http_response(HEALTHY))) as server:
         line = server.line()
         with pytest.raises(CallLost, match="something else"):
             await line.request(b"{}", "h2")

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from tests.unit.execution.remote.peer import WAIT_SECONDS, Wire, ended, peer, peer_apart, until, whole
+from tests.unit.execution.remote.fake_tool_server import (
+    WAIT_SECONDS,
+    ServerConnection,
+    fake_tool_server,
+    fake_tool_server_in_thread,
+    http_response,
+    tool_response,
+    until,
+)
 from toolhall import Toolhall
 from toolhall.dialects.hub.call_messages import CallEvent
 from toolhall.execution.remote.http_transport import HttpTransport
@@ -22,20 +30,20 @@ TOOL = {"name": "Calendar", "version": "1.0.0", "capabilities": {"methods": [{"n
 unsettled = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 
 
-async def deaf(_: CallEvent) -> None:
+async def ignore_event(_: CallEvent) -> None:
     return None
 
 
-async def answer(body: bytes, wire: Wire) -> None:
+async def answer(body: bytes, wire: ServerConnection) -> None:
     asked = json.loads(body)
     if asked["type"] == "tool_request":
-        wire.write(whole(ended(asked["id"], {"a": 1})))
+        wire.write(http_response(tool_response(asked["id"], {"a": 1})))
     else:
         well: Any = {"type": "response", "id": asked["id"], "result": {"status": "healthy"}, "error": None}
-        wire.write(whole(encode(well)))
+        wire.write(http_response(encode(well)))
 
 
-async def silent(_: bytes, wire: Wire) -> None:
+async def silent(_: bytes, wire: ServerConnection) -> None:
     await wire.gone.wait()
 
 
@@ -45,12 +53,12 @@ def unsaid(_: asyncio.AbstractEventLoop, __: dict[str, Any]) -> None:
 
 async def one(line: HttpTransport) -> object:
     async with asyncio.timeout(WAIT_SECONDS):
-        return (await line.call(REQUEST, "1", deaf)).result
+        return (await line.call(REQUEST, "1", ignore_event)).result
 
 
 @unsettled
 def test_http_transport_each_loop_has_own_connections() -> None:
-    with peer_apart(answer) as server:
+    with fake_tool_server_in_thread(answer) as server:
         line = server.line()
         for number in (1, 2):
             assert asyncio.run(one(line)) == {"a": 1}
@@ -61,7 +69,7 @@ def test_http_transport_each_loop_has_own_connections() -> None:
 
 @unsettled
 def test_http_transport_stopped_loop_is_replaced() -> None:
-    with peer_apart(answer) as server, asyncio.Runner() as first, asyncio.Runner() as second:
+    with fake_tool_server_in_thread(answer) as server, asyncio.Runner() as first, asyncio.Runner() as second:
         line = server.line()
         for runner in (first, second, first):
             assert runner.run(one(line)) == {"a": 1}
@@ -73,10 +81,10 @@ def test_http_transport_stopped_loop_is_replaced() -> None:
 def test_http_transport_closes_after_loop_ended_during_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody in such a loop waits any more, and nothing can be said to it; one call ran, and one waited for that."""
     monkeypatch.setattr("toolhall.execution.remote.http_transport.MAX_CALL_CONNECTIONS", 1)
-    with peer_apart(silent) as server:
+    with fake_tool_server_in_thread(silent) as server:
         line, loop = server.line(), asyncio.new_event_loop()
         loop.set_exception_handler(unsaid)
-        calls = [loop.create_task(line.call(REQUEST, "1", deaf)) for _ in range(2)]
+        calls = [loop.create_task(line.call(REQUEST, "1", ignore_event)) for _ in range(2)]
         loop.run_until_complete(until(lambda: bool(server.bodies)))
         loop.close()
         line.close()
@@ -86,7 +94,7 @@ def test_http_transport_closes_after_loop_ended_during_calls(monkeypatch: pytest
 
 
 async def test_http_transport_close_idle_then_call_reconnects() -> None:
-    async with peer(answer) as server:
+    async with fake_tool_server(answer) as server:
         line = server.line()
         await asyncio.gather(*(one(line) for _ in range(3)))
         assert (line.open_count, line.idle_count) == (3, 3)
@@ -100,11 +108,11 @@ async def test_http_transport_close_idle_then_call_reconnects() -> None:
 async def test_http_transport_close_idle_keeps_running_calls() -> None:
     go = asyncio.Event()
 
-    async def late(body: bytes, wire: Wire) -> None:
+    async def late(body: bytes, wire: ServerConnection) -> None:
         await go.wait()
         await answer(body, wire)
 
-    async with peer(late) as server:
+    async with fake_tool_server(late) as server:
         line = server.line()
         call = asyncio.ensure_future(one(line))
         await until(lambda: bool(server.bodies))
@@ -139,7 +147,7 @@ async def opened(hall: Toolhall) -> object:
 
 @unsettled
 def test_http_transport_replica_is_callable_in_next_loop() -> None:
-    with peer_apart(answer) as server, Toolhall() as hall:
+    with fake_tool_server_in_thread(answer) as server, Toolhall() as hall:
         assert asyncio.run(replica_info(hall, server.url)) == {"a": 1}
         assert asyncio.run(opened(hall)) == {"a": 1}
 
@@ -149,6 +157,6 @@ def test_http_transport_settled_hall_leaves_no_connection() -> None:
         assert await replica_info(hall, url) == {"a": 1}
         await hall.settle()
 
-    with peer_apart(answer) as server, Toolhall() as hall:
+    with fake_tool_server_in_thread(answer) as server, Toolhall() as hall:
         asyncio.run(settled(hall, server.url))
         assert len(hall.tool_servers.pools) == 1

@@ -5,11 +5,10 @@ from random import Random
 
 import pytest
 
+from tests.unit.builders import Clock
 from tests.unit.execution.remote.fake_transports import FakeTransport, pools_of, replica_info
-from tests.unit.parts import Clock
 from toolhall.dialects.error_details import retry_after_of
-from toolhall.execution.remote.circuit_breaker import FAILURE_THRESHOLD
-from toolhall.execution.remote.replica import Replica
+from toolhall.execution.remote.replica import FAILURE_THRESHOLD, Replica
 from toolhall.execution.remote.replica_pools import ReplicaPools
 from toolhall.model.errors import Unavailable
 

@@ -1,7 +1,7 @@
 """How many calls may be tried again."""
 
-from tests.unit.parts import Clock
-from toolhall.execution.remote.circuit_breaker import RetryBudget
+from tests.unit.builders import Clock
+from toolhall.execution.remote.remote_runner import RetryBudget
 
 
 def spent(budget: RetryBudget) -> int:

@@ -8,7 +8,7 @@ from weakref import ref
 
 import pytest
 
-from tests.unit.execution.remote.peer import WAIT_SECONDS, ended, progress, question, until
+from tests.unit.execution.remote.fake_tool_server import WAIT_SECONDS, progress, question, tool_response, until
 from toolhall.dialects.hub.call_messages import CallEvent, ProgressMessage, ToolResponseMessage, write_request
 from toolhall.execution.remote.replica_transport import CallLost, ResponseTooLarge, Transport
 from toolhall.execution.remote.websocket_transport import MAX_RUNNING_CALLS, MAX_UNREAD_FACTOR, PeerSocket
@@ -18,7 +18,7 @@ REQUEST = b'{"type":"tool_request"}'
 CANCELLED: JsonObject = {"type": "request", "method": "cancel", "id": "c1", "params": {"id": "1"}}
 
 
-class Socket:
+class FakeSocket:
     """What was written to the tool server; `fails` is raised instead."""
 
     def __init__(self, most_bytes: int = 1_000) -> None:
@@ -40,7 +40,7 @@ class Socket:
     ) -> "Running":
         """A call that is there."""
         count = len(self.sent)
-        task = asyncio.ensure_future(self.line.call(REQUEST, call_id, on_report or deaf))
+        task = asyncio.ensure_future(self.line.call(REQUEST, call_id, on_report or ignore_event))
         await until(lambda: len(self.sent) > count or task.done())
         return task
 
@@ -48,7 +48,7 @@ class Socket:
 Running = asyncio.Future[ToolResponseMessage]
 
 
-async def deaf(_: CallEvent) -> None:
+async def ignore_event(_: CallEvent) -> None:
     return None
 
 
@@ -59,12 +59,12 @@ async def lost(call: Running) -> CallLost:
     return raised.value
 
 
-def cancels(socket: Socket) -> list[JsonObject]:
+def cancels(socket: FakeSocket) -> list[JsonObject]:
     return [each for each in map(json.loads, socket.sent) if each.get("method") == "cancel"]
 
 
 async def test_websocket_transport_concurrent_calls_get_own_messages() -> None:
-    socket = Socket()
+    socket = FakeSocket()
     line: Transport = socket.line
     heard: list[CallEvent] = []
 
@@ -72,7 +72,7 @@ async def test_websocket_transport_concurrent_calls_get_own_messages() -> None:
         heard.append(report)
 
     first, second = await socket.calling("1", on_report), await socket.calling("2")
-    for body in (progress("1", 1), ended("2", {"b": 2}), progress("1", 2), ended("1", {"a": 1})):
+    for body in (progress("1", 1), tool_response("2", {"b": 2}), progress("1", 2), tool_response("1", {"a": 1})):
         assert socket.called.handle_frame(body)
     assert [(await call).result for call in (first, second)] == [{"a": 1}, {"b": 2}]
     assert heard == [ProgressMessage("1", 1), ProgressMessage("1", 2)]
@@ -81,7 +81,7 @@ async def test_websocket_transport_concurrent_calls_get_own_messages() -> None:
 
 
 async def test_websocket_transport_request_returns_whole_response() -> None:
-    socket = Socket()
+    socket = FakeSocket()
     asked = asyncio.ensure_future(socket.line.request(write_request("h1", "health_check", {}), "h1"))
     await until(lambda: bool(socket.sent))
     assert socket.called.handle_frame(
@@ -99,10 +99,10 @@ async def test_websocket_transport_request_returns_whole_response() -> None:
     ],
 )
 async def test_websocket_transport_other_frames_are_not_handled(body: bytes) -> None:
-    socket = Socket()
+    socket = FakeSocket()
     call = await socket.calling("1")
     assert not socket.called.handle_frame(body)
-    socket.called.handle_frame(ended("1"))
+    socket.called.handle_frame(tool_response("1"))
     assert (await call).id == "1"
 
 
@@ -110,7 +110,7 @@ async def test_websocket_transport_other_frames_are_not_handled(body: bytes) -> 
     "body",
     [
         *(
-            ended("2"),
+            tool_response("2"),
             b'{"type":"tool_response"}',
             b'{"type":"tool_progress","id":7}',
             b'{"type":"response","id":null}',
@@ -119,12 +119,12 @@ async def test_websocket_transport_other_frames_are_not_handled(body: bytes) -> 
     ],
 )
 async def test_websocket_transport_unknown_ids_are_dropped(body: bytes) -> None:
-    socket = Socket()
+    socket = FakeSocket()
     call = await socket.calling("1")
     assert socket.called.handle_frame(body)
-    socket.called.handle_frame(ended("1"))
+    socket.called.handle_frame(tool_response("1"))
     assert (await call).id == "1"
-    assert socket.called.handle_frame(ended("1"))  # a second time
+    assert socket.called.handle_frame(tool_response("1"))  # a second time
 
 
 @pytest.mark.parametrize(
@@ -133,11 +133,11 @@ async def test_websocket_transport_unknown_ids_are_dropped(body: bytes) -> None:
         (b'{"type":"tool_progress","id":"1","progress":"x"}', "cannot be read"),
         (b'{"type":"tool_response","id":"1","result":null,"error":7}', "cannot be read"),
         (b'{"type":"response","id":"1"}', "not with a tool_response"),
-        (ended("1", {"a": "x" * 1_000}), "more than 1000 bytes"),
+        (tool_response("1", {"a": "x" * 1_000}), "more than 1000 bytes"),
     ],
 )
 async def test_websocket_transport_invalid_frame_loses_and_cancels_call(body: bytes, why: str) -> None:
-    socket = Socket()
+    socket = FakeSocket()
     call = await socket.calling("1")
     assert socket.called.handle_frame(body)
     found = await lost(call)
@@ -148,7 +148,7 @@ async def test_websocket_transport_invalid_frame_loses_and_cancels_call(body: by
 
 
 async def test_websocket_transport_oversized_call_is_lost() -> None:
-    socket = Socket()
+    socket = FakeSocket()
     call = await socket.calling("1")
     for number in range(30):  # nobody gets to read meanwhile
         socket.called.handle_frame(progress("1", number))
@@ -156,17 +156,17 @@ async def test_websocket_transport_oversized_call_is_lost() -> None:
 
 
 async def test_websocket_transport_read_messages_do_not_count() -> None:
-    socket = Socket()
+    socket = FakeSocket()
     call = await socket.calling("1")
     for number in range(100):
         socket.called.handle_frame(progress("1", number))
         await until(lambda: socket.called.unread_bytes == 0)
-    socket.called.handle_frame(ended("1"))
+    socket.called.handle_frame(tool_response("1"))
     assert (await call).id == "1"
 
 
 async def test_websocket_transport_limits_unread_bytes_of_all_calls() -> None:
-    socket = Socket()
+    socket = FakeSocket()
 
     async def on_report(_: CallEvent) -> None:
         await asyncio.Event().wait()
@@ -190,11 +190,11 @@ async def test_websocket_transport_limits_unread_bytes_of_all_calls() -> None:
 
 
 async def test_websocket_transport_cancel_is_sent_and_late_answer_dropped() -> None:
-    socket = Socket()
+    socket = FakeSocket()
     call = await socket.calling("1")
     call.cancel()
     await until(lambda: cancels(socket) == [CANCELLED])
-    assert socket.called.handle_frame(ended("1"))
+    assert socket.called.handle_frame(tool_response("1"))
     assert socket.called.handle_frame(b'{"type":"response","id":"c1","result":{"status":"cancelled"},"error":null}')
     assert call.cancelled()
 
@@ -203,7 +203,7 @@ async def test_websocket_transport_answer_uses_same_socket() -> None:
     async def on_report(_: CallEvent) -> bytes:
         return b'{"type":"tool_answer"}'
 
-    socket = Socket()
+    socket = FakeSocket()
     call = await socket.calling("1", on_report)
     socket.called.handle_frame(question("1", 1))
     await until(lambda: len(socket.sent) == 2)
@@ -223,7 +223,7 @@ async def test_websocket_transport_answer_uses_same_socket() -> None:
     ],
 )
 async def test_websocket_transport_write_error_is_delivered_unless_certain(error: Exception, delivered: bool) -> None:
-    socket = Socket()
+    socket = FakeSocket()
     socket.fails = error
     assert (await lost(await socket.calling("1"))).delivered is delivered
     await until(lambda: socket.called.running == 0)
@@ -238,16 +238,16 @@ async def test_websocket_transport_close_loses_running_calls(way: str) -> None:
         asked.set()
         await asyncio.Event().wait()
 
-    socket = Socket()
+    socket = FakeSocket()
     asking, calling, done = await socket.calling("1", on_report), await socket.calling("2"), await socket.calling("3")
     socket.called.handle_frame(question("1", 1))
     await asked.wait()
-    socket.called.handle_frame(ended("3"))
+    socket.called.handle_frame(tool_response("3"))
     socket.line.close() if way == "close" else socket.called.on_closed()
     assert [(await lost(call)).delivered for call in (asking, calling)] == [True, True]
     assert (await done).id == "3"  # that was here before
     with pytest.raises(CallLost, match="closed") as raised:
-        await socket.line.call(REQUEST, "4", deaf)
+        await socket.line.call(REQUEST, "4", ignore_event)
     assert not raised.value.delivered
     await asyncio.sleep(0)
     assert len(cancels(socket)) == (2 if way == "close" else 0)
@@ -255,9 +255,12 @@ async def test_websocket_transport_close_loses_running_calls(way: str) -> None:
 
 async def test_websocket_transport_limits_running_calls() -> None:
     """Those that were cancelled and still wait to say so are counted."""
-    socket = Socket()
+    socket = FakeSocket()
     socket.full.clear()
-    calls = [asyncio.ensure_future(socket.line.call(REQUEST, str(number), deaf)) for number in range(MAX_RUNNING_CALLS)]
+    calls = [
+        asyncio.ensure_future(socket.line.call(REQUEST, str(number), ignore_event))
+        for number in range(MAX_RUNNING_CALLS)
+    ]
     await until(lambda: len(socket.sent) == MAX_RUNNING_CALLS)
     for _ in range(2):
         found = await lost(await socket.calling("more"))
@@ -270,24 +273,24 @@ async def test_websocket_transport_limits_running_calls() -> None:
 
 
 async def test_websocket_transport_duplicate_id_is_refused() -> None:
-    socket = Socket()
+    socket = FakeSocket()
     first = await socket.calling("1")
     assert not (await lost(await socket.calling("1"))).delivered
-    socket.called.handle_frame(ended("1"))
+    socket.called.handle_frame(tool_response("1"))
     assert (await first).id == "1"
 
 
 async def test_websocket_transport_replicas_on_one_socket_close_separately() -> None:
     """What runs on the other goes on, and so does the other; the bounds are the socket's."""
-    socket = Socket()
+    socket = FakeSocket()
     other = socket.called.transport_for("two")
     assert socket.called.transport_for("two") is other
     assert other is not socket.line
-    mine, theirs = await socket.calling("1"), asyncio.ensure_future(other.call(REQUEST, "2", deaf))
+    mine, theirs = await socket.calling("1"), asyncio.ensure_future(other.call(REQUEST, "2", ignore_event))
     await until(lambda: len(socket.sent) == 2)
     socket.line.close()
     assert (await lost(mine)).delivered
-    assert socket.called.handle_frame(ended("2"))
+    assert socket.called.handle_frame(tool_response("2"))
     assert (await theirs).id == "2"
     await until(lambda: cancels(socket) == [CANCELLED])
     assert (socket.line.is_open, other.is_open) == (False, True)
@@ -298,7 +301,7 @@ async def test_websocket_transport_replicas_on_one_socket_close_separately() -> 
 
 async def test_websocket_transport_unreferenced_transport_is_dropped() -> None:
     """A join that is refused holds none; a socket may send as many of those as it likes."""
-    called = Socket().called
+    called = FakeSocket().called
     kept = ref(called.transport_for("two"))
     gc.collect()
     assert kept() is None

@@ -62,6 +62,6 @@ async def test_tool_pages_accept_any_cursor(hall: Toolhall) -> None:
     assert (await manage(hall, "GET", "/api/tools?cursor=zzz")).body == {"tools": []}
 
 
-async def test_a_page_is_bounded_in_bytes_but_never_empty(hall: Toolhall, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tool_page_is_bounded_in_bytes_and_never_empty(hall: Toolhall, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tools, "PAGE_BYTES", 500)
     assert await listed(hall) == [[tool_id] for tool_id in IDS]

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.unit.parts import Clock
+from tests.unit.builders import Clock
 from toolhall.cli.commands.audit import read_anchor
 from toolhall.model.call_records import AuditRecord
 from toolhall.stores.audit.anchors import AuditFinding
@@ -22,7 +22,7 @@ def record(number: int = 1, **said: object) -> AuditRecord:
     return AuditRecord(time=NOON + number, call=f"call-{number}", **facts)  # type: ignore[arg-type]
 
 
-def books(
+def open_writer(
     folder: Path,
     keeping: Retention = SMALL,
     *,
@@ -33,9 +33,9 @@ def books(
     return AuditWriter(folder, disk or Disk(), clock or Clock(NOON), keeping, listener)
 
 
-def wrote(folder: Path, records: int, keeping: Retention = SMALL, start: int = 0) -> None:
+def write_records(folder: Path, records: int, keeping: Retention = SMALL, start: int = 0) -> None:
     """Write records one by one, and close."""
-    made = books(folder, keeping)
+    made = open_writer(folder, keeping)
     for number in range(start, start + records):
         made.write([record(number)])
     made.close()

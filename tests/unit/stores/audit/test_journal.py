@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.patience import patience
-from tests.unit.parts import Clock
+from tests.unit.builders import Clock
 from tests.unit.stores.audit.audit_logs import NOON, calls, record, verified
 from toolhall.model.call_records import AuditRecord
 from toolhall.model.errors import Unavailable
@@ -59,7 +59,7 @@ def journal(data: Path, disk: Disk | None = None, keeping: Retention | None = No
     return AuditJournal(data, keeping, disk=disk, clock=Clock(NOON))
 
 
-async def test_appending_does_not_wait_and_closing_writes_what_is_left(tmp_path: Path) -> None:
+async def test_journal_close_writes_and_signs_all_appended_records(tmp_path: Path) -> None:
     made = journal(tmp_path)
     for number in range(10):
         made.append(record(number))
@@ -70,7 +70,7 @@ async def test_appending_does_not_wait_and_closing_writes_what_is_left(tmp_path:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("toolhall-audit")]
 
 
-async def test_a_committed_record_is_there_with_all_before_it(tmp_path: Path) -> None:
+async def test_journal_commit_writes_the_record_and_all_before_it(tmp_path: Path) -> None:
     made = journal(tmp_path)
     try:
         made.append(record(1))
@@ -80,7 +80,7 @@ async def test_a_committed_record_is_there_with_all_before_it(tmp_path: Path) ->
         made.close()
 
 
-async def test_what_one_turn_commits_is_synced_once(tmp_path: Path) -> None:
+async def test_journal_commits_of_one_event_loop_turn_share_one_sync(tmp_path: Path) -> None:
     made = journal(tmp_path, disk := SlowDisk())
     try:
         await made.commit(record(0))
@@ -91,7 +91,7 @@ async def test_what_one_turn_commits_is_synced_once(tmp_path: Path) -> None:
         made.close()
 
 
-async def test_a_crowd_shares_one_wait(tmp_path: Path) -> None:
+async def test_journal_commits_during_a_sync_share_the_next_sync(tmp_path: Path) -> None:
     disk = SlowDisk()
     made = journal(tmp_path, disk)
     try:
@@ -112,7 +112,7 @@ async def test_a_crowd_shares_one_wait(tmp_path: Path) -> None:
         made.close()
 
 
-async def test_who_gives_up_waiting_disturbs_nobody(tmp_path: Path) -> None:
+async def test_journal_cancelled_commit_is_written_and_does_not_affect_other_commits(tmp_path: Path) -> None:
     disk = SlowDisk()
     made = journal(tmp_path, disk)
     try:
@@ -129,7 +129,7 @@ async def test_who_gives_up_waiting_disturbs_nobody(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["full", "dead"])
-async def test_a_disk_that_takes_nothing_is_told_and_forgiven(
+async def test_journal_disk_failure_fails_commits_and_loses_no_record_after_recovery(
     tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Threat R3: while it lasts, commits fail; afterwards nothing half-written is there, and nothing is missing."""
@@ -153,7 +153,7 @@ async def test_a_disk_that_takes_nothing_is_told_and_forgiven(
     assert verified(tmp_path / AUDIT_FOLDER).good
 
 
-async def test_a_folder_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+async def test_journal_folder_that_is_a_file_raises_unavailable_until_it_is_removed(tmp_path: Path) -> None:
     (tmp_path / AUDIT_FOLDER).write_text("in the way")
     made = journal(tmp_path)
     try:
@@ -167,7 +167,9 @@ async def test_a_folder_that_cannot_be_used_is_told(tmp_path: Path) -> None:
         made.close()
 
 
-async def test_what_no_memory_can_hold_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_journal_counts_records_dropped_above_max_pending_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("toolhall.stores.audit.writer.MAX_PENDING_BYTES", 1_000)
     disk = FullDisk()
     made = journal(tmp_path, disk)
@@ -190,9 +192,7 @@ async def test_what_no_memory_can_hold_is_counted(tmp_path: Path, monkeypatch: p
     assert any(f"{lost} records could not be written" in said for said in report.notes)
 
 
-async def test_a_queue_that_nobody_empties_does_not_grow_for_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_journal_counts_records_dropped_above_max_queued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolhall.stores.audit.journal.MAX_QUEUED", 10)
     disk = SlowDisk()
     made = journal(tmp_path, disk)
@@ -213,7 +213,7 @@ async def test_a_queue_that_nobody_empties_does_not_grow_for_ever(
     assert any("88 records" in said for said in verified(tmp_path / AUDIT_FOLDER).notes)
 
 
-async def test_a_draft_becomes_a_record_where_it_is_written(tmp_path: Path) -> None:
+async def test_journal_builds_a_record_from_its_source_in_the_writer_thread(tmp_path: Path) -> None:
     class Draft:
         made_in = ""
 
@@ -230,7 +230,7 @@ async def test_a_draft_becomes_a_record_where_it_is_written(tmp_path: Path) -> N
     assert calls(tmp_path / AUDIT_FOLDER) == ["call-7"]
 
 
-async def test_it_reads_what_it_was_only_just_told_and_what_was_there_before_chains(tmp_path: Path) -> None:
+async def test_journal_read_finds_unflushed_records_and_records_of_the_legacy_file(tmp_path: Path) -> None:
     (tmp_path / LEGACY_FILE).write_bytes(
         b'{"time":1.0,"call":"old","caller":"ada","dialect":"mcp","tool":"Kit.pick@0.9.0","outcome":"ok"}\n'
     )
@@ -247,7 +247,7 @@ async def test_it_reads_what_it_was_only_just_told_and_what_was_there_before_cha
         made.close()
 
 
-async def test_it_is_signed_after_a_while_though_nothing_more_comes(tmp_path: Path) -> None:
+async def test_journal_signs_a_checkpoint_after_sign_seconds_without_new_records(tmp_path: Path) -> None:
     made = journal(tmp_path, keeping=Retention(sign_seconds=0.0))
     witness = tmp_path / AUDIT_FOLDER / "audit.checkpoints"
     try:
@@ -261,7 +261,9 @@ async def test_it_is_signed_after_a_while_though_nothing_more_comes(tmp_path: Pa
         made.close()
 
 
-async def test_a_record_that_cannot_be_made_stops_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_journal_record_that_cannot_be_encoded_raises_unavailable_and_is_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     class Bad:
         def record(self) -> AuditRecord:
             raise ValueError("no such record")
@@ -278,7 +280,9 @@ async def test_a_record_that_cannot_be_made_stops_nothing(tmp_path: Path, caplog
     assert sum("1 records could not be written" in said for said in verified(tmp_path / AUDIT_FOLDER).notes) == 2
 
 
-async def test_a_journal_that_is_closed_keeps_nobody_waiting(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_closed_journal_commit_raises_unavailable_and_append_logs_the_record(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     made = journal(tmp_path)
     await made.commit(record(1))
     made.close()
@@ -292,7 +296,7 @@ async def test_a_journal_that_is_closed_keeps_nobody_waiting(tmp_path: Path, cap
     assert "call-3" in caplog.text, "what it says is not lost"
 
 
-async def test_a_journal_that_was_closed_unused_starts_no_thread(tmp_path: Path) -> None:
+async def test_journal_closed_before_use_starts_no_thread(tmp_path: Path) -> None:
     made = journal(tmp_path)
     made.close()
     made.append(record(1))

@@ -11,7 +11,7 @@ def record(number: int) -> AuditRecord:
     return AuditRecord(1.5, f"call-{number}", "local", "mcp", "Kit.pick@1.0.0", "ok", level=number % 11)
 
 
-def test_memory_keeps_the_newest() -> None:
+def test_memory_journal_keeps_the_newest_records_up_to_its_maximum() -> None:
     journal = MemoryJournal()
     for number in range(MAX_MEMORY_RECORDS + 5):
         journal.append(record(number))
@@ -20,7 +20,7 @@ def test_memory_keeps_the_newest() -> None:
     assert (journal.records[0].call, journal.records[-1].call) == ("call-5", f"call-{MAX_MEMORY_RECORDS + 4}")
 
 
-async def test_memory_finds_the_newest_first() -> None:
+async def test_memory_journal_search_returns_the_newest_records_first() -> None:
     journal = MemoryJournal()
     for number in range(30):
         journal.append(record(number))
@@ -28,7 +28,7 @@ async def test_memory_finds_the_newest_first() -> None:
     assert [each.record.call for each in found] == ["call-21", "call-10"]
 
 
-def test_a_hall_with_a_folder_has_an_audit_there_and_one_without_has_memory(tmp_path: Path) -> None:
+def test_open_journal_is_on_disk_with_a_data_folder_and_in_memory_without(tmp_path: Path) -> None:
     journal = open_journal(tmp_path, 30)
     assert isinstance(journal, AuditJournal)
     journal.close()

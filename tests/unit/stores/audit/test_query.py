@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.stores.audit.audit_logs import NOON, books, record, wrote
+from tests.unit.stores.audit.audit_logs import NOON, open_writer, record, write_records
 from toolhall.stores.audit import query
 from toolhall.stores.audit.hash_chain import AUDIT_FOLDER, MAX_LINE_BYTES, segments_of
 from toolhall.stores.audit.query import (
@@ -28,7 +28,7 @@ def found(data: Path, wanted: AuditQuery = MATCH_ALL, limit: int = 1_000) -> lis
 def data(tmp_path: Path) -> Path:
     """Two logs whose records take turns, over several segments."""
     folder = tmp_path / AUDIT_FOLDER
-    one, other = books(folder), books(folder)
+    one, other = open_writer(folder), open_writer(folder)
     for number in range(60):
         who = "ada" if number % 3 else "bob"
         said = {"caller": who, "level": number % 11, "outcome": "ok" if number % 5 else "Denied"}
@@ -39,7 +39,7 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_everything_comes_by_time_from_either_end(data: Path) -> None:
+def test_search_merges_logs_in_time_order_newest_first_and_oldest_first(data: Path) -> None:
     in_order = [f"call-{number}" for number in range(60)]
     assert found(data) == in_order[::-1]
     sizes: list[int] = []
@@ -66,22 +66,24 @@ NONE = range(0)
         (AuditQuery(since=NOON + 10, until=NOON + 20, caller="bob"), range(12, 20, 3)),
     ],
 )
-def test_only_what_is_wanted_is_found(data: Path, wanted: AuditQuery, numbers: range) -> None:
+def test_search_returns_only_records_that_match_the_query(data: Path, wanted: AuditQuery, numbers: range) -> None:
     assert found(data, wanted) == [f"call-{number}" for number in reversed(numbers)]
 
 
-def test_the_newest_are_enough(data: Path) -> None:
+def test_search_with_limit_returns_the_newest_records(data: Path) -> None:
     assert found(data, limit=3) == ["call-59", "call-58", "call-57"]
 
 
 @pytest.mark.parametrize("piece", [100, 333, 5_000])
-def test_where_the_pieces_end_does_not_matter(data: Path, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
+def test_search_finds_all_records_with_every_chunk_size(
+    data: Path, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
     monkeypatch.setattr(query, "CHUNK_BYTES", piece)
     assert len(found(data)) == 60
 
 
-def test_what_is_broken_is_passed_over(tmp_path: Path) -> None:
-    wrote(tmp_path / AUDIT_FOLDER, 4)
+def test_search_skips_lines_that_cannot_be_parsed(tmp_path: Path) -> None:
+    write_records(tmp_path / AUDIT_FOLDER, 4)
     (segment,) = segments_of(tmp_path / AUDIT_FOLDER / "1")
     lines = segment.read_bytes().splitlines(keepends=True)
     lines.insert(2, b'{"sha256":"' + b"x" * (2 * MAX_LINE_BYTES) + b"\n")
@@ -96,7 +98,7 @@ def test_what_is_broken_is_passed_over(tmp_path: Path) -> None:
     ]
 
 
-def test_segments_from_before_are_not_even_opened(data: Path) -> None:
+def test_search_since_a_time_does_not_open_older_segments(data: Path) -> None:
     """A search of the last minutes costs the last minutes, not the last years."""
     for log in ("1", "2"):
         oldest = segments_of(data / AUDIT_FOLDER / log)[0]
@@ -107,12 +109,12 @@ def test_segments_from_before_are_not_even_opened(data: Path) -> None:
         found(data)
 
 
-def test_where_nothing_was_recorded_nothing_is_found(tmp_path: Path) -> None:
+def test_search_without_audit_folder_returns_nothing(tmp_path: Path) -> None:
     assert found(tmp_path) == []
     assert list(iter_oldest_first(tmp_path, lambda _: None)) == []
 
 
-def test_filters_are_read_as_people_write_them() -> None:
+def test_parse_query_reads_levels_dates_and_rfc_3339_times() -> None:
     asked = {"caller": "ada", "level": "4", "since": "2027-01-31", "until": "2027-01-31t08:30:00+02:00"}
     assert parse_query(asked) == AuditQuery(caller="ada", level=4, since=1801353600.0, until=1801377000.0)
 
@@ -121,12 +123,12 @@ def test_filters_are_read_as_people_write_them() -> None:
     "asked",
     [{"level": "11"}, {"level": "x"}, {"level": "²"}, {"since": "soon"}, {"until": "2027-13-01"}],
 )
-def test_filters_that_make_no_sense_are_refused(asked: dict[str, str]) -> None:
+def test_parse_query_with_an_invalid_filter_raises_invalid_query_naming_it(asked: dict[str, str]) -> None:
     with pytest.raises(InvalidQuery, match=next(iter(asked))):
         parse_query(asked)
 
 
-def test_what_is_told_of_a_record_leaves_out_what_it_does_not_say() -> None:
+def test_record_document_omits_absent_members() -> None:
     told = record_document(FoundRecord("2", 17, record(1, arguments_sha256="ab", level=0)))
     assert told == {
         "log": "2",

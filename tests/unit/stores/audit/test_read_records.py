@@ -42,11 +42,11 @@ def calls_in(path: Path, tool: str = "Kit.pick") -> list[str]:
         ("Kit.pick@1.0.0@2.0.0", "Kit.pick@1.0.0@2.0.0", True),
     ],
 )
-def test_a_record_is_about_an_id_or_about_all_its_versions(said: str, asked: str, same: bool) -> None:
+def test_is_about_tool_matches_an_exact_id_or_every_version_of_a_name(said: str, asked: str, same: bool) -> None:
     assert is_about_tool(record(tool=said), asked) is same
 
 
-def test_only_whole_records_of_the_tool_are_read(tmp_path: Path) -> None:
+def test_read_records_returns_complete_records_of_the_tool_only(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     broken = [
         b'{"tool":"Kit.pick@1.0.0","call":\n',
@@ -62,14 +62,16 @@ def test_only_whole_records_of_the_tool_are_read(tmp_path: Path) -> None:
     assert calls_in(path, "Kit.none") == []
 
 
-def test_a_record_without_the_end_of_its_line_is_not_complete(tmp_path: Path) -> None:
+def test_read_records_skips_a_last_line_without_newline(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     path.write_bytes(line(1) + line(2).rstrip())
     assert calls_in(path) == ["call-1"]
 
 
 @pytest.mark.parametrize("piece", [1, 7, 64, 1_000_000])
-def test_where_the_pieces_end_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
+def test_read_records_finds_all_records_with_every_chunk_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
     monkeypatch.setattr(query, "CHUNK_BYTES", piece)
     path = tmp_path / "audit.jsonl"
     path.write_bytes(b"".join(line(number) for number in range(20)))
@@ -77,7 +79,9 @@ def test_where_the_pieces_end_does_not_matter(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("piece", [4_096, 1_000_000])
-def test_a_line_that_is_too_long_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
+def test_read_records_skips_a_line_above_the_maximum_length(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
     monkeypatch.setattr(query, "CHUNK_BYTES", piece)
     path = tmp_path / "audit.jsonl"
     long = msgspec.json.encode(AuditRecord(1.0, "x" * (MAX_LINE_BYTES * 3), "ada", "mcp", PICK, "ok")) + b"\n"
@@ -85,14 +89,14 @@ def test_a_line_that_is_too_long_is_passed_over(tmp_path: Path, monkeypatch: pyt
     assert calls_in(path) == ["call-1", "call-2"]
 
 
-def test_names_are_found_however_json_writes_them(tmp_path: Path) -> None:
+def test_read_records_finds_tool_names_that_json_escapes(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     odd = 'K"i\\t.\x1b[2Jé\u202e'
     path.write_bytes(line(1, f"{odd}@1.0.0"))
     assert calls_in(path, odd) == ["call-1"]
 
 
-def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+def test_read_records_of_a_large_file_uses_bounded_memory(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     block = line(1, "Kit.other@1.0.0") * 9_000
     with path.open("wb") as file:
@@ -109,7 +113,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
         tracemalloc.stop()
 
 
-async def test_memory_tells_what_it_has_only_just_been_told() -> None:
+async def test_memory_journal_read_returns_finished_calls_of_the_tool_only() -> None:
     journal, found = MemoryJournal(), list[AuditRecord]()
     journal.append(record(1))
     journal.append(record(2, "Kit.other@1.0.0"))

@@ -6,8 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.parts import Clock
-from tests.unit.stores.audit.audit_logs import DAY, NOON, SMALL, books, calls, finding, lines, record, verified, wrote
+from tests.unit.builders import Clock
+from tests.unit.stores.audit.audit_logs import (
+    DAY,
+    NOON,
+    SMALL,
+    calls,
+    finding,
+    lines,
+    open_writer,
+    record,
+    verified,
+    write_records,
+)
 from toolhall.stores.audit.disk import Disk
 from toolhall.stores.audit.hash_chain import GENESIS_HASH, WITNESS_FILE, AuditSigner, logs_of, segments_of
 from toolhall.stores.audit.writer import AuditWriter, Retention
@@ -20,9 +31,9 @@ def only_segment(folder: Path) -> Path:
     return segment
 
 
-def test_a_log_begins_with_a_line_of_its_own(tmp_path: Path) -> None:
-    wrote(tmp_path / "a", 1)
-    wrote(tmp_path / "b", 1)
+def test_audit_log_begins_with_a_unique_head_line(tmp_path: Path) -> None:
+    write_records(tmp_path / "a", 1)
+    write_records(tmp_path / "b", 1)
     (one, *_), (other, *_) = lines(tmp_path / "a"), lines(tmp_path / "b")
     assert one.head is not None
     assert other.head is not None
@@ -30,22 +41,22 @@ def test_a_log_begins_with_a_line_of_its_own(tmp_path: Path) -> None:
     assert one.head.log != other.head.log
 
 
-def test_each_start_goes_on_with_the_same_log(tmp_path: Path) -> None:
+def test_audit_writer_continues_the_same_log_after_a_restart(tmp_path: Path) -> None:
     for start in range(3):
-        wrote(tmp_path, 2, start=2 * start)
+        write_records(tmp_path, 2, start=2 * start)
     assert calls(tmp_path) == [f"call-{number}" for number in range(6)]
     assert [line.number for line in lines(tmp_path)] == list(range(len(lines(tmp_path))))
     assert verified(tmp_path).good
 
 
-def test_processes_that_run_together_have_a_log_each(tmp_path: Path) -> None:
-    several = [books(tmp_path) for _ in range(3)]
+def test_audit_writers_of_concurrent_processes_use_separate_logs(tmp_path: Path) -> None:
+    several = [open_writer(tmp_path) for _ in range(3)]
     for number, made in enumerate(several):
         made.write([record(number)], sync=True)
     assert [log.name for log in logs_of(tmp_path)] == ["1", "2", "3"]
     assert verified(tmp_path).records == 3
     several[1].close()
-    wrote(tmp_path, 1, start=3)
+    write_records(tmp_path, 1, start=3)
     for made in (several[0], several[2]):
         made.close()
     assert len(logs_of(tmp_path)) == 3, "a log that is free is taken again"
@@ -54,13 +65,15 @@ def test_processes_that_run_together_have_a_log_each(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("left", [b"x", b'{"sha256":"00', b"\x00" * 700, b"half\nand more\n"], ids=repr)
-def test_what_a_crash_left_behind_is_set_aside(tmp_path: Path, left: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    wrote(tmp_path, 3)
+def test_audit_writer_moves_a_torn_tail_to_a_torn_file_and_notes_it(
+    tmp_path: Path, left: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_records(tmp_path, 3)
     segment = only_segment(tmp_path)
     with segment.open("ab") as file:
         file.write(left)
     with caplog.at_level(logging.WARNING):
-        wrote(tmp_path, 2, start=3)
+        write_records(tmp_path, 2, start=3)
     assert f"{len(left)} bytes behind the last whole line" in caplog.text
     (torn,) = segment.parent.glob("*.torn")
     assert torn.read_bytes() == left
@@ -71,36 +84,36 @@ def test_what_a_crash_left_behind_is_set_aside(tmp_path: Path, left: bytes, capl
     assert any(torn.name in said for said in report.notes), "the log itself tells of it"
 
 
-def test_a_segment_that_never_began_is_set_aside(tmp_path: Path) -> None:
-    wrote(tmp_path, 3)
+def test_audit_writer_sets_a_segment_without_a_complete_line_aside(tmp_path: Path) -> None:
+    write_records(tmp_path, 3)
     numbers = len(lines(tmp_path))
     (tmp_path / "1" / f"audit-{numbers:012d}.jsonl").write_bytes(b'{"sha256":"0')
-    wrote(tmp_path, 2, start=3)
+    write_records(tmp_path, 2, start=3)
     assert calls(tmp_path) == [f"call-{number}" for number in range(5)]
     assert verified(tmp_path).good
 
 
-def test_a_log_whose_first_line_was_cut_off_begins_anew(tmp_path: Path) -> None:
+def test_audit_writer_restarts_a_log_whose_first_line_is_torn(tmp_path: Path) -> None:
     AuditSigner(tmp_path)
     (tmp_path / "1").mkdir()
     (tmp_path / "1" / "audit-000000000000.jsonl").write_bytes(b'{"sha')
     assert verified(tmp_path).good, "a crash may have left this"
-    wrote(tmp_path, 2)
+    write_records(tmp_path, 2)
     assert verified(tmp_path).records == 2
 
 
-def test_what_does_not_fit_before_a_checkpoint_is_left_for_whoever_verifies(tmp_path: Path) -> None:
-    wrote(tmp_path, 10)
+def test_audit_writer_leaves_a_modified_line_for_verification_to_find(tmp_path: Path) -> None:
+    write_records(tmp_path, 10)
     segment = segments_of(tmp_path / "1")[-1]
     changed = segment.read_bytes().replace(b"call-5", b"call-6", 1)
     segment.write_bytes(changed)
-    wrote(tmp_path, 1, start=10)
+    write_records(tmp_path, 1, start=10)
     assert segment.read_bytes().startswith(changed)
     assert finding(tmp_path).what == "changed"
 
 
-def test_a_segment_ends_when_it_is_full(tmp_path: Path) -> None:
-    wrote(tmp_path, 60)
+def test_audit_writer_starts_a_new_segment_at_the_size_limit(tmp_path: Path) -> None:
+    write_records(tmp_path, 60)
     segments = segments_of(tmp_path / "1")
     assert len(segments) > 3
     for segment in segments[:-1]:
@@ -108,9 +121,9 @@ def test_a_segment_ends_when_it_is_full(tmp_path: Path) -> None:
     assert calls(tmp_path) == [f"call-{number}" for number in range(60)]
 
 
-def test_a_segment_ends_with_the_day_in_utc(tmp_path: Path) -> None:
+def test_audit_writer_starts_a_new_segment_at_midnight_utc(tmp_path: Path) -> None:
     clock = Clock(NOON)
-    made = books(tmp_path, LARGE, clock=clock)
+    made = open_writer(tmp_path, LARGE, clock=clock)
     for hours in (0, 11, 12, 20):
         clock.now = NOON + hours * 3_600
         made.write([record(hours)])
@@ -121,14 +134,14 @@ def test_a_segment_ends_with_the_day_in_utc(tmp_path: Path) -> None:
 
 def days_of(folder: Path, clock: Clock, days: int) -> AuditWriter:
     """One record each day, in segments of a day; kept for three days."""
-    made = books(folder, Retention(days=3), clock=clock)
+    made = open_writer(folder, Retention(days=3), clock=clock)
     for day in range(days):
         clock.now = NOON + day * DAY
         made.write([record(day)])
     return made
 
 
-def test_old_segments_are_dropped_with_a_signed_word(tmp_path: Path) -> None:
+def test_audit_retention_drops_old_segments_with_a_signed_note(tmp_path: Path) -> None:
     made = days_of(tmp_path, Clock(NOON), 8)
     made.close()
     assert calls(tmp_path) == ["call-3", "call-4", "call-5", "call-6", "call-7"]
@@ -139,17 +152,17 @@ def test_old_segments_are_dropped_with_a_signed_word(tmp_path: Path) -> None:
     assert said == f"1: dropped on purpose up to number {first - 1}"
 
 
-def test_more_than_was_dropped_on_purpose_is_found(tmp_path: Path) -> None:
+def test_audit_verify_finds_a_segment_missing_beyond_the_signed_drop(tmp_path: Path) -> None:
     days_of(tmp_path, Clock(NOON), 8).close()
     segments_of(tmp_path / "1")[0].unlink()
     found = finding(tmp_path)
     assert (found.what, found.number) == ("missing", 0)
 
 
-def test_a_word_about_dropping_that_nobody_signed_does_not_count(tmp_path: Path) -> None:
+def test_audit_verify_rejects_a_drop_note_signed_by_another_key(tmp_path: Path) -> None:
     days_of(tmp_path, Clock(NOON), 8).close()
     other = tmp_path.with_name("other")
-    wrote(other, 1)
+    write_records(other, 1)
     found = finding(tmp_path, key=other / "audit.pub")
     assert found.what == "bad signature"
 
@@ -161,9 +174,9 @@ class NoRemoving(Disk):
         pass
 
 
-def test_a_crash_between_the_word_and_the_deed_is_no_finding(tmp_path: Path) -> None:
+def test_audit_verify_accepts_segments_that_a_crash_left_after_the_signed_drop(tmp_path: Path) -> None:
     clock = Clock(NOON)
-    made = books(tmp_path, Retention(days=3), clock=clock, disk=NoRemoving())
+    made = open_writer(tmp_path, Retention(days=3), clock=clock, disk=NoRemoving())
     for day in range(8):
         clock.now = NOON + day * DAY
         made.write([record(day)])
@@ -173,9 +186,9 @@ def test_a_crash_between_the_word_and_the_deed_is_no_finding(tmp_path: Path) -> 
     assert verified(tmp_path).good, "it was said of this one too"
 
 
-def test_a_log_that_nobody_writes_to_any_more_is_dropped_too(tmp_path: Path) -> None:
+def test_audit_retention_drops_segments_of_logs_without_a_writer(tmp_path: Path) -> None:
     clock = Clock(NOON)
-    first, second = (books(tmp_path, Retention(days=3), clock=clock) for _ in range(2))
+    first, second = (open_writer(tmp_path, Retention(days=3), clock=clock) for _ in range(2))
     for number, made in enumerate((first, second)):
         made.write([record(number)], sync=True)
     second.close()
@@ -188,9 +201,9 @@ def test_a_log_that_nobody_writes_to_any_more_is_dropped_too(tmp_path: Path) -> 
     assert verified(tmp_path).good
 
 
-def test_nothing_is_dropped_unless_that_is_asked_for(tmp_path: Path) -> None:
+def test_audit_without_retention_days_drops_nothing(tmp_path: Path) -> None:
     clock = Clock(NOON)
-    made = books(tmp_path, SMALL, clock=clock)
+    made = open_writer(tmp_path, SMALL, clock=clock)
     for day in range(8):
         clock.now = NOON + day * 1_000 * DAY
         made.write([record(day)])
@@ -198,48 +211,50 @@ def test_nothing_is_dropped_unless_that_is_asked_for(tmp_path: Path) -> None:
     assert len(calls(tmp_path)) == 8
 
 
-def test_an_older_copy_is_noticed_when_it_is_gone_on_with(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_audit_verify_finds_a_rollback_also_after_the_log_was_continued(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     folder, yesterday = tmp_path / "audit", tmp_path / "yesterday"
-    wrote(folder, 20, LARGE)
+    write_records(folder, 20, LARGE)
     shutil.copytree(folder / "1", yesterday)
-    wrote(folder, 20, LARGE, start=20)
+    write_records(folder, 20, LARGE, start=20)
     shutil.rmtree(folder / "1")
     shutil.copytree(yesterday, folder / "1")
     assert finding(folder).what == "rollback"
     with caplog.at_level(logging.ERROR):
-        wrote(folder, 30, LARGE, start=40)
+        write_records(folder, 30, LARGE, start=40)
     assert "ROLLBACK" in caplog.text
     assert finding(folder).what == "rollback", "for ever, however long it goes on"
 
 
-def test_a_log_that_is_gone_is_missed_by_the_witness(tmp_path: Path) -> None:
-    wrote(tmp_path, 3)
+def test_audit_verify_finds_a_deleted_log_by_the_checkpoints_file(tmp_path: Path) -> None:
+    write_records(tmp_path, 3)
     shutil.rmtree(tmp_path / "1")
     found = finding(tmp_path)
     assert (found.what, found.file) == ("missing", WITNESS_FILE)
 
 
-def test_a_witness_that_lies_is_found_out(tmp_path: Path) -> None:
-    wrote(tmp_path, 3)
+def test_audit_verify_finds_a_modified_checkpoints_file(tmp_path: Path) -> None:
+    write_records(tmp_path, 3)
     witness = tmp_path / WITNESS_FILE
     witness.write_text(witness.read_text().replace('"number":4', '"number":9'))
     found = finding(tmp_path)
     assert (found.what, found.file) == ("bad signature", WITNESS_FILE)
 
 
-def test_a_witness_that_a_crash_spoiled_is_still_one(tmp_path: Path) -> None:
-    wrote(tmp_path, 3)
+def test_audit_verify_accepts_a_checkpoints_file_with_a_torn_line(tmp_path: Path) -> None:
+    write_records(tmp_path, 3)
     with (tmp_path / WITNESS_FILE).open("ab") as file:
         file.write(b'{"log":"ab')
-    wrote(tmp_path, 3, start=3)
+    write_records(tmp_path, 3, start=3)
     report = verified(tmp_path)
     assert report.good
     assert len((tmp_path / WITNESS_FILE).read_bytes().splitlines()) == 3
     assert any("cannot be read" in said for said in report.notes)
 
 
-def test_without_a_witness_it_says_what_it_cannot_tell(tmp_path: Path) -> None:
-    wrote(tmp_path, 3)
+def test_audit_verify_without_checkpoints_file_notes_what_it_cannot_detect(tmp_path: Path) -> None:
+    write_records(tmp_path, 3)
     (tmp_path / WITNESS_FILE).unlink()
     segment = only_segment(tmp_path)
     segment.write_bytes(b"".join(segment.read_bytes().splitlines(keepends=True)[:-2]))
@@ -249,21 +264,21 @@ def test_without_a_witness_it_says_what_it_cannot_tell(tmp_path: Path) -> None:
     assert any("cannot be told from a crash" in said for said in report.notes)
 
 
-def test_a_witness_of_what_was_signed_must_be_there(tmp_path: Path) -> None:
-    wrote(tmp_path, 3)
+def test_audit_verify_of_a_signed_log_without_checkpoints_file_reports_it_missing(tmp_path: Path) -> None:
+    write_records(tmp_path, 3)
     (tmp_path / WITNESS_FILE).unlink()
     (finding,) = verified(tmp_path).findings
     assert (finding.what, finding.file) == ("missing", WITNESS_FILE)
     assert "--checkpoints" in finding.says
 
 
-def test_an_audit_of_another_key_does_not_verify(tmp_path: Path) -> None:
-    wrote(tmp_path / "one", 3)
-    wrote(tmp_path / "other", 3)
+def test_audit_verify_with_another_public_key_reports_a_bad_signature(tmp_path: Path) -> None:
+    write_records(tmp_path / "one", 3)
+    write_records(tmp_path / "other", 3)
     assert verified(tmp_path / "one", key=tmp_path / "one" / "audit.pub").good
     assert finding(tmp_path / "one", key=tmp_path / "other" / "audit.pub").what == "bad signature"
 
 
-def test_an_empty_folder_holds_nothing_wrong(tmp_path: Path) -> None:
+def test_audit_verify_of_an_empty_folder_has_no_findings(tmp_path: Path) -> None:
     report = verified(tmp_path)
     assert (report.good, report.logs) == (True, 0)

@@ -18,11 +18,11 @@ def key() -> UnwrappedKey:
 
 
 @pytest.mark.parametrize("plain", [b"", b"\x00", b"x" * 65_536])
-def test_what_was_sealed_opens(key: UnwrappedKey, plain: bytes) -> None:
+def test_data_key_opens_what_it_sealed(key: UnwrappedKey, plain: bytes) -> None:
     assert key.open(key.seal(plain, *BOUND), *BOUND) == plain
 
 
-def test_the_form_is_the_one_that_later_versions_must_read(key: UnwrappedKey) -> None:
+def test_sealed_value_has_the_v1_format(key: UnwrappedKey) -> None:
     """`v1`, eight bytes of the key's id, twelve of a nonce, and sixteen more than the value has."""
     sealed = key.seal(PLAIN, *BOUND)
     assert sealed[:2] == b"v1"
@@ -30,12 +30,12 @@ def test_the_form_is_the_one_that_later_versions_must_read(key: UnwrappedKey) ->
     assert len(sealed) == 2 + 8 + 12 + len(PLAIN) + 16
 
 
-def test_one_value_is_never_sealed_to_the_same_text_twice(key: UnwrappedKey) -> None:
+def test_data_key_seals_with_a_fresh_nonce_each_time(key: UnwrappedKey) -> None:
     sealed = [key.seal(PLAIN, *BOUND) for _ in range(2_000)]
     assert len({each[10:22] for each in sealed}) == len({each[22:] for each in sealed}) == 2_000
 
 
-def test_no_bit_can_be_changed(key: UnwrappedKey) -> None:
+def test_data_key_open_with_any_flipped_bit_raises_decryption_failed(key: UnwrappedKey) -> None:
     sealed = key.seal(PLAIN, *BOUND)
     for bit in range(len(sealed) * 8):
         changed = bytearray(sealed)
@@ -44,7 +44,7 @@ def test_no_bit_can_be_changed(key: UnwrappedKey) -> None:
             key.open(bytes(changed), *BOUND)
 
 
-def test_nothing_can_be_cut_off_or_added(key: UnwrappedKey) -> None:
+def test_data_key_open_of_truncated_or_extended_text_raises_decryption_failed(key: UnwrappedKey) -> None:
     sealed = key.seal(PLAIN, *BOUND)
     for wrong in (*(sealed[:length] for length in range(len(sealed))), sealed + b"\x00"):
         with pytest.raises(DecryptionFailed):
@@ -65,20 +65,24 @@ def test_nothing_can_be_cut_off_or_added(key: UnwrappedKey) -> None:
         (),
     ],
 )
-def test_it_opens_only_for_what_it_belongs_to(key: UnwrappedKey, bound: tuple[str, ...]) -> None:
+def test_data_key_open_with_other_bound_data_raises_decryption_failed(
+    key: UnwrappedKey, bound: tuple[str, ...]
+) -> None:
     with pytest.raises(DecryptionFailed):
         key.open(key.seal(PLAIN, *BOUND), *bound)
 
 
 @pytest.mark.parametrize("other", [{"tenant": "hall"}, {"use": "records"}])
-def test_the_same_key_for_another_tenant_or_use_does_not_open_it(key: UnwrappedKey, other: dict[str, str]) -> None:
+def test_data_key_relabelled_for_another_tenant_or_use_raises_decryption_failed(
+    key: UnwrappedKey, other: dict[str, str]
+) -> None:
     """Though it has the right bytes: whose it is, is part of what is sealed."""
     moved = UnwrappedKey(msgspec.structs.replace(key.stored, **other), key.raw)
     with pytest.raises(DecryptionFailed):
         moved.open(key.seal(PLAIN, *BOUND), *BOUND)
 
 
-def test_a_data_key_comes_back_only_as_it_was() -> None:
+def test_envelope_unwrap_of_a_modified_stored_key_raises_decryption_failed() -> None:
     envelope = Envelope([OLD])
     key = envelope.new_key("user:ada", "secrets", 1.0)
     assert envelope.unwrap(key.stored).open(key.seal(PLAIN, *BOUND), *BOUND) == PLAIN
@@ -90,7 +94,7 @@ def test_a_data_key_comes_back_only_as_it_was() -> None:
             envelope.unwrap(msgspec.structs.replace(key.stored, **other))
 
 
-def test_the_first_key_wraps_and_all_of_them_unwrap() -> None:
+def test_envelope_wraps_with_the_first_key_and_unwraps_with_every_key() -> None:
     old = Envelope([OLD]).new_key("hall", "secrets", 1.0)
     both = Envelope([NEW, OLD])
     assert both.unwrap(old.stored).raw == old.raw
@@ -103,7 +107,7 @@ def test_the_first_key_wraps_and_all_of_them_unwrap() -> None:
         Envelope([OLD]).unwrap(msgspec.structs.replace(again.stored, kek=kek_id(OLD)))
 
 
-def test_a_hint_is_another_for_another_value_name_or_key(key: UnwrappedKey) -> None:
+def test_data_key_hint_differs_by_value_name_and_key(key: UnwrappedKey) -> None:
     other = Envelope([OLD]).new_key("user:ada", "secrets", 1.0)
     hints = [key.hint(PLAIN, "A"), key.hint(PLAIN, "B"), key.hint(PLAIN + b"x", "A"), other.hint(PLAIN, "A")]
     assert len(set(hints)) == 4
@@ -111,6 +115,6 @@ def test_a_hint_is_another_for_another_value_name_or_key(key: UnwrappedKey) -> N
     assert all(len(hint) == 8 for hint in hints)
 
 
-def test_the_name_of_a_key_says_nothing_of_it() -> None:
+def test_kek_id_does_not_reveal_the_key() -> None:
     assert kek_id(OLD) != kek_id(NEW)
     assert kek_id(OLD) not in OLD.hex()

@@ -36,19 +36,19 @@ def found_in(
     return find_key_encryption_keys(setting, folder, profile=profile, environment={})
 
 
-def test_a_new_key_is_one_that_the_setting_takes() -> None:
+def test_generate_key_returns_a_unique_key_that_the_setting_accepts() -> None:
     one, other = generate_key(), generate_key()
     assert one != other
     assert keys_of(found_in(None, setting=one)) == (base64.b64decode(one),)
 
 
 @pytest.mark.parametrize("between", [" ", ",", "\n", " , ", "\t\r\n"])
-def test_several_keys_are_separated_by_blanks_or_commas(between: str) -> None:
+def test_vault_key_setting_accepts_several_keys_separated_by_whitespace_or_commas(between: str) -> None:
     text = f"\n{between.join([format_key(NEW), format_key(OLD), format_key(NEW)])}\n"
     assert keys_of(found_in(None, setting=text)) == (NEW, OLD)
 
 
-def test_every_way_to_write_base64_is_the_same_key() -> None:
+def test_vault_key_setting_accepts_standard_url_safe_and_unpadded_base64() -> None:
     key = b"\xfb\xff" * 16
     for text in (base64.b64encode(key), base64.urlsafe_b64encode(key), base64.b64encode(key).rstrip(b"=")):
         assert keys_of(found_in(None, setting=text.decode())) == (key,)
@@ -66,27 +66,27 @@ def test_every_way_to_write_base64_is_the_same_key() -> None:
         "=" * 44,
     ],
 )
-def test_what_is_no_key_is_refused_and_not_repeated(wrong: str) -> None:
+def test_vault_key_setting_that_is_no_key_is_refused_without_repeating_it(wrong: str) -> None:
     with pytest.raises(StoreFailed, match="'toolhall secret key' prints") as raised:
         found_in(None, setting=wrong)
     assert wrong.split(maxsplit=1)[0] not in str(raised.value)
 
 
-def test_neither_kind_shows_a_key() -> None:
+def test_repr_of_key_encryption_keys_contains_no_key() -> None:
     shown = f"{found_in(None, setting=format_key(OLD))!r} {found_in(None)!r}"
     assert format_key(OLD) not in shown
     assert repr(OLD)[2:20] not in shown
 
 
 @pytest.mark.parametrize("setting", ["", " "])
-def test_a_setting_without_a_key_is_said_when_one_is_needed(setting: str, tmp_path: Path) -> None:
+def test_empty_vault_key_setting_raises_store_failed_when_a_key_is_needed(setting: str, tmp_path: Path) -> None:
     found = found_in(tmp_path, setting=setting)
     assert isinstance(found, NoKey)
     with pytest.raises(StoreFailed, match="TOOLHALL_VAULT_KEY holds no key"):
         found.create()
 
 
-def test_the_setting_comes_first_then_systemd_then_the_folder(tmp_path: Path) -> None:
+def test_vault_key_precedence_is_setting_then_systemd_credential_then_key_file(tmp_path: Path) -> None:
     (tmp_path / SYSTEMD_CREDENTIAL).write_text(format_key(NEW))
     KeyFile(tmp_path / VAULT_KEY_FILE).create(OLD)
     systemd = {"CREDENTIALS_DIRECTORY": str(tmp_path)}
@@ -99,13 +99,13 @@ def test_the_setting_comes_first_then_systemd_then_the_folder(tmp_path: Path) ->
     assert keys_of(find_key_encryption_keys(None, tmp_path, profile="server", environment=systemd)) == (OLD,)
 
 
-def test_a_credential_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_systemd_credential_that_is_not_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / SYSTEMD_CREDENTIAL).write_bytes(b"\xff" * 32)
     with pytest.raises(StoreFailed, match="set it again"):
         find_key_encryption_keys(None, None, profile="server", environment={"CREDENTIALS_DIRECTORY": str(tmp_path)})
 
 
-def test_a_local_key_is_made_when_it_is_needed_and_kept(tmp_path: Path) -> None:
+def test_local_vault_key_is_created_on_demand_and_kept(tmp_path: Path) -> None:
     found = found_in(tmp_path)
     assert isinstance(found, NoKey)
     assert list(tmp_path.iterdir()) == []
@@ -116,7 +116,7 @@ def test_a_local_key_is_made_when_it_is_needed_and_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", [True, False])
-def test_a_key_of_a_server_is_never_made(tmp_path: Path, folder: bool) -> None:
+def test_server_vault_key_is_never_created(tmp_path: Path, folder: bool) -> None:
     found = found_in(tmp_path if folder else None, "server")
     assert isinstance(found, NoKey)
     with pytest.raises(StoreFailed, match=r"set TOOLHALL_VAULT_KEY .* to what 'toolhall secret key' prints"):
@@ -124,14 +124,14 @@ def test_a_key_of_a_server_is_never_made(tmp_path: Path, folder: bool) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_a_folder_a_key_ends_with_the_process() -> None:
+def test_vault_key_without_data_folder_lives_in_memory_only() -> None:
     found = found_in(None)
     assert isinstance(found, NoKey)
     assert keys_of(found.create()) == keys_of(found.reload())
     assert isinstance(found_in(None), NoKey)
 
 
-def test_of_many_who_come_at_once_all_get_the_same_key(tmp_path: Path) -> None:
+def test_local_vault_key_created_concurrently_is_one_key(tmp_path: Path) -> None:
     def made(found: KeyEncryptionKeys | NoKey) -> tuple[bytes, ...]:
         assert isinstance(found, NoKey)
         return found.create().keys
@@ -148,7 +148,9 @@ def test_of_many_who_come_at_once_all_get_the_same_key(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX's")
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o601])
 @pytest.mark.parametrize("profile", PROFILES)
-def test_a_file_that_others_can_read_is_refused(tmp_path: Path, mode: int, profile: KeyProfile) -> None:
+def test_vault_key_file_with_group_or_other_permissions_is_refused(
+    tmp_path: Path, mode: int, profile: KeyProfile
+) -> None:
     KeyFile(tmp_path / VAULT_KEY_FILE).create(OLD)
     (tmp_path / VAULT_KEY_FILE).chmod(mode)
     with pytest.raises(StoreFailed, match=f"mode {mode:04o}.*chmod 600"):
@@ -156,7 +158,7 @@ def test_a_file_that_others_can_read_is_refused(tmp_path: Path, mode: int, profi
 
 
 @pytest.mark.parametrize("content", ["", "\n", "half a key", format_key(OLD)[:20]])
-def test_less_than_a_key_is_refused_and_left_as_it_is(tmp_path: Path, content: str) -> None:
+def test_truncated_vault_key_file_is_refused_and_left_unchanged(tmp_path: Path, content: str) -> None:
     """Unlike the root key, this one may have sealed something, and is nowhere else."""
     path = tmp_path / VAULT_KEY_FILE
     path.write_text(content)
@@ -166,7 +168,7 @@ def test_less_than_a_key_is_refused_and_left_as_it_is(tmp_path: Path, content: s
     assert path.read_text() == content
 
 
-def test_a_file_that_is_none_is_said(tmp_path: Path) -> None:
+def test_vault_key_path_that_is_a_folder_or_missing_raises_store_failed(tmp_path: Path) -> None:
     (tmp_path / VAULT_KEY_FILE).mkdir(mode=0o700)
     with pytest.raises(StoreFailed, match="cannot be read"):
         found_in(tmp_path)
@@ -174,7 +176,7 @@ def test_a_file_that_is_none_is_said(tmp_path: Path) -> None:
         KeyFile(tmp_path / "gone" / VAULT_KEY_FILE).create(OLD)
 
 
-def test_a_new_key_comes_first_and_the_old_one_goes_last(tmp_path: Path) -> None:
+def test_prepend_makes_a_key_primary_and_keep_primary_drops_the_others(tmp_path: Path) -> None:
     KeyFile(tmp_path / VAULT_KEY_FILE).create(OLD)
     found = found_in(tmp_path)
     assert isinstance(found, KeyEncryptionKeys)
@@ -187,7 +189,7 @@ def test_a_new_key_comes_first_and_the_old_one_goes_last(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("text", ["", "short", f"{format_key(OLD)} {format_key(NEW)}"])
-def test_one_new_key_is_one_key(tmp_path: Path, text: str) -> None:
+def test_prepend_of_anything_but_one_key_raises_store_failed(tmp_path: Path, text: str) -> None:
     KeyFile(tmp_path / VAULT_KEY_FILE).create(OLD)
     found = found_in(tmp_path)
     assert isinstance(found, KeyEncryptionKeys)
@@ -196,14 +198,16 @@ def test_one_new_key_is_one_key(tmp_path: Path, text: str) -> None:
     assert keys_of(found_in(tmp_path)) == (OLD,)
 
 
-def test_a_key_from_a_setting_is_changed_there() -> None:
+def test_prepend_to_a_key_from_a_setting_raises_store_failed() -> None:
     found = found_in(None, setting=format_key(OLD))
     assert isinstance(found, KeyEncryptionKeys)
     with pytest.raises(StoreFailed, match="put the new key before the old one"):
         found.prepend(format_key(NEW))
 
 
-def test_what_the_process_really_has_is_looked_at(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_vault_key_is_read_from_the_systemd_credential_of_the_process_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / SYSTEMD_CREDENTIAL).write_text(format_key(NEW))
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
     assert os.environ["CREDENTIALS_DIRECTORY"]

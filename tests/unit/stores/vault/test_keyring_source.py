@@ -21,8 +21,8 @@ from toolhall.stores.vault.key_sources import (
 )
 
 
-class Remembering(KeyringBackend):
-    """Keeps what it is given."""
+class FakeKeyring(KeyringBackend):
+    """A keyring backend in memory."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -35,17 +35,17 @@ class Remembering(KeyringBackend):
         self.kept[service, username] = password
 
 
-class Locked(Remembering):
-    """Nobody has typed its password."""
+class LockedKeyring(FakeKeyring):
+    """A keyring backend that is locked."""
 
     def get_password(self, service: str, username: str) -> str | None:
         raise KeyringLocked(f"locked, and it was asked for {service} {username}")
 
 
 @pytest.fixture
-def ring() -> Iterator[Remembering]:
+def ring() -> Iterator[FakeKeyring]:
     before = keyring.get_keyring()
-    using = Remembering()
+    using = FakeKeyring()
     keyring.set_keyring(using)
     yield using
     keyring.set_keyring(before)
@@ -55,14 +55,14 @@ def found() -> KeyEncryptionKeys | NoKey:
     return find_key_encryption_keys("keyring", None, profile="local", environment={})
 
 
-def test_a_key_is_found_where_it_was_put(ring: Remembering) -> None:
+def test_keyring_source_reads_the_keys_from_the_system_keyring(ring: FakeKeyring) -> None:
     ring.kept[KEYRING_SERVICE, KEYRING_ENTRY] = f"{format_key(NEW)} {format_key(OLD)}"
     keks = found()
     assert isinstance(keks, KeyEncryptionKeys)
     assert keks.keys == (NEW, OLD)
 
 
-def test_a_local_one_is_made_and_changed_there(ring: Remembering) -> None:
+def test_keyring_source_creates_and_rotates_a_local_key_in_the_keyring(ring: FakeKeyring) -> None:
     none = found()
     assert isinstance(none, NoKey)
     made = none.create()
@@ -74,7 +74,7 @@ def test_a_local_one_is_made_and_changed_there(ring: Remembering) -> None:
     assert ring.kept[KEYRING_SERVICE, KEYRING_ENTRY] == format_key(NEW)
 
 
-def test_a_servers_is_not_made(ring: Remembering) -> None:
+def test_keyring_source_never_creates_a_server_key(ring: FakeKeyring) -> None:
     none = find_key_encryption_keys(" keyring\n", None, profile="server", environment={})
     assert isinstance(none, NoKey)
     with pytest.raises(StoreFailed, match="there is no key for the vault"):
@@ -82,14 +82,16 @@ def test_a_servers_is_not_made(ring: Remembering) -> None:
     assert ring.kept == {}
 
 
-@pytest.mark.parametrize("backend", [Locked, fail.Keyring], ids=["locked", "none"])
-def test_one_that_does_not_answer_is_said(ring: Remembering, backend: type[KeyringBackend]) -> None:
+@pytest.mark.parametrize("backend", [LockedKeyring, fail.Keyring], ids=["locked", "none"])
+def test_keyring_source_locked_or_missing_keyring_raises_store_failed(
+    ring: FakeKeyring, backend: type[KeyringBackend]
+) -> None:
     keyring.set_keyring(backend())
     with pytest.raises(StoreFailed, match="unlock it, or set TOOLHALL_VAULT_KEY instead"):
         found()
 
 
-def test_one_that_forgets_is_found_out_before_anything_is_sealed(ring: Remembering) -> None:
+def test_keyring_source_that_does_not_keep_the_key_raises_store_failed_on_create(ring: FakeKeyring) -> None:
     keyring.set_keyring(null.Keyring())  # type: ignore[no-untyped-call]
     none = found()
     assert isinstance(none, NoKey)
@@ -97,13 +99,13 @@ def test_one_that_forgets_is_found_out_before_anything_is_sealed(ring: Rememberi
         none.create()
 
 
-def test_what_is_no_key_there_is_refused(ring: Remembering) -> None:
+def test_keyring_source_with_an_invalid_key_raises_store_failed(ring: FakeKeyring) -> None:
     ring.kept[KEYRING_SERVICE, KEYRING_ENTRY] = "hunter2"
     with pytest.raises(StoreFailed, match="the system's keyring holds something that is not a key"):
         found()
 
 
-def test_without_the_package_it_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keyring_source_without_the_keyring_package_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "keyring", None)
     with pytest.raises(StoreFailed, match=r"pip install 'toolhall\[keyring\]'"):
         found()

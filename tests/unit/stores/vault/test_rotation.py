@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event
 
-from tests.unit.stores.vault.vaults import NEW, OLD, VALUE, Clock, opened
+from tests.unit.stores.vault.vaults import NEW, OLD, VALUE, Clock, open_vault
 from toolhall.model.secret import Secret
 from toolhall.stores.bundle import Stores
 from toolhall.stores.common import StoreFailed
@@ -30,13 +30,13 @@ from toolhall.stores.vault.vault import Vault
 USERS = (None, "ada", "bob")
 
 
-async def filled(vault: Vault) -> None:
+async def fill(vault: Vault) -> None:
     for user in USERS:
         for name in ("ONE", "TWO"):
             await vault.set(name, Secret(f"{name} of {user}"), user, "local")
 
 
-def whole(vault: Vault) -> bool:
+def is_complete(vault: Vault) -> bool:
     return all(vault.get(name, user) == Secret(f"{name} of {user}") for user in USERS for name in ("ONE", "TWO"))
 
 
@@ -57,33 +57,33 @@ async def stores(tmp_path: Path) -> AsyncIterator[Stores]:
     opened_here.close()
 
 
-async def test_with_both_keys_everything_opens_and_after_it_the_old_one_may_go() -> None:
+async def test_rotate_with_old_and_new_key_makes_the_old_key_unnecessary() -> None:
     store = MemoryVaultStore()
-    await filled(await opened(store, OLD))
-    vault = await opened(store, NEW, OLD)
-    assert whole(vault)
+    await fill(await open_vault(store, OLD))
+    vault = await open_vault(store, NEW, OLD)
+    assert is_complete(vault)
     assert {key.kek for key in (await store.all()).keys} == {kek_id(OLD)}
     before = await store.all()
     assert await vault.rotate() == 6
     after = await store.all()
-    assert whole(vault)
+    assert is_complete(vault)
     assert {key.kek for key in after.keys} == {kek_id(NEW)}
     assert not {key.id for key in before.keys} & {key.id for key in after.keys}
     assert not {row.sealed for row in before.rows} & {row.sealed for row in after.rows}
     assert [(row.id, row.hint, row.changed_at) for row in after.rows] == [
         (row.id, row.hint, row.changed_at) for row in before.rows
     ]
-    assert whole(await opened(store, NEW))
+    assert is_complete(await open_vault(store, NEW))
     with pytest.raises(StoreFailed, match="another vault key encrypted"):
-        await opened(store, OLD)
+        await open_vault(store, OLD)
 
 
-async def test_what_was_sealed_for_others_still_opens_and_new_things_get_a_new_key() -> None:
+async def test_rotate_keeps_sealed_records_readable_and_seals_with_a_new_data_key() -> None:
     store = MemoryVaultStore()
-    vault = await opened(store, OLD)
+    vault = await open_vault(store, OLD)
     sealer = await vault.sealer("user:ada")
     sealed = sealer.seal(b"tokens", "a1")
-    vault = await opened(store, NEW, OLD)
+    vault = await open_vault(store, NEW, OLD)
     mine = await vault.sealer("user:ada")
     await vault.rotate()
     assert mine.open(sealed, "a1") == b"tokens"
@@ -91,11 +91,11 @@ async def test_what_was_sealed_for_others_still_opens_and_new_things_get_a_new_k
     assert again[2:10] != sealed[2:10]
     with pytest.raises(DecryptionFailed):
         sealer.open(again, "a1")
-    alone = await (await opened(store, NEW)).sealer("user:ada")
+    alone = await (await open_vault(store, NEW)).sealer("user:ada")
     assert (alone.open(sealed, "a1"), alone.open(again, "a1")) == (b"tokens", b"tokens")
 
 
-async def test_another_process_finds_a_key_that_was_just_made(stores: Stores, tmp_path: Path) -> None:
+async def test_open_with_refresh_finds_a_data_key_of_another_process(stores: Stores, tmp_path: Path) -> None:
     one, other = await in_folder(stores, tmp_path), await in_folder(stores, tmp_path)
     theirs = await other.sealer("user:ada")
     mine = await one.sealer("user:ada")
@@ -106,33 +106,33 @@ async def test_another_process_finds_a_key_that_was_just_made(stores: Stores, tm
     assert await theirs.open_with_refresh(sealed, "a1") == b"tokens"
 
 
-async def test_a_new_key_takes_the_place_of_the_one_in_the_folder(stores: Stores, tmp_path: Path) -> None:
+async def test_rotate_with_a_new_key_replaces_the_key_file(stores: Stores, tmp_path: Path) -> None:
     vault = await in_folder(stores, tmp_path)
-    await filled(vault)
+    await fill(vault)
     assert await vault.rotate(format_key(NEW)) == 6
     found = keks_in(tmp_path)
     assert isinstance(found, KeyEncryptionKeys)
     assert found.keys == (NEW,)
-    assert whole(vault)
-    assert whole(await in_folder(stores, tmp_path))
+    assert is_complete(vault)
+    assert is_complete(await in_folder(stores, tmp_path))
 
 
-async def test_a_key_from_a_setting_cannot_be_replaced_from_here() -> None:
+async def test_rotate_with_a_new_key_refuses_a_key_from_a_setting_and_changes_nothing() -> None:
     store = MemoryVaultStore()
-    vault = await opened(store, OLD)
-    await filled(vault)
+    vault = await open_vault(store, OLD)
+    await fill(vault)
     before = await store.all()
     with pytest.raises(StoreFailed, match="put the new key before the old one"):
         await vault.rotate(format_key(NEW))
-    assert (await store.all(), whole(vault)) == (before, True)
+    assert (await store.all(), is_complete(vault)) == (before, True)
 
 
-async def test_wherever_the_power_goes_everything_opens(
+async def test_rotate_interrupted_by_power_loss_at_any_statement_keeps_all_secrets_readable(
     stores: Stores, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """The folder as it is before every statement is what a machine would find after a power loss there."""
     vault = await in_folder(stores, tmp_path)
-    await filled(vault)
+    await fill(vault)
     copies = tmp_path_factory.mktemp("copies")
     seen: set[tuple[bytes, ...]] = set()
 
@@ -151,21 +151,21 @@ async def test_wherever_the_power_goes_everything_opens(
         left = open_sqlite(folder)
         try:
             again = await in_folder(left, folder)
-            assert whole(again), folder
+            assert is_complete(again), folder
             found = keks_in(folder)
             assert isinstance(found, KeyEncryptionKeys)
             seen.add(found.keys)
             await again.rotate()  # and it can be done again
-            assert whole(again)
+            assert is_complete(again)
         finally:
             left.close()
     assert len(list(copies.iterdir())) > 20
     assert len(seen) == 2, "with both keys while it lasts, and with the new one alone"
 
 
-async def test_a_rotation_that_fails_half_way_changes_nothing(stores: Stores, tmp_path: Path) -> None:
+async def test_rotate_that_fails_half_way_changes_nothing(stores: Stores, tmp_path: Path) -> None:
     vault = await in_folder(stores, tmp_path)
-    await filled(vault)
+    await fill(vault)
     before = await stores.vault.all()
     count = 0
 
@@ -183,16 +183,16 @@ async def test_a_rotation_that_fails_half_way_changes_nothing(stores: Stores, tm
         event.remove(Engine, "before_cursor_execute", fail)
     assert count == 3
     assert await stores.vault.all() == before
-    assert whole(vault)
-    assert whole(await in_folder(stores, tmp_path))
+    assert is_complete(vault)
+    assert is_complete(await in_folder(stores, tmp_path))
     assert await vault.rotate(generate_key()) == 6
 
 
 # --- several processes
 
 
-class Interrupted(MemoryVaultStore):
-    """Something else happens just before, or just after, the next data key is stored."""
+class InterruptedStore(MemoryVaultStore):
+    """A vault store that runs an action just before, or just after, it stores the next data key."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -218,13 +218,13 @@ class Interrupted(MemoryVaultStore):
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("what", ["secret", "first of a user", "record"])
-async def test_what_comes_while_another_process_rotates_is_kept(tmp_path: Path, when: str, what: str) -> None:
+async def test_secret_stored_while_another_process_rotates_stays_readable(tmp_path: Path, when: str, what: str) -> None:
     """The old key is dropped at the end, and nothing may be left that only the old key opens."""
     KeyFile(tmp_path / VAULT_KEY_FILE).create(OLD)
-    store = Interrupted()
+    store = InterruptedStore()
     one, other = Vault(keks_in(tmp_path)), Vault(keks_in(tmp_path))
     await one.open(store)
-    await filled(one)
+    await fill(one)
     await other.open(store)
     setattr(store, when, lambda: other.rotate(format_key(NEW)))
     if what == "record":
@@ -235,23 +235,23 @@ async def test_what_comes_while_another_process_rotates_is_kept(tmp_path: Path, 
     again = Vault(keks_in(tmp_path))
     await again.open(store)
     for vault in (one, again):
-        assert whole(vault)
+        assert is_complete(vault)
         assert what == "record" or vault.get("NEW", None if what == "secret" else "carol") == VALUE
 
 
-async def test_what_comes_between_reading_and_replacing_is_kept(tmp_path: Path) -> None:
+async def test_concurrent_rotations_and_sets_lose_no_secret(tmp_path: Path) -> None:
     store = MemoryVaultStore()
-    one, other = await opened(store, OLD), await opened(store, OLD)
-    await filled(one)
+    one, other = await open_vault(store, OLD), await open_vault(store, OLD)
+    await fill(one)
     await asyncio.gather(one.rotate(), other.set("NEW", VALUE, None, "local"), one.rotate(), other.rotate())
     await one.refresh()
     await other.refresh()
-    assert whole(one)
-    assert whole(other)
+    assert is_complete(one)
+    assert is_complete(other)
     assert one.get("NEW") == other.get("NEW") == VALUE
 
 
-async def test_a_process_that_had_no_key_finds_what_another_made(stores: Stores, tmp_path: Path) -> None:
+async def test_vault_refresh_finds_the_first_key_and_secrets_of_another_process(stores: Stores, tmp_path: Path) -> None:
     one, other = await in_folder(stores, tmp_path), await in_folder(stores, tmp_path)
     await one.set("TOKEN", VALUE, None, "local")
     assert other.get("TOKEN") is None
@@ -265,28 +265,30 @@ async def test_a_process_that_had_no_key_finds_what_another_made(stores: Stores,
     assert one.get("TOKEN", "ada") == Secret("another")
 
 
-async def test_of_two_first_secrets_at_once_both_open(stores: Stores, tmp_path: Path) -> None:
+async def test_first_secrets_set_concurrently_by_two_processes_are_both_readable(
+    stores: Stores, tmp_path: Path
+) -> None:
     one, other = await in_folder(stores, tmp_path), await in_folder(stores, tmp_path)
     await asyncio.gather(one.set("ONE", VALUE, None, "a"), other.set("TWO", VALUE, None, "b"))
     again = await in_folder(stores, tmp_path)
     assert again.get("ONE") == again.get("TWO") == VALUE
 
 
-async def test_a_key_that_is_gone_is_not_made_anew(stores: Stores, tmp_path: Path) -> None:
+async def test_deleted_vault_key_file_is_not_created_again_while_secrets_exist(stores: Stores, tmp_path: Path) -> None:
     """What it sealed would be lost with the process."""
     vault = await in_folder(stores, tmp_path)
-    await filled(vault)
+    await fill(vault)
     (tmp_path / VAULT_KEY_FILE).unlink()
     with pytest.raises(StoreFailed, match="gone from its source; restore it"):
         await vault.set("NEW", VALUE, "carol", "local")
     with pytest.raises(StoreFailed, match="gone from its source; restore it"):
         await vault.rotate()
     assert not (tmp_path / VAULT_KEY_FILE).exists()
-    assert whole(vault)
+    assert is_complete(vault)
 
 
-async def test_nothing_is_rotated_too() -> None:
+async def test_rotate_of_an_empty_vault_does_nothing() -> None:
     store = MemoryVaultStore()
-    vault = await opened(store)
+    vault = await open_vault(store)
     assert await vault.rotate() == 0
     assert await store.all() == VaultContents()

@@ -7,7 +7,7 @@ import logging
 import msgspec
 import pytest
 
-from tests.unit.stores.vault.vaults import NEW, OLD, START, VALUE, Clock, given, opened
+from tests.unit.stores.vault.vaults import NEW, OLD, START, VALUE, Clock, open_vault, static_keys
 from toolhall.model.errors import Malformed
 from toolhall.model.secret import Secret
 from toolhall.stores.common import StoreFailed
@@ -20,17 +20,17 @@ from toolhall.stores.vault.vault import CACHE_SECONDS, KEY_LIFETIME_SECONDS, Sec
 ADAS = Secret("ada's own value")
 
 
-async def test_what_was_set_is_got_also_after_a_restart() -> None:
+async def test_vault_get_returns_a_set_secret_also_after_a_restart() -> None:
     store = MemoryVaultStore()
-    vault = await opened(store)
+    vault = await open_vault(store)
     assert vault.get("TOKEN") is None
     await vault.set("TOKEN", VALUE, None, "local")
     assert vault.get("TOKEN") == VALUE
-    assert (await opened(store)).get("TOKEN") == VALUE
+    assert (await open_vault(store)).get("TOKEN") == VALUE
 
 
-async def test_a_users_own_wins_over_the_halls_and_is_nobody_elses() -> None:
-    vault = await opened(MemoryVaultStore())
+async def test_vault_get_prefers_a_users_own_secret_and_hides_it_from_other_users() -> None:
+    vault = await open_vault(MemoryVaultStore())
     await vault.set("TOKEN", VALUE, None, "local")
     await vault.set("TOKEN", ADAS, "ada", "ada")
     await vault.set("MINE", ADAS, "ada", "ada")
@@ -40,9 +40,9 @@ async def test_a_users_own_wins_over_the_halls_and_is_nobody_elses() -> None:
     assert vault.get("TOKEN", "ada") == VALUE
 
 
-async def test_what_is_told_of_a_secret_is_not_its_value() -> None:
+async def test_vault_list_contains_metadata_and_hint_but_no_part_of_the_value() -> None:
     clock = Clock()
-    vault = await opened(MemoryVaultStore(), clock=clock)
+    vault = await open_vault(MemoryVaultStore(), clock=clock)
     await vault.set("TOKEN", VALUE, None, "ada")
     (first,) = await vault.list()
     assert first == SecretInfo(
@@ -59,9 +59,9 @@ async def test_what_is_told_of_a_secret_is_not_its_value() -> None:
         assert part not in f"{first} {second}"
 
 
-async def test_what_was_removed_is_gone_with_its_data_key() -> None:
+async def test_vault_remove_deletes_the_secret_and_its_data_key() -> None:
     store = MemoryVaultStore()
-    vault = await opened(store)
+    vault = await open_vault(store)
     await vault.set("TOKEN", VALUE, None, "local")
     vault.get("TOKEN")
     assert await vault.remove("TOKEN")
@@ -70,23 +70,23 @@ async def test_what_was_removed_is_gone_with_its_data_key() -> None:
 
 
 @pytest.mark.parametrize("name", ["A", "_", "a.b-c_9", "A" * 128, "__proto__"])
-async def test_good_names(name: str) -> None:
-    vault = await opened(MemoryVaultStore())
+async def test_vault_set_accepts_valid_names(name: str) -> None:
+    vault = await open_vault(MemoryVaultStore())
     await vault.set(name, VALUE, None, "local")
     assert vault.get(name) == VALUE
 
 
 @pytest.mark.parametrize("name", ["", "9A", "-A", ".A", "A B", "A\n", "Ä", "A/B", "A" * 129, "A\x00", "\ud800"])
-async def test_bad_names(name: str) -> None:
-    vault = await opened(MemoryVaultStore())
+async def test_vault_set_with_an_invalid_name_raises_malformed(name: str) -> None:
+    vault = await open_vault(MemoryVaultStore())
     with pytest.raises(Malformed, match="such as TWILIO_API_KEY"):
         await vault.set(name, VALUE, None, "local")
     assert await vault.list() == ()
 
 
 @pytest.mark.parametrize("value", ["1234", "x" * 65_536, "ü" * 32_768, "a\x00b\n\r\u202e", "\U0001f6e0" * 4])
-async def test_good_values(value: str) -> None:
-    vault = await opened(MemoryVaultStore())
+async def test_vault_set_accepts_values_up_to_64_kib(value: str) -> None:
+    vault = await open_vault(MemoryVaultStore())
     await vault.set("TOKEN", Secret(value), None, "local")
     found = vault.get("TOKEN")
     assert found is not None
@@ -94,16 +94,16 @@ async def test_good_values(value: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["x" * 65_537, "ü" * 32_769, "what \ud800"], ids=["long", "long in UTF-8", "half"])
-async def test_bad_values_are_not_repeated(value: str) -> None:
-    vault = await opened(MemoryVaultStore())
+async def test_vault_set_with_an_invalid_value_raises_malformed_without_repeating_it(value: str) -> None:
+    vault = await open_vault(MemoryVaultStore())
     with pytest.raises(Malformed) as raised:
         await vault.set("TOKEN", Secret(value), None, "local")
     assert value[:5] not in f"{raised.value!r} {raised.value.__cause__!r} {raised.value.detail}"
 
 
 @pytest.mark.parametrize("user", ["", "x" * 257, "\x00", "\ud800"])
-async def test_bad_users(user: str) -> None:
-    vault = await opened(MemoryVaultStore())
+async def test_vault_set_with_an_invalid_user_raises_malformed(user: str) -> None:
+    vault = await open_vault(MemoryVaultStore())
     with pytest.raises(Malformed, match="1 to 256 characters"):
         await vault.set("TOKEN", VALUE, user, "local")
 
@@ -111,9 +111,9 @@ async def test_bad_users(user: str) -> None:
 # --- how long it stays open
 
 
-async def test_it_is_one_object_for_a_minute_with_what_was_worked_out_from_it() -> None:
+async def test_vault_get_returns_the_same_object_until_the_cache_expires() -> None:
     clock = Clock()
-    vault = await opened(MemoryVaultStore(), clock=clock)
+    vault = await open_vault(MemoryVaultStore(), clock=clock)
     await vault.set("TOKEN", VALUE, None, "local")
     first = vault.get("TOKEN")
     assert first is not None
@@ -127,46 +127,46 @@ async def test_it_is_one_object_for_a_minute_with_what_was_worked_out_from_it() 
     assert again == first
 
 
-async def test_it_is_closed_after_that_though_nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_vault_cache_drops_plaintext_secrets_by_timer_and_on_close(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CACHE_SECONDS", 0.0)
-    vault = await opened(MemoryVaultStore())
+    vault = await open_vault(MemoryVaultStore())
     value = "only ever in this test"
     await vault.set("TOKEN", Secret(value), None, "local")
     vault.get("TOKEN")
-    assert secrets_that_are(value) == 1
-    await alarms()
-    assert not secrets_that_are(value)
+    assert count_secrets(value) == 1
+    await run_due_timers()
+    assert not count_secrets(value)
     assert vault.get("TOKEN") == Secret(value)
     vault.close()
-    assert not secrets_that_are(value)
+    assert not count_secrets(value)
 
 
-async def alarms() -> None:
-    """Every alarm that was due has rung, since this one comes after them."""
+async def run_due_timers() -> None:
+    """Wait until every timer that is due has fired."""
     rung = asyncio.Event()
     asyncio.get_running_loop().call_later(0, rung.set)
     await rung.wait()
 
 
-def secrets_that_are(value: str) -> int:
+def count_secrets(value: str) -> int:
     """How many of this process's secrets have this value; the collector knows them by who holds them."""
     gc.collect()
     held = {id(part): part for each in gc.get_objects() for part in gc.get_referents(each) if type(part) is Secret}
     return sum(each.reveal() == value for each in held.values())
 
 
-def test_it_opens_without_a_loop_too() -> None:
+def test_vault_get_works_without_a_running_event_loop() -> None:
     vault = asyncio.run(_with_token())
     assert vault.get("TOKEN") == VALUE
 
 
 async def _with_token() -> Vault:
-    vault = await opened(MemoryVaultStore())
+    vault = await open_vault(MemoryVaultStore())
     await vault.set("TOKEN", VALUE, None, "local")
     return vault
 
 
-def test_in_another_loop_it_is_closed_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vault_cache_drops_plaintext_secrets_in_another_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     vault = asyncio.run(_with_token())
 
     async def asked() -> None:
@@ -174,9 +174,9 @@ def test_in_another_loop_it_is_closed_as_well(monkeypatch: pytest.MonkeyPatch) -
 
     async def asked_and_closed() -> None:
         assert vault.get("TOKEN") == VALUE
-        assert secrets_that_are(VALUE.reveal()) == 2
-        await alarms()
-        assert secrets_that_are(VALUE.reveal()) == 1, "the one at the top of this file"
+        assert count_secrets(VALUE.reveal()) == 2
+        await run_due_timers()
+        assert count_secrets(VALUE.reveal()) == 1, "the one at the top of this file"
 
     asyncio.run(asked())  # that loop ends before its alarm rings
     vault.close()
@@ -187,7 +187,7 @@ def test_in_another_loop_it_is_closed_as_well(monkeypatch: pytest.MonkeyPatch) -
 # --- no key, another key, other hands
 
 
-async def test_no_secret_and_no_key_is_fine_until_one_is_set() -> None:
+async def test_empty_vault_without_key_opens_and_set_raises_store_failed() -> None:
     vault = Vault(find_key_encryption_keys(None, None, profile="server", environment={}))
     await vault.open(MemoryVaultStore())
     assert (vault.get("TOKEN"), await vault.list()) == (None, ())
@@ -198,10 +198,10 @@ async def test_no_secret_and_no_key_is_fine_until_one_is_set() -> None:
 
 
 @pytest.mark.parametrize("sealing", ["secret", "record"])
-async def test_with_secrets_and_without_their_key_nothing_opens(sealing: str) -> None:
+async def test_vault_with_secrets_but_without_their_key_does_not_open(sealing: str) -> None:
     """Also if only others keep what was sealed: without its key it would seem to be broken."""
     store = MemoryVaultStore()
-    vault = await opened(store)
+    vault = await open_vault(store)
     if sealing == "secret":
         await vault.set("TOKEN", VALUE, None, "local")
     else:
@@ -209,29 +209,29 @@ async def test_with_secrets_and_without_their_key_nothing_opens(sealing: str) ->
     with pytest.raises(StoreFailed, match=r"key that decrypts them is missing: restore it; .* set TOOLHALL_VAULT_KEY"):
         await Vault(find_key_encryption_keys(None, None, profile="local", environment={})).open(store)
     with pytest.raises(StoreFailed, match=r"another vault key encrypted \([0-9a-f]{16}\): restore that key"):
-        await opened(store, NEW)
-    await opened(store, NEW, OLD)
+        await open_vault(store, NEW)
+    await open_vault(store, NEW, OLD)
 
 
-async def test_what_is_lost_for_good_can_be_given_up() -> None:
+async def test_remove_orphans_deletes_only_secrets_of_missing_keys() -> None:
     store = MemoryVaultStore()
-    lost, kept = await opened(store, OLD), await opened(store, NEW, OLD)
+    lost, kept = await open_vault(store, OLD), await open_vault(store, NEW, OLD)
     await lost.set("LOST", VALUE, None, "local")
     await kept.set("KEPT", VALUE, "ada", "local")
-    assert await Vault(given([NEW])).remove_orphans(store) == 1
-    vault = await opened(store, NEW)
+    assert await Vault(static_keys([NEW])).remove_orphans(store) == 1
+    vault = await open_vault(store, NEW)
     assert (vault.get("LOST"), vault.get("KEPT", "ada")) == (None, VALUE)
     assert await Vault(find_key_encryption_keys(None, None, profile="local", environment={})).remove_orphans(store) == 1
     assert await store.all() == VaultContents()
 
 
 @pytest.mark.parametrize("change", ["moved", "renamed", "cut", "flipped", "of another key"])
-async def test_a_row_that_does_not_open_is_refused_and_the_others_are_not(
+async def test_vault_row_that_fails_decryption_is_unusable_and_other_rows_are_readable(
     change: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Here by someone who can even make the codes of rows: the sealed value itself says whose it is."""
     store = MemoryVaultStore()
-    vault = await opened(store)
+    vault = await open_vault(store)
     for name, user in (("TOKEN", "ada"), ("OTHER", "ada"), ("TOKEN", "bob")):
         await vault.set(name, Secret(f"{name} of {user}"), user, "local")
     before = await store.all()
@@ -247,7 +247,7 @@ async def test_a_row_that_does_not_open_is_refused_and_the_others_are_not(
     rows = tuple(changed[change] if row == bob else row for row in before.rows)
     await store.replace_data_keys(before, VaultContents(before.keys, rows))
     with caplog.at_level(logging.ERROR):
-        again = await opened(store)
+        again = await open_vault(store)
     assert again.get("TOKEN", "bob") is None
     assert "the secret TOKEN of bob is refused" in caplog.text
     assert (again.get("TOKEN", "ada"), again.get("OTHER", "ada")) == (Secret("TOKEN of ada"), Secret("OTHER of ada"))
@@ -261,10 +261,10 @@ async def test_a_row_that_does_not_open_is_refused_and_the_others_are_not(
     assert again.get("TOKEN", "bob") == VALUE
 
 
-async def test_a_users_own_that_does_not_open_is_not_replaced_by_the_halls() -> None:
+async def test_vault_unreadable_secret_of_a_user_does_not_fall_back_to_the_shared_one() -> None:
     """Who has one of their own is not served with another by accident; until it is set anew, or removed."""
     store = MemoryVaultStore()
-    vault = await opened(store)
+    vault = await open_vault(store)
     await vault.set("TOKEN", VALUE, None, "local")
     await vault.set("TOKEN", ADAS, "ada", "ada")
     before = await store.all()
@@ -281,9 +281,11 @@ async def test_a_users_own_that_does_not_open_is_not_replaced_by_the_halls() -> 
     assert vault.get("TOKEN", "ada") == VALUE
 
 
-async def test_a_data_key_that_does_not_open_takes_only_its_own_with_it(caplog: pytest.LogCaptureFixture) -> None:
+async def test_vault_data_key_that_fails_to_unwrap_affects_only_its_own_secrets(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     store = MemoryVaultStore()
-    vault = await opened(store)
+    vault = await open_vault(store)
     await vault.set("TOKEN", VALUE, None, "local")
     await vault.set("TOKEN", ADAS, "ada", "local")
     before = await store.all()
@@ -293,7 +295,7 @@ async def test_a_data_key_that_does_not_open_takes_only_its_own_with_it(caplog: 
     )
     await store.replace_data_keys(before, VaultContents(keys, before.rows))
     with caplog.at_level(logging.ERROR):
-        again = await opened(store)
+        again = await open_vault(store)
     assert (again.get("TOKEN"), again.get("TOKEN", "ada")) == (None, ADAS)
     assert "of hall is left out" in caplog.text
     assert VALUE.reveal() not in caplog.text
@@ -302,13 +304,13 @@ async def test_a_data_key_that_does_not_open_takes_only_its_own_with_it(caplog: 
 # --- records of others
 
 
-async def test_records_of_others_are_sealed_for_their_owner_and_place() -> None:
+async def test_vault_sealer_opens_records_only_for_their_tenant_and_bound_data() -> None:
     store = MemoryVaultStore()
-    vault = await opened(store)
+    vault = await open_vault(store)
     ada, bob = await vault.sealer("user:ada"), await vault.sealer("user:bob")
     sealed = ada.seal(b"tokens", "google", "a1")
     assert ada.open(sealed, "google", "a1") == b"tokens"
-    assert (await (await opened(store)).sealer("user:ada")).open(sealed, "google", "a1") == b"tokens"
+    assert (await (await open_vault(store)).sealer("user:ada")).open(sealed, "google", "a1") == b"tokens"
     for sealer, bound in ((ada, ("google", "a2")), (ada, ()), (bob, ("google", "a1")), (bob, ())):
         with pytest.raises(DecryptionFailed):
             sealer.open(sealed, *bound)
@@ -317,18 +319,18 @@ async def test_records_of_others_are_sealed_for_their_owner_and_place() -> None:
             ada.open(wrong, "google", "a1")
 
 
-async def test_a_users_secret_is_no_record_of_that_user() -> None:
+async def test_vault_sealer_cannot_open_a_secret_of_the_same_user() -> None:
     store = MemoryVaultStore()
-    vault = await opened(store)
+    vault = await open_vault(store)
     await vault.set("TOKEN", VALUE, "ada", "local")
     (row,) = (await store.all()).rows
     with pytest.raises(DecryptionFailed):
         (await vault.sealer("user:ada")).open(row.sealed, "ada", "secret", "TOKEN", row.id)
 
 
-async def test_a_tenant_that_was_shredded_is_gone_for_good() -> None:
+async def test_vault_shred_makes_secrets_and_records_of_a_tenant_unreadable() -> None:
     store = MemoryVaultStore()
-    vault = await opened(store)
+    vault = await open_vault(store)
     sealer = await vault.sealer("user:ada")
     sealed = sealer.seal(b"tokens", "a1")
     await vault.set("TOKEN", ADAS, "ada", "local")
@@ -343,9 +345,9 @@ async def test_a_tenant_that_was_shredded_is_gone_for_good() -> None:
         await (await vault.sealer("user:ada")).open_with_refresh(sealed, "a1")
 
 
-async def test_a_data_key_seals_for_a_year_and_opens_for_ever() -> None:
+async def test_vault_data_key_past_its_lifetime_opens_but_no_longer_seals() -> None:
     clock, store = Clock(), MemoryVaultStore()
-    vault = await opened(store, clock=clock)
+    vault = await open_vault(store, clock=clock)
     sealer = await vault.sealer("user:ada")
     sealed = sealer.seal(b"tokens", "a1")
     await vault.set("OLD", VALUE, None, "local")
@@ -358,16 +360,16 @@ async def test_a_data_key_seals_for_a_year_and_opens_for_ever() -> None:
     assert vault.get("OLD") == vault.get("NEW") == VALUE
 
 
-async def test_of_many_changes_at_once_none_is_lost() -> None:
+async def test_vault_concurrent_sets_lose_no_secret() -> None:
     store = MemoryVaultStore()
-    vault = await opened(store)
+    vault = await open_vault(store)
     await asyncio.gather(*(vault.set(f"T{number}", VALUE, None, "local") for number in range(20)))
     assert len(await vault.list()) == 20
     assert len((await store.all()).keys) == 1
 
 
-async def test_a_change_that_nobody_waits_for_is_whole() -> None:
-    vault = await opened(MemoryVaultStore())
+async def test_vault_set_cancelled_by_its_caller_is_completed() -> None:
+    vault = await open_vault(MemoryVaultStore())
     setting = asyncio.create_task(vault.set("TOKEN", VALUE, None, "local"))
     await asyncio.sleep(0)
     setting.cancel()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.stores.vault.vaults import NEW, OLD, VALUE, opened
+from tests.unit.stores.vault.vaults import NEW, OLD, VALUE, open_vault
 from toolhall.stores.vault.envelope import Envelope, UnwrappedKey
 from toolhall.stores.vault.store import DataKey, MemoryVaultStore
 
@@ -23,10 +23,10 @@ def unwrapped(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return tenants
 
 
-async def test_one_more_user_is_one_more_key(unwrapped: list[str]) -> None:
+async def test_vault_unwraps_only_new_data_keys_after_a_change(unwrapped: list[str]) -> None:
     """Else linking an account would take longer with everybody who has linked one."""
     store = MemoryVaultStore()
-    vault, other = await opened(store), await opened(store)
+    vault, other = await open_vault(store), await open_vault(store)
     for number in range(USERS):
         await vault.sealer(f"user:{number}")
     await other.refresh()
@@ -42,13 +42,13 @@ async def test_one_more_user_is_one_more_key(unwrapped: list[str]) -> None:
     assert len(unwrapped) == 3, "what goes needs no key"
 
 
-async def test_a_key_that_was_wrapped_anew_is_unwrapped_anew(unwrapped: list[str]) -> None:
+async def test_vault_unwraps_a_rewrapped_data_key_again(unwrapped: list[str]) -> None:
     store = MemoryVaultStore()
-    vault = await opened(store, OLD)
+    vault = await open_vault(store, OLD)
     sealed = (await vault.sealer("user:ada")).seal(b"tokens", "a1")
-    other = await opened(store, NEW, OLD)
+    other = await open_vault(store, NEW, OLD)
     await other.rotate()
     unwrapped.clear()
-    vault = await opened(store, NEW)
+    vault = await open_vault(store, NEW)
     assert unwrapped == ["user:ada"] * 2, "the old one and the one that seals from now on"
     assert (await vault.sealer("user:ada")).open(sealed, "a1") == b"tokens"

@@ -1,4 +1,4 @@
-"""Vaults to try: their keys, a clock to turn, and a place in which keys are kept."""
+"""Vaults for tests, with their keys and a clock that a test sets."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ START = 1_000_000.0
 
 
 class Clock:
-    """Turned by hand."""
+    """A clock that a test sets."""
 
     def __init__(self) -> None:
         self.now = START
@@ -22,13 +22,13 @@ class Clock:
         return self.now
 
 
-def given(keys: Sequence[bytes] = (OLD,)) -> KeyEncryptionKeys:
+def static_keys(keys: Sequence[bytes] = (OLD,)) -> KeyEncryptionKeys:
     """Keys from a setting."""
     return KeyEncryptionKeys(tuple(keys), StaticKey(" ".join(map(format_key, keys)), "TOOLHALL_VAULT_KEY"))
 
 
-async def opened(store: VaultStore, *keys: bytes, clock: Clock | None = None) -> Vault:
+async def open_vault(store: VaultStore, *keys: bytes, clock: Clock | None = None) -> Vault:
     """A vault over this store, with these keys."""
-    vault = Vault(given(keys or (OLD,)), clock or Clock())
+    vault = Vault(static_keys(keys or (OLD,)), clock or Clock())
     await vault.open(store)
     return vault

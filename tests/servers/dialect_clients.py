@@ -1,4 +1,4 @@
-"""Every way to call a tool of a served hall: those of the dialects' paths, and the hub's WebSocket."""
+"""Clients of a served hall for every dialect: those over HTTP, and one over the hub's WebSocket."""
 
 import json
 
@@ -6,7 +6,7 @@ from websockets.asyncio.client import connect
 
 from tests.properties.callers.house import Building, Reply
 from tests.properties.callers.ways import WAYS, Call, Hub
-from tests.servers.hall import Hall
+from tests.servers.served_hall import ServedHall
 
 
 class HubSocket(Hub):
@@ -16,7 +16,7 @@ class HubSocket(Hub):
 
     async def send(self, house: Building, call: Call) -> Reply:
         """`tool_request`."""
-        assert isinstance(house, Hall)
+        assert isinstance(house, ServedHall)
         message = {"type": "tool_request", "id": "1", "tool": call.toolkit, "method": call.tool, **call.under("params")}
         url, headers = f"ws://127.0.0.1:{house.port}/hub", house.proof(call.caller)
         async with connect(url, additional_headers=headers, proxy=None) as socket:
@@ -26,4 +26,4 @@ class HubSocket(Hub):
         return Reply(200, {}, said)
 
 
-EVERY_WAY = (*WAYS, HubSocket)
+ALL_DIALECT_CLIENTS = (*WAYS, HubSocket)

@@ -1,4 +1,4 @@
-"""A hall whose one tool needs an account at a provider that is not ours, and whoever calls it."""
+"""A hall with a tool that needs a linked account, and helpers to link it in a browser."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from tests.servers.authority import Authority, Client
-from tests.unit.web.browsing import ORIGIN, Browser, Reply
+from tests.unit.web.browser_client import ORIGIN, Browser, Reply
 from toolhall import Config, Context, Toolhall, Toolkit, tool
 from toolhall.model.call_records import AuditRecord
 from toolhall.model.caller import ALL_TOOLS, LOCAL, Caller
@@ -37,8 +37,8 @@ class Post(Toolkit, name="Post", version="1.0.0"):
         return len(ctx.secret("SMS_KEY"))
 
 
-class PostOffice:
-    """The hall, and ways to its links."""
+class AccountHall:
+    """The hall with its provider, and access to its links, keys and records."""
 
     def __init__(self, hall: Toolhall, acme: Authority) -> None:
         self.hall = hall
@@ -76,16 +76,16 @@ class PostOffice:
         return [each for each in self.hall.journal.records if each.phase is None and "management" in each.dialect]
 
 
-async def agreed(browser: Browser, path: str) -> str:
-    """Agree on our page; where the browser is sent then."""
+async def agree_on_page(browser: Browser, path: str) -> str:
+    """Agree on the connect page; the authorization URL that the browser is redirected to."""
     page = await browser.get(path)
     reply = await browser.post(path, {"word": page.word("connect"), "action": "connect"})
     assert reply.status == 303, reply.text
     return reply.header("location")
 
 
-async def agreed_there(url: str) -> str:
-    """Agree at the provider, over real HTTP; the path and query that it leads back to."""
+async def agree_at_provider(url: str) -> str:
+    """Agree at the provider, over real HTTP; path and query of the redirect."""
     async with httpx2.AsyncClient(trust_env=False) as client:
         reply = await client.get(url, follow_redirects=False)
     back: str = reply.headers["location"]
@@ -93,19 +93,19 @@ async def agreed_there(url: str) -> str:
     return back.removeprefix(ORIGIN)
 
 
-async def arrive(browser: Browser, back: str, **headers: str) -> Reply:
-    """As a browser does that another site sends here."""
+async def open_callback(browser: Browser, back: str, **headers: str) -> Reply:
+    """Open the callback as a cross-site navigation."""
     return await browser.get(back, **{"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", **headers})
 
 
 @asynccontextmanager
-async def post_office(acme: Authority, **settings: Any) -> AsyncGenerator[PostOffice]:
-    """Open it, registered at the provider."""
+async def account_hall(acme: Authority, **settings: Any) -> AsyncGenerator[AccountHall]:
+    """Open the hall, registered at the provider."""
     redirect = f"{settings.get('public_url', ORIGIN)}/oauth/callback"
     acme.clients["hall"] = Client("hall", SECRET, redirect, "client_secret_basic")
     provider = ProviderSettings(issuer=acme.issuer, client_id="hall", client_secret=SECRET)
     config = Config(providers={"acme": provider}, egress_allow=(urlsplit(acme.issuer).netloc,), **settings)
     with Toolhall(Post(), config=config) as hall:
         await hall.open()
-        yield PostOffice(hall, acme)
+        yield AccountHall(hall, acme)
         await hall.settle()

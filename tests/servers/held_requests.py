@@ -1,4 +1,4 @@
-"""A server that lets whoever asks wait, until the test goes on."""
+"""Holding requests to one path of a test server until the test releases them."""
 
 import asyncio
 import threading
@@ -6,11 +6,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from tests.harness.patience import patience
-from tests.servers.serving import Asked
+from tests.servers.http_server import HttpRequest
 
 
-class Held:
-    """A path that answers once the test goes on."""
+class HeldPath:
+    """A path whose requests are answered once the test releases them."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -18,7 +18,7 @@ class Held:
         self._released = threading.Event()
 
     async def reached(self) -> None:
-        """Wait until somebody asks there."""
+        """Wait until a request arrives."""
         assert await asyncio.to_thread(self._asked.wait, 10)
 
     def wait(self) -> None:
@@ -29,22 +29,22 @@ class Held:
         self._released.set()
 
 
-class Holding:
-    """For servers: `hold` waits where a test holds a path."""
+class RequestHolder:
+    """Mixin for servers: `hold` waits while the test holds the path of the request."""
 
-    _held: Held | None = None
+    _held: HeldPath | None = None
 
     @contextmanager
-    def holding(self, path: str) -> Generator[Held]:
-        """Let whoever asks there wait until the end of this block."""
-        self._held = held = Held(path)
+    def holding(self, path: str) -> Generator[HeldPath]:
+        """Hold requests to this path until the end of the block."""
+        self._held = held = HeldPath(path)
         try:
             yield held
         finally:
             self._held = None
             held.release()
 
-    def hold(self, asked: Asked) -> None:
+    def hold(self, asked: HttpRequest) -> None:
         held = self._held
         if held is not None and held.path == asked.path:
             held.wait()

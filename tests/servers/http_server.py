@@ -1,4 +1,4 @@
-"""A small HTTP server on loopback for tests: it remembers what it was asked, and answers as a function says."""
+"""A small HTTP server on loopback whose responses a function of the test gives."""
 
 import threading
 from collections.abc import Callable, Generator
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 
-class Asked(NamedTuple):
+class HttpRequest(NamedTuple):
     """One request."""
 
     method: str
@@ -22,27 +22,27 @@ class Asked(NamedTuple):
         return dict(parse_qsl(self.body.decode(), keep_blank_values=True))
 
 
-class Answer(NamedTuple):
-    """What it is told."""
+class HttpResponse(NamedTuple):
+    """One response."""
 
     status: int
     body: bytes = b""
     headers: tuple[tuple[str, str], ...] = ()
 
 
-class Quiet(ThreadingHTTPServer):
-    """Many at once, and no word on those who leave early."""
+class QuietHttpServer(ThreadingHTTPServer):
+    """A threading server that logs no error for clients that disconnect."""
 
     daemon_threads = True
     request_queue_size = 128
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that leaves is no news."""
+        """Ignore clients that disconnect."""
 
 
 @contextmanager
-def serving(answer: Callable[[Asked], Answer]) -> Generator[str]:
-    """Run it; its address."""
+def run_http_server(answer: Callable[[HttpRequest], HttpResponse]) -> Generator[str]:
+    """Run the server; its base URL."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -50,7 +50,7 @@ def serving(answer: Callable[[Asked], Answer]) -> Generator[str]:
             query = dict(parse_qsl(parts.query, keep_blank_values=True))
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             headers = {name.lower(): value for name, value in self.headers.items()}
-            said = answer(Asked(self.command, parts.path, query, headers, body))
+            said = answer(HttpRequest(self.command, parts.path, query, headers, body))
             self.send_response(said.status)
             for name, value in said.headers:
                 self.send_header(name, value)
@@ -65,7 +65,7 @@ def serving(answer: Callable[[Asked], Answer]) -> Generator[str]:
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
             """Say nothing."""
 
-    server = Quiet(("127.0.0.1", 0), Handler)
+    server = QuietHttpServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=lambda: server.serve_forever(poll_interval=0.01))
     thread.start()
     try:

@@ -1,4 +1,4 @@
-"""A hall with tools that need a person, and a browser without scripts to decide in, both in memory."""
+"""A hall with tools that need approval, and an in-memory browser without scripts."""
 
 import hashlib
 import json
@@ -49,7 +49,7 @@ class Reply:
 
 @dataclass
 class Browser:
-    """Keeps cookies, follows what it is told, runs no script."""
+    """Keeps cookies, follows redirects, runs no script."""
 
     hall: Toolhall
     address: str | None = "127.0.0.1"
@@ -107,7 +107,7 @@ class Browser:
         return reply.status, json.loads(reply.body)
 
 
-class House:
+class ApprovalHall:
     """A hall with one tool at each of the levels 8, 9 and 10, and what ran there."""
 
     def __init__(self, config: Config | None = None) -> None:
@@ -141,11 +141,11 @@ class House:
         assert found is not None
         return found
 
-    async def generator(self, person: str) -> "Generator":
+    async def generator(self, person: str) -> "TotpGenerator":
         """A new authenticator of this person."""
         factors = self.hall.approval_components.factors
         secret, _, sealed = await factors.start_enrolment(person, "local", "house")
-        generator = Generator(secret, self)
+        generator = TotpGenerator(secret, self)
         await factors.confirm_enrolment(sealed, generator.code())
         return generator
 
@@ -160,15 +160,15 @@ class House:
         await self.hall.access.grants.add(NewGrant(callers=callers, tools="*"), "local")
 
 
-class Generator:
-    """An authenticator, whose time stands still until a code is asked for: each is another."""
+class TotpGenerator:
+    """A TOTP generator that advances the clock for each code, so that codes never repeat."""
 
-    def __init__(self, secret: str, house: House) -> None:
+    def __init__(self, secret: str, hall: ApprovalHall) -> None:
         self._generator = pyotp.TOTP(secret)
-        self._house = house
+        self._hall = hall
 
     def code(self) -> str:
-        factors = self._house.hall.approval_components.factors
+        factors = self._hall.hall.approval_components.factors
         now = factors.clock() + 30
         factors.clock = lambda: now
         return self._generator.generate_otp(int(now) // 30)

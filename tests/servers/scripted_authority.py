@@ -1,4 +1,4 @@
-"""An authorization server that lies: it answers each request as a test says, right or wrong."""
+"""An authorization server whose responses are set by the test, valid or not."""
 
 import json
 import secrets
@@ -7,46 +7,46 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlencode
 
-from tests.servers.holding import Holding
-from tests.servers.serving import Answer, Asked, serving
+from tests.servers.held_requests import RequestHolder
+from tests.servers.http_server import HttpRequest, HttpResponse, run_http_server
 
-Told = Callable[[Asked], Answer]
+Responder = Callable[[HttpRequest], HttpResponse]
 
 
-class Liar(Holding):
-    """Right in everything that a test does not change; `metadata` and `callback` are merged, None leaves out."""
+class ScriptedAuthority(RequestHolder):
+    """Responses are valid unless a test changes them; `metadata` and `callback` are merged, None omits a member."""
 
     def __init__(self) -> None:
         self.issuer = ""
-        self.asked: list[Asked] = []
+        self.asked: list[HttpRequest] = []
         self.metadata: dict[str, Any] = {}
         self.callback: dict[str, str | None] = {}
         self.tokens: dict[str, Any] = {}
-        self.token: Told | None = None  # instead of a right answer
-        self.paths: dict[str, Told] = {}
+        self.token: Responder | None = None  # instead of a right answer
+        self.paths: dict[str, Responder] = {}
 
     def count(self, path: str) -> int:
         return sum(each.path == path for each in self.asked)
 
-    def answer(self, asked: Asked) -> Answer:
+    def answer(self, asked: HttpRequest) -> HttpResponse:
         self.hold(asked)
         self.asked.append(asked)
         if asked.path in self.paths:
             return self.paths[asked.path](asked)
         match asked.path:
             case "/.well-known/oauth-authorization-server":
-                return answered(self.right_metadata())
+                return json_response(self.default_metadata())
             case "/authorize":
                 return self._authorized(asked)
             case "/token":
-                return answered(self.grant()) if self.token is None else self.token(asked)
+                return json_response(self.grant()) if self.token is None else self.token(asked)
             case "/revoke":
-                return Answer(200)
+                return HttpResponse(200)
             case _:
-                return Answer(404)
+                return HttpResponse(404)
 
     def grant(self, **changed: Any) -> dict[str, Any]:
-        """A right answer of the token endpoint, with what the test changed."""
+        """A valid response of the token endpoint, with the changes of the test."""
         usual: dict[str, Any] = {
             "access_token": f"access-{secrets.token_hex(16)}",
             "refresh_token": f"refresh-{secrets.token_hex(16)}",
@@ -55,7 +55,7 @@ class Liar(Holding):
         }
         return without_none(usual | self.tokens | changed)
 
-    def right_metadata(self) -> dict[str, Any]:
+    def default_metadata(self) -> dict[str, Any]:
         usual: dict[str, Any] = {
             "issuer": self.issuer,
             "authorization_endpoint": f"{self.issuer}/authorize",
@@ -66,14 +66,14 @@ class Liar(Holding):
         }
         return without_none(usual | self.metadata)
 
-    def _authorized(self, asked: Asked) -> Answer:
+    def _authorized(self, asked: HttpRequest) -> HttpResponse:
         usual = {"code": secrets.token_hex(16), "state": asked.query["state"], "iss": self.issuer}
         query = urlencode(without_none(usual | self.callback))
-        return Answer(302, headers=(("Location", f"{asked.query['redirect_uri']}?{query}"),))
+        return HttpResponse(302, headers=(("Location", f"{asked.query['redirect_uri']}?{query}"),))
 
 
-def answered(value: Any, status: int = 200) -> Answer:
-    return Answer(status, json.dumps(value).encode(), (("Content-Type", "application/json"),))
+def json_response(value: Any, status: int = 200) -> HttpResponse:
+    return HttpResponse(status, json.dumps(value).encode(), (("Content-Type", "application/json"),))
 
 
 def without_none(value: dict[str, Any]) -> dict[str, Any]:
@@ -81,8 +81,8 @@ def without_none(value: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def liar() -> Generator[Liar]:
+def scripted_authority() -> Generator[ScriptedAuthority]:
     """Run one."""
-    server = Liar()
-    with serving(server.answer) as server.issuer:
+    server = ScriptedAuthority()
+    with run_http_server(server.answer) as server.issuer:
         yield server

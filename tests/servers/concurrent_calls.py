@@ -1,4 +1,4 @@
-"""Many callers at the same moment: each has sent its call before any of them can be answered."""
+"""Concurrent calls over HTTP: each connection has sent its call before any call is answered."""
 
 import json
 import time
@@ -10,21 +10,21 @@ from typing import Any
 
 from tests.harness.patience import patience
 from tests.servers.authority import Authority
-from tests.servers.hall import Hall
+from tests.servers.served_hall import ServedHall
 
 
-def _asked(line: HTTPConnection, path: str) -> None:
+def _send_request(line: HTTPConnection, path: str) -> None:
     line.request("POST", path, "{}", {"content-type": "application/json"})
 
 
-def _answered(line: HTTPConnection) -> tuple[int, Any]:
+def _read_response(line: HTTPConnection) -> tuple[int, Any]:
     reply = line.getresponse()
     return reply.status, json.loads(reply.read())
 
 
 @contextmanager
-def lines_to(hall: Hall, count: int, processes: int) -> Generator[list[HTTPConnection]]:
-    """So many connections, shared by the processes of the hall; which one accepts is the system's choice."""
+def open_connections(hall: ServedHall, count: int, processes: int) -> Generator[list[HTTPConnection]]:
+    """Open connections, evenly spread over the processes of the hall; the system chooses which one accepts."""
     deadline, share = time.monotonic() + patience(), count // processes
     found: dict[str, list[HTTPConnection]] = {}
     with ExitStack() as stack:
@@ -33,22 +33,22 @@ def lines_to(hall: Hall, count: int, processes: int) -> Generator[list[HTTPConne
             some = [HTTPConnection("127.0.0.1", hall.port, timeout=patience()) for _ in range(share)]
             for line in some:
                 stack.callback(line.close)
-                _asked(line, "/tools/Post/open")
+                _send_request(line, "/tools/Post/open")
             for line in some:
-                _keep(line, found.setdefault(_answered(line)[1], []), share)
+                _keep_or_close(line, found.setdefault(_read_response(line)[1], []), share)
         yield [line for each in found.values() for line in each]
 
 
-def _keep(line: HTTPConnection, lines: list[HTTPConnection], most: int) -> None:
+def _keep_or_close(line: HTTPConnection, lines: list[HTTPConnection], most: int) -> None:
     if len(lines) < most:
         lines.append(line)
     else:
         line.close()
 
 
-def all_at_once(acme: Authority, lines: list[HTTPConnection]) -> list[tuple[int, Any]]:
-    """What each gets for a call that needs the account, while the provider answers nobody until all have called."""
+def call_concurrently(acme: Authority, lines: list[HTTPConnection]) -> list[tuple[int, Any]]:
+    """Call on every connection while the provider holds its token endpoint; the replies."""
     with ThreadPoolExecutor(len(lines)) as pool:
         with acme.holding("/token"):
-            list(pool.map(_asked, lines, ["/tools/Post/read"] * len(lines)))
-        return list(pool.map(_answered, lines))
+            list(pool.map(_send_request, lines, ["/tools/Post/read"] * len(lines)))
+        return list(pool.map(_read_response, lines))

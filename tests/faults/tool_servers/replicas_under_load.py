@@ -1,4 +1,4 @@
-"""One trial: a hall, two tool servers in each language, callers in every dialect, and the truth at the end."""
+"""A load test: a hall, two tool servers in each language, callers in every dialect, and a check of all answers."""
 
 import asyncio
 import time
@@ -8,40 +8,40 @@ from typing import NamedTuple
 
 from tests.faults.tool_servers.line import line_to
 from tests.faults.tool_servers.load import Load
-from tests.faults.tool_servers.oracle import judge
+from tests.faults.tool_servers.oracle import assert_answers_match_effects
 from tests.faults.tool_servers.processes import Kit, Process, Site, eventually
 from tests.harness.lateness import Lateness, measured_lateness
 from tests.harness.patience import patience
 
 
-class Seat(NamedTuple):
-    """A place for a replica: what it runs, and how it joins."""
+class ReplicaSlot(NamedTuple):
+    """A replica to run: its toolkit, and how it joins."""
 
     kit: Kit
     options: tuple[str, ...] = ()
     hall: int = 0  # another port than the hall's own, where there is something between the two
 
 
-PY_HTTP, PY_SOCKET = Seat("PyLedger"), Seat("PyLedger", ("--socket",))
-TS_HTTP, TS_SOCKET = Seat("TsLedger"), Seat("TsLedger", ("--socket",))
-SEATS = (PY_HTTP, PY_SOCKET, TS_HTTP, TS_SOCKET)
+PY_HTTP, PY_SOCKET = ReplicaSlot("PyLedger"), ReplicaSlot("PyLedger", ("--socket",))
+TS_HTTP, TS_SOCKET = ReplicaSlot("TsLedger"), ReplicaSlot("TsLedger", ("--socket",))
+SLOTS = (PY_HTTP, PY_SOCKET, TS_HTTP, TS_SOCKET)
 
 
-class Trial:
-    """The replicas that run now, by their seats, the load on them, and how late the machine is."""
+class LoadTest:
+    """The replicas that run now, by their slots, the load on them, and how late the machine is."""
 
     def __init__(self, site: Site, load: Load, machine: Lateness) -> None:
         self._site = site
         self.load = load
         self.machine = machine
-        self.replicas: dict[Seat, Process] = {}
+        self.replicas: dict[ReplicaSlot, Process] = {}
 
-    async def start(self, *seats: Seat) -> None:
-        """A new replica for each seat; they have joined."""
-        for seat in seats:
-            self.replicas[seat] = self._site.start(seat.kit, *seat.options, hall=seat.hall)
-        for seat in seats:
-            await self.replicas[seat].announced()
+    async def start(self, *slots: ReplicaSlot) -> None:
+        """Start a new replica for each slot, and wait until they have joined."""
+        for slot in slots:
+            self.replicas[slot] = self._site.start(slot.kit, *slot.options, hall=slot.hall)
+        for slot in slots:
+            await self.replicas[slot].announced()
 
     async def all_called(self, seconds: float | None = None) -> None:
         """Every replica gets calls and runs them, from now on in so many seconds."""
@@ -59,7 +59,7 @@ class Trial:
                 await asyncio.sleep(0.05)
 
     async def healed(self) -> None:
-        """Both."""
+        """All replicas are healthy and get calls."""
         deadline = time.monotonic() + patience()
         await self.healthy()
         await self.all_called(deadline - time.monotonic())
@@ -70,15 +70,15 @@ class Trial:
 
 
 @asynccontextmanager
-async def trial(site: Site, seats: Sequence[Seat] = SEATS) -> AsyncGenerator[Trial]:
+async def load_test(site: Site, slots: Sequence[ReplicaSlot] = SLOTS) -> AsyncGenerator[LoadTest]:
     """All runs; at the end the tool servers end in order, and what was answered is held against what was done."""
     load = Load(site.port)
     with measured_lateness() as machine:
-        on_trial = Trial(site, load, machine)
-        await on_trial.start(*seats)
+        running = LoadTest(site, load, machine)
+        await running.start(*slots)
         async with load:
-            await on_trial.all_called()
-            yield on_trial
-        statuses = await site.stopped(*on_trial.replicas.values())
-    assert not any(statuses), on_trial.logs()
-    judge(load.answers, site.effects(), machine.late)
+            await running.all_called()
+            yield running
+        statuses = await site.stopped(*running.replicas.values())
+    assert not any(statuses), running.logs()
+    assert_answers_match_effects(load.answers, site.effects(), machine.late)

@@ -1,4 +1,4 @@
-"""A small outside world on loopback: a server that says what it is told to, byte by byte, and counts who connects."""
+"""An HTTP server on loopback whose response bytes a test gives, and which counts connections and requests."""
 
 import asyncio
 import datetime
@@ -19,8 +19,8 @@ from toolhall.egress.resolver import Resolver
 Answer = Callable[[str], AsyncIterator[bytes]]  # from the head of a request to the bytes of the reply
 
 
-class Outside:
-    """What happened to the server so far."""
+class LoopbackServer:
+    """The server, with its connections and requests so far."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -31,18 +31,18 @@ class Outside:
         self.bodies: list[bytes] = []
 
     @property
-    def door(self) -> EgressClient:
-        """A door that opens to this server, and otherwise to what is public."""
+    def egress(self) -> EgressClient:
+        """An egress client that may reach this server besides public addresses."""
         return EgressClient(EgressAllowlist([self.entry]))
 
 
 def reply(body: bytes = b"{}", *headers: str, status: str = "200 OK") -> Answer:
-    """A whole reply with its length."""
+    """A complete response with its length."""
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Connection: close", *headers, "", ""]
-    return whole("\r\n".join(lines).encode() + body)
+    return raw_response("\r\n".join(lines).encode() + body)
 
 
-def whole(content: bytes) -> Answer:
+def raw_response(content: bytes) -> Answer:
     """Exactly these bytes."""
 
     async def answer(_head: str) -> AsyncIterator[bytes]:
@@ -51,8 +51,8 @@ def whole(content: bytes) -> Answer:
     return answer
 
 
-def endless(head: bytes, part: bytes, pause: float = 0.0) -> Answer:
-    """The same part again and again."""
+def endless_response(head: bytes, part: bytes, pause: float = 0.0) -> Answer:
+    """A response that repeats one part without end."""
 
     async def answer(_head: str) -> AsyncIterator[bytes]:
         yield head
@@ -64,9 +64,9 @@ def endless(head: bytes, part: bytes, pause: float = 0.0) -> Answer:
 
 
 @asynccontextmanager
-async def outside(
+async def loopback_server(
     answer: Answer | None = None, *, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
-) -> AsyncGenerator[Outside]:
+) -> AsyncGenerator[LoopbackServer]:
     """Run a server; it closes every connection after one reply."""
     said = answer or reply()
     running: set[asyncio.Task[None]] = set()
@@ -90,7 +90,7 @@ async def outside(
         task.add_done_callback(running.discard)
 
     server = await asyncio.start_server(connected, host, port, ssl=tls)
-    found = Outside(server.sockets[0].getsockname()[1])
+    found = LoopbackServer(server.sockets[0].getsockname()[1])
     try:
         yield found
     finally:
@@ -105,8 +105,8 @@ async def outside(
         await server.wait_closed()
 
 
-def answering(*answers: Sequence[str]) -> Resolver:
-    """A resolver that gives one answer after the other, and the last one from then on."""
+def fixed_resolver(*answers: Sequence[str]) -> Resolver:
+    """A resolver that returns these answers in turn, and then the last one."""
     left = [[ip_address(each) for each in answer] for answer in answers]
 
     async def resolve(host: str, port: int) -> list[IpAddress]:
@@ -115,8 +115,8 @@ def answering(*answers: Sequence[str]) -> Resolver:
     return resolve
 
 
-def certified(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """TLS for a server of this name, and for a client that believes nobody but it."""
+def tls_contexts(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """TLS contexts of a server with this name, and of a client that trusts only its certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.UTC)

@@ -1,4 +1,4 @@
-"""A hall's broker with a real door, vault and store, and a browser that goes where it is told."""
+"""A broker of linked accounts with a real egress client, vault and store, and a browser that follows redirects."""
 
 import asyncio
 import time
@@ -33,7 +33,7 @@ TOOL = "Mail.list@1.0.0"
 
 @dataclass
 class Clock:
-    """Goes on when a test says so."""
+    """A clock that a test sets."""
 
     now: float = field(default_factory=time.time)
 
@@ -42,8 +42,8 @@ class Clock:
 
 
 @dataclass
-class Linking:
-    """One hall, as far as accounts go."""
+class BrokerHarness:
+    """A broker with its vault, store and clock."""
 
     broker: Broker
     vault: Vault
@@ -59,18 +59,18 @@ class Linking:
     ) -> AccountLink:
         return await self.broker.start_link(caller, provider, scopes, TOOL, how)
 
-    async def agree(self, link: AccountLink, caller: Caller = ALICE) -> "Visit":
+    async def agree(self, link: AccountLink, caller: Caller = ALICE) -> "BrowserVisit":
         """The person agrees on our page, and then at the provider's."""
         url, nonce = await self.broker.consent(link.id, caller)
-        return Visit(url, nonce, await visited(url))
+        return BrowserVisit(url, nonce, await authorize_in_browser(url))
 
     async def connect(self, caller: Caller = ALICE, scopes: tuple[str, ...] = MAIL.scopes) -> AccountLink:
-        """The whole way."""
+        """Complete a link in a browser."""
         visit = await self.agree(await self.begin(caller, scopes), caller)
         return await self.broker.finish_redirect(visit.path, visit.query, visit.nonce)
 
     async def state(self, link: AccountLink) -> str | None:
-        """How far it is; None if it is too old."""
+        """The state of a link; None if it has expired."""
         found = await self.broker.find_link(link.id)
         return None if found is None else found.state
 
@@ -79,8 +79,8 @@ class Linking:
 
 
 @dataclass
-class Visit:
-    """Where the browser went, and where it was sent back to."""
+class BrowserVisit:
+    """The URL that a browser opened, and the redirect that it got."""
 
     url: str
     nonce: str
@@ -99,12 +99,12 @@ class Visit:
         return dict(parse_qsl(urlsplit(self.url).query, keep_blank_values=True))
 
 
-async def visited(url: str) -> str:
-    """Where a browser is sent back to; not the hall's HTTP client, so that its log is the hall's alone."""
-    return await asyncio.to_thread(_visited, url)
+async def authorize_in_browser(url: str) -> str:
+    """Open an authorization URL and return the redirect; not with the hall's HTTP client, whose log tests read."""
+    return await asyncio.to_thread(_authorize, url)
 
 
-def _visited(url: str) -> str:
+def _authorize(url: str) -> str:
     parts = urlsplit(url)
     with closing(HTTPConnection(parts.netloc, timeout=patience())) as browser:
         browser.request("GET", f"{parts.path}?{parts.query}")
@@ -113,26 +113,26 @@ def _visited(url: str) -> str:
         return reply.headers["location"]
 
 
-def settings(issuer: str | None, **changed: Any) -> ProviderSettings:
-    """How the operator describes a provider; with an issuer, that publishes the rest."""
+def provider_settings(issuer: str | None, **changed: Any) -> ProviderSettings:
+    """Settings of a provider; with an issuer, its metadata gives the endpoints."""
     given: dict[str, Any] = {"issuer": issuer, "client_id": "hall", "client_secret": SECRET} | changed
     return ProviderSettings(**given)
 
 
-def register(server: Authority, way: str = "client_secret_basic") -> Authority:
-    """The operator registers the hall there."""
+def register_hall(server: Authority, way: str = "client_secret_basic") -> Authority:
+    """Register the hall as a client of the server."""
     server.clients["hall"] = Client("hall", SECRET, REDIRECT, way)
     return server
 
 
-def opened(*issuers: str) -> EgressClient:
-    """A door to these servers on loopback, and to no other inner address."""
+def egress_client_for(*issuers: str) -> EgressClient:
+    """An egress client that may reach these servers on loopback, and no other private address."""
     return EgressClient(EgressAllowlist([urlsplit(each).netloc for each in issuers]))
 
 
 @dataclass
-class Kept:
-    """What survives a restart: the stores and the key."""
+class BrokerStorage:
+    """The stores and the vault key, which survive a restart."""
 
     accounts: AccountStore
     vault: VaultStore
@@ -140,20 +140,26 @@ class Kept:
 
 
 @asynccontextmanager
-async def linking(
-    providers: dict[str, ProviderSettings], *, kept: Kept | None = None, clock: Clock | None = None, **options: Any
-) -> AsyncGenerator[Linking]:
-    """A hall with these providers."""
+async def broker_harness(
+    providers: dict[str, ProviderSettings],
+    *,
+    storage: BrokerStorage | None = None,
+    clock: Clock | None = None,
+    **options: Any,
+) -> AsyncGenerator[BrokerHarness]:
+    """Open a broker with these providers."""
     clock = clock or Clock()
-    kept = kept or Kept(MemoryAccountStore(clock), MemoryVaultStore())
-    door = options.pop("door", None) or opened(*(each.issuer for each in providers.values() if each.issuer))
-    vault = Vault(find_key_encryption_keys(kept.key, None, profile="local"), clock)
-    await vault.open(kept.vault)
+    storage = storage or BrokerStorage(MemoryAccountStore(clock), MemoryVaultStore())
+    egress = options.pop("egress", None) or egress_client_for(
+        *(each.issuer for each in providers.values() if each.issuer)
+    )
+    vault = Vault(find_key_encryption_keys(storage.key, None, profile="local"), clock)
+    await vault.open(storage.vault)
     built = {name: build_provider(name, settings) for name, settings in providers.items()}
-    broker = Broker(built, door, vault, clock, lambda: options.get("address", HALL), **_sleeping(options))
-    broker.open(kept.accounts)
+    broker = Broker(built, egress, vault, clock, lambda: options.get("address", HALL), **_sleeping(options))
+    broker.open(storage.accounts)
     try:
-        yield Linking(broker, vault, kept.accounts, clock)
+        yield BrokerHarness(broker, vault, storage.accounts, clock)
     finally:
         await broker.close()
         vault.close()

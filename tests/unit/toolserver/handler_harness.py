@@ -1,4 +1,4 @@
-"""The hall's side of a desk: sends calls as a hall writes them, and hears what comes back."""
+"""A call handler driven with hub messages, and the messages that it sends back."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from toolhall.execution.executor import ExecutorLimits
 from toolhall.toolserver.handler import CallHandler
 from toolhall.toolserver.hub_link import OutgoingQueue
 
-MEANS = ExecutorLimits(threads=4, default_timeout=60.0)
+EXECUTOR_LIMITS = ExecutorLimits(threads=4, default_timeout=60.0)
 
 
 def request(method: str, params: Any = None, tool: str = "Kit", **more: Any) -> dict[str, Any]:
@@ -32,18 +32,18 @@ def read_answer(**message: Any) -> AnswerMessage:
     return answering
 
 
-class Counter:
-    """A desk, and whatever was said before the end of each call."""
+class HandlerHarness:
+    """A call handler, and the messages that it sent before the response of each call."""
 
-    def __init__(self, desk: CallHandler) -> None:
-        self.desk = desk
+    def __init__(self, handler: CallHandler) -> None:
+        self.handler = handler
         self.said: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
     async def call(self, method: str, params: Any = None, **more: Any) -> dict[str, Any]:
-        """The end of one call."""
+        """The response of one call."""
         message = request(method, params, **more)
         outgoing = OutgoingQueue(self._send)
-        wire = await self.desk.run_call(read_call(message), len(json.dumps(message)), outgoing)
+        wire = await self.handler.run_call(read_call(message), len(json.dumps(message)), outgoing)
         await outgoing.flush()
         end: dict[str, Any] = json.loads(wire.body)
         assert (end["type"], end["id"]) == ("tool_response", message["id"])
@@ -64,7 +64,7 @@ class Counter:
         return error
 
     def heard(self) -> list[dict[str, Any]]:
-        """All that was said."""
+        """All messages that were sent since."""
         return [self.said.get_nowait() for _ in range(self.said.qsize())]
 
     async def _send(self, message: bytes) -> None:
@@ -72,16 +72,18 @@ class Counter:
 
 
 @asynccontextmanager
-async def desk_of(*targets: object, most: int = 256, means: ExecutorLimits = MEANS) -> AsyncGenerator[Counter]:
-    """A desk with these tools."""
+async def open_handler(
+    *targets: object, most: int = 256, means: ExecutorLimits = EXECUTOR_LIMITS
+) -> AsyncGenerator[HandlerHarness]:
+    """Open a call handler with these tools."""
     definitions = [definition for target in targets for definition in definitions_of(target)]
-    desk = CallHandler(definitions, means, most)
-    await desk.open()
+    handler = CallHandler(definitions, means, most)
+    await handler.open()
     try:
-        yield Counter(desk)
+        yield HandlerHarness(handler)
     finally:
-        await desk.close()
+        await handler.close()
 
 
-def kinds(messages: Sequence[dict[str, Any]]) -> list[str]:
+def message_types(messages: Sequence[dict[str, Any]]) -> list[str]:
     return [message["type"] for message in messages]

@@ -1,4 +1,4 @@
-"""A third authorization server: the acceptance kit's, in a process of its own, where the kit lies beside the clone."""
+"""The authorization server of the acceptance kit, in a process of its own, if the kit lies beside the clone."""
 
 import json
 import socket
@@ -18,8 +18,8 @@ PYTHON = ROOT / ".venv-clients" / "bin" / "python"  # has the libraries that the
 
 
 @contextmanager
-def third_server() -> Generator[str]:
-    """Run it; its issuer. Skips the test where it is not there."""
+def acceptance_authority() -> Generator[str]:
+    """Run the server and give its issuer; skips the test if the kit is missing."""
     if not KIT.exists() or not PYTHON.exists():
         pytest.skip("the acceptance kit is not beside this clone, or its clients are not installed")
     with socket.socket() as free:
@@ -34,8 +34,8 @@ def third_server() -> Generator[str]:
             server.terminate()
 
 
-def registered(issuer: str, redirect_uri: str) -> str:
-    """The id that the server gives to a hall at this address."""
+def register_client(issuer: str, redirect_uri: str) -> str:
+    """Register a client with this redirect URI; its id."""
     with closing(HTTPConnection(issuer.removeprefix("http://"), timeout=patience())) as connection:
         asked = {"redirect_uris": [redirect_uri], "token_endpoint_auth_method": "none"}
         connection.request("POST", "/register", json.dumps(asked))

@@ -1,4 +1,4 @@
-"""A tool server of which a test decides every byte: it keeps connections, counts them, and sees who hangs up."""
+"""A tool server whose response bytes a test gives, and which tracks connections and requests."""
 
 import asyncio
 import re
@@ -25,11 +25,11 @@ _LENGTH = re.compile(rb"(?i)\r\ncontent-length: *(\d+)\r\n")
 _RESET = struct.pack("ii", 1, 0)
 
 
-class Wire(asyncio.Protocol):
-    """One connection, on the server's side."""
+class ServerConnection(asyncio.Protocol):
+    """One connection, on the side of the server."""
 
-    def __init__(self, peer: "Peer") -> None:
-        self._peer = peer
+    def __init__(self, fake_tool_server: "FakeToolServer") -> None:
+        self._peer = fake_tool_server
         self._came = b""
         self._transport: asyncio.Transport
         self.gone = asyncio.Event()
@@ -69,14 +69,14 @@ class Wire(asyncio.Protocol):
             self._peer.came(head, body, self)
 
 
-class Peer:
-    """What came so far."""
+class FakeToolServer:
+    """The server, with the connections and requests so far."""
 
     def __init__(self, answer: "Answer") -> None:
         self._answer = answer
         self.port = 0
         self.connections = 0
-        self.wires: set[Wire] = set()
+        self.wires: set[ServerConnection] = set()
         self.heads: list[str] = []
         self.bodies: list[bytes] = []
         self.tasks: set[asyncio.Task[None]] = set()
@@ -88,7 +88,7 @@ class Peer:
     def line(self, most_bytes: int = MAX_MESSAGE_BYTES) -> HttpTransport:
         return HttpTransport(self.url, Secret(TOKEN), LOCAL, most_bytes)
 
-    def came(self, head: bytes, body: bytes, wire: Wire) -> None:
+    def came(self, head: bytes, body: bytes, wire: ServerConnection) -> None:
         self.heads.append(head.decode("latin-1"))
         self.bodies.append(body)
         task = asyncio.get_running_loop().create_task(_run(self._answer(body, wire)))
@@ -96,11 +96,11 @@ class Peer:
         task.add_done_callback(self.tasks.discard)
 
 
-Answer = Callable[[bytes, Wire], Awaitable[None]]
+Answer = Callable[[bytes, ServerConnection], Awaitable[None]]
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Let everybody go on until this holds."""
+    """Run the event loop until this holds."""
     async with asyncio.timeout(WAIT_SECONDS):
         while not condition():  # noqa: ASYNC110 - sockets tell nobody
             await asyncio.sleep(0)
@@ -111,10 +111,10 @@ async def _run(answer: Awaitable[None]) -> None:
 
 
 @asynccontextmanager
-async def peer(answer: Answer) -> AsyncGenerator[Peer]:
+async def fake_tool_server(answer: Answer) -> AsyncGenerator[FakeToolServer]:
     """Listen on loopback until the end of the block."""
-    found = Peer(answer)
-    server = await asyncio.get_running_loop().create_server(lambda: Wire(found), "127.0.0.1", 0)
+    found = FakeToolServer(answer)
+    server = await asyncio.get_running_loop().create_server(lambda: ServerConnection(found), "127.0.0.1", 0)
     found.port = server.sockets[0].getsockname()[1]
     try:
         yield found
@@ -131,13 +131,13 @@ async def peer(answer: Answer) -> AsyncGenerator[Peer]:
 
 
 @contextmanager
-def peer_apart(answer: Answer) -> Generator[Peer]:
-    """The same in a thread and a loop of its own: it stays, whichever loops a test begins and ends."""
-    begun: Queue[tuple[Peer, asyncio.AbstractEventLoop, asyncio.Event]] = Queue()
+def fake_tool_server_in_thread(answer: Answer) -> Generator[FakeToolServer]:
+    """Run the server in a thread with its own event loop, independent of the loops of a test."""
+    begun: Queue[tuple[FakeToolServer, asyncio.AbstractEventLoop, asyncio.Event]] = Queue()
 
     async def listen() -> None:
         end = asyncio.Event()
-        async with peer(answer) as found:
+        async with fake_tool_server(answer) as found:
             begun.put((found, asyncio.get_running_loop(), end))
             await end.wait()
 
@@ -151,7 +151,7 @@ def peer_apart(answer: Answer) -> Generator[Peer]:
         thread.join()
 
 
-def ended(call_id: str, value: Json = None) -> bytes:
+def tool_response(call_id: str, value: Json = None) -> bytes:
     """A tool_response."""
     return encode({"type": "tool_response", "id": call_id, "result": value, "error": None})
 
@@ -167,8 +167,8 @@ def question(call_id: str, number: int) -> bytes:
     return encode({"type": "tool_question", "id": call_id, "number": number, "questions": {"q": form}})
 
 
-def whole(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
-    """A reply with its length."""
+def http_response(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
+    """An HTTP response with its length."""
     lines = [f"HTTP/1.1 {status}", "content-type: application/json", f"content-length: {len(body)}", *headers, "", ""]
     return "\r\n".join(lines).encode() + body
 
@@ -178,10 +178,10 @@ LAST = b"0\r\n\r\n"
 
 
 def chunk(body: bytes) -> bytes:
-    """A part of a reply in chunks."""
+    """One chunk of a chunked response."""
     return b"%x\r\n%b\r\n" % (len(body), body)
 
 
 def stream(*messages: bytes) -> bytes:
-    """A whole reply with a message on each line."""
+    """A chunked response with one message per line."""
     return STREAM + b"".join(chunk(message + b"\n") for message in messages) + LAST

@@ -1,4 +1,4 @@
-"""A hall that is served by a process of its own, as programs and people reach it, and all that ever came out of it."""
+"""HTTP client and browser of a hall that runs in another process, with a record of every byte it sent."""
 
 import asyncio
 import json
@@ -10,15 +10,15 @@ from urllib.parse import urlsplit
 
 from tests.harness.patience import patience
 from tests.properties.callers.house import Reply
+from tests.servers.account_broker import authorize_in_browser
 from tests.servers.authority import Authority, Client
-from tests.servers.linking import visited
-from tests.unit.web import browsing
+from tests.unit.web import browser_client
 
 SECRET = "client+Secret/of-the-h4ll"
 
 
-def settings_for(issuer: str, folder: Path, **client: Any) -> dict[str, Any]:
-    """What the hall's operator sets up: the provider acme, and the way to it; its secret is in a file."""
+def provider_config(issuer: str, folder: Path, **client: Any) -> dict[str, Any]:
+    """Settings of a hall with the provider acme, whose client secret is in a file."""
     file = folder / "client-secret"
     file.write_text(SECRET)
     known = client or {"client_id": "hall", "client_secret_file": str(file)}
@@ -26,15 +26,15 @@ def settings_for(issuer: str, folder: Path, **client: Any) -> dict[str, Any]:
     return {"providers": json.dumps(providers), "egress_allow": urlsplit(issuer).netloc}
 
 
-class Answered(NamedTuple):
+class JsonResponse(NamedTuple):
     """The status and the value of a reply."""
 
     status: int
     value: Any
 
 
-class Hall:
-    """Asked over HTTP; every way of tests/properties/callers/ways.py leads here too."""
+class ServedHall:
+    """A hall reached by its port; it is also the target of the clients in tests/properties/callers/ways.py."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -42,12 +42,12 @@ class Hall:
         self.seen = bytearray()  # everything that ever came out
         self.keys: dict[str, str] = {}
 
-    def registered_at(self, server: Authority) -> "Hall":
+    def registered_at(self, server: Authority) -> "ServedHall":
         """Its address is known now, so that it can be registered."""
         server.clients["hall"] = Client("hall", SECRET, f"{self.url}/oauth/callback", "client_secret_basic")
         return self
 
-    def send(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> browsing.Reply:
+    def send(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> browser_client.Reply:
         """One request on a connection of its own."""
         with closing(HTTPConnection("127.0.0.1", self.port, timeout=patience())) as line:
             line.request(method, path, body or None, {"host": f"localhost:{self.port}", **headers})
@@ -55,14 +55,14 @@ class Hall:
             said = [(name.lower().encode(), value.encode()) for name, value in reply.getheaders()]
             content = reply.read()
         self.seen += b"\n".join([*(b": ".join(each) for each in said), content, b""])
-        return browsing.Reply(reply.status, said, content.decode())
+        return browser_client.Reply(reply.status, said, content.decode())
 
-    def ask(self, method: str, path: str, message: Any = None, caller: str | None = None) -> Answered:
+    def ask(self, method: str, path: str, message: Any = None, caller: str | None = None) -> JsonResponse:
         """A request of a program, with the key of a caller; without one, by the person at this machine."""
         typed = {} if message is None else {"content-type": "application/json"}
         body = b"" if message is None else json.dumps(message).encode()
         reply = self.send(method, path, body, typed | self.proof(caller))
-        return Answered(reply.status, json.loads(reply.body))
+        return JsonResponse(reply.status, json.loads(reply.body))
 
     async def post(self, path: str, body: bytes, caller: str | None, headers: dict[str, str]) -> Reply:
         """The same for whoever calls in a dialect."""
@@ -89,15 +89,15 @@ class Hall:
         return {} if caller is None else {"authorization": f"Bearer {self.keys[caller]}"}
 
 
-class Person(browsing.Browser):
-    """Somebody with a browser without scripts, who goes wherever it is sent; `name` is whose key signs in."""
+class NetworkBrowser(browser_client.Browser):
+    """A browser without scripts, over the network, that follows redirects; `name` is the caller whose key signs in."""
 
-    def __init__(self, served: Hall, name: str | None = None) -> None:
+    def __init__(self, served: ServedHall, name: str | None = None) -> None:
         super().__init__(hall=None)  # type: ignore[arg-type]  # it is reached by its port
         self._served = served
         self._name = name
 
-    async def send(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> browsing.Reply:
+    async def send(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> browser_client.Reply:
         """Over the network, with the cookies so far."""
         cookie = {"cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items() if value)}
         usual = {"origin": self._served.url} if method == "POST" else {}
@@ -108,7 +108,7 @@ class Person(browsing.Browser):
                 self.cookies[key] = content
         return reply
 
-    async def open(self, url: str) -> browsing.Reply:
+    async def open(self, url: str) -> browser_client.Reply:
         """The page of a link, after signing in where the person is not the one at this machine."""
         path = url.removeprefix(self._served.url)
         if self._name is None:
@@ -120,10 +120,10 @@ class Person(browsing.Browser):
         page, path = await self.open(url), url.removeprefix(self._served.url)
         reply = await self.post(path, {"word": page.word("connect"), "action": "connect"})
         assert reply.status == 303, reply.text
-        back = await visited(reply.header("location"))
+        back = await authorize_in_browser(reply.header("location"))
         assert back.startswith(f"{self._served.url}/oauth/callback?"), back
         return back.removeprefix(self._served.url)
 
-    async def connect(self, url: str) -> browsing.Reply:
-        """The whole way; the page on which it ends."""
+    async def connect(self, url: str) -> browser_client.Reply:
+        """Complete the link; the page on which it ends."""
         return await self.get(await self.agree(url))

@@ -1,4 +1,4 @@
-"""Real parts for tests of one thing at a time: tools, entries, calls, and a clock that a test moves by hand."""
+"""Builders of tools, registry entries and calls for unit tests, and a clock that a test sets."""
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing, contextmanager
@@ -10,15 +10,14 @@ from toolhall.execution.function_runner import FunctionRunner
 from toolhall.execution.thread_pool import ThreadPool
 from toolhall.model.caller import LOCAL, Caller
 from toolhall.model.json import JsonObject
-from toolhall.model.messages import NULL_LINK, Call, CallEvent, ClientLink
+from toolhall.model.messages import NULL_LINK, Answered, Call, CallEvent, ClientLink, Question
 from toolhall.model.names import ToolId
-from toolhall.model.questions import Answered, Question
 from toolhall.model.tool import Output, Tool
 from toolhall.registry.snapshot import Entry, compile_entry
 
 
 class Clock:
-    """Time stands still until a test moves it."""
+    """A clock that stands still until a test sets it."""
 
     def __init__(self, now: float = 1_000.0) -> None:
         self.now = now
@@ -27,8 +26,8 @@ class Clock:
         return self.now
 
 
-class Hearing:
-    """A link that keeps what it hears, and answers as the test says."""
+class RecordingLink:
+    """A client link that records events and retries, and answers questions as the test says."""
 
     def __init__(self, answers: Callable[[str, Question], Answered] | None = None) -> None:
         self.events: list[CallEvent] = []
@@ -48,7 +47,7 @@ class Hearing:
         self.retries.append(retry_ms)
 
 
-class Returning:
+class FixedResultRunner:
     """A runner that returns one value, whatever it is called with."""
 
     def __init__(self, value: object = None) -> None:
@@ -69,7 +68,7 @@ def tool_named(name: str, **stated: Any) -> Tool:
 def entry_named(name: str = "pick", *, returns: JsonObject | None = None, **stated: Any) -> Entry:
     """A registered tool that returns nothing; `returns` is its output schema."""
     output = Output() if returns is None else Output("schema", returns)
-    return compile_entry(tool_named(name, **{"output": output, **stated}), Returning())
+    return compile_entry(tool_named(name, **{"output": output, **stated}), FixedResultRunner())
 
 
 @contextmanager

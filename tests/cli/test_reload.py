@@ -10,7 +10,7 @@ from collections.abc import Generator
 import pytest
 
 from tests.cli.test_serve import PLAIN, names
-from tests.cli.test_serve_ways import read_until
+from tests.cli.test_serve_modes import read_until
 from tests.harness.cli import CliRunner
 from tests.harness.patience import patience
 from toolhall.cli.listen import listen

@@ -1,1 +1,0 @@
-"""Observability for operators: Prometheus metrics and OpenTelemetry spans."""

@@ -9,6 +9,7 @@ from tests.conformance.judge import LEGACY
 from tests.conformance.serving import Served
 from tests.conformance.talk import HttpTalk, http_talk
 from tests.conformance.wire import Event, Message
+from tests.harness.patience import patience
 from toolhall.http.sse import EventStream
 
 PRIMED = "2025-11-25"
@@ -218,11 +219,11 @@ async def test_event_stream_message_sent_while_a_reader_writes_is_delivered() ->
     reader = stream.read()
     for number in range(1, 4):
         stream.send(b"%d" % number)
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(patience()):
             assert (await anext(reader)).number == number
     stream.send(b"4")
     stream.send(b"5")
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(patience()):
         assert (await anext(reader)).number == 4
         stream.send(b"6")  # while 4 is being written
         assert [(await anext(reader)).number, (await anext(reader)).number] == [5, 6]

@@ -10,11 +10,11 @@ import pytest
 
 from tests.faults.managing_clients import Client, read_states
 from tests.harness.patience import patience
-from tests.harness.seeds import seeds
+from tests.harness.seeds import count, seeds
 from tests.threats.served import Served, environment, serving, toolhall
 from tests.threats.wire import healthy
 
-ROUNDS = 8
+ROUNDS = count(4, 8)
 CLIENTS = ("ada", "bob", "eve")
 MOST_CHANGES = 20  # in a round; all events of a test must fit into one answer
 CHANGING = 0.006  # seconds that a change takes, and a little more

@@ -8,23 +8,24 @@ import subprocess
 import sys
 import tempfile
 import time
+from bisect import bisect_left, bisect_right
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from tests.harness.patience import patience
 
-_COMPUTING = 0.05  # seconds of processor time in one sample, and of rest after it
-_AROUND = 0.25  # the machine is not asked at every moment
+_COMPUTING = 0.02  # seconds of processor time in one sample
+REST = 0.08  # seconds after it
 # Prints when each sample began and ended.
 _SAMPLER = f"""
-import time
+import sys, time
 while True:
     began, end = time.monotonic(), time.thread_time() + {_COMPUTING}
     while time.thread_time() < end:
         pass
     print(began, time.monotonic(), flush=True)
-    time.sleep({_COMPUTING})
+    time.sleep(float(sys.argv[1]))
 """
 
 
@@ -49,8 +50,9 @@ class Lateness:
 
     def late(self, work: float, since: float, until: float) -> float:
         """Seconds that so many seconds of computing may have been late around two moments of `time.monotonic`."""
-        first, last = since - _AROUND, until + _AROUND
-        return work * (max(each.stretch for each in self._samples if each.ended > first and each.began < last) - 1)
+        first = max(0, bisect_right(self._samples, since, key=lambda each: each.began) - 1)
+        last = bisect_left(self._samples, until, key=lambda each: each.ended)
+        return work * (max(each.stretch for each in self._samples[first : last + 1]) - 1)
 
     def update(self) -> None:
         """Wait until a sample has ended that includes this moment, or began after it."""
@@ -63,9 +65,9 @@ class Lateness:
 
 
 @contextmanager
-def measured_lateness() -> Generator[Lateness]:
-    """Measure from before the block until after it."""
-    command = [sys.executable, "-I", "-S", "-c", _SAMPLER]
+def measured_lateness(rest: float = REST) -> Generator[Lateness]:
+    """Measure from before the block until after it, with so many seconds between two samples."""
+    command = [sys.executable, "-I", "-S", "-c", _SAMPLER, str(rest)]
     with tempfile.TemporaryFile() as written, subprocess.Popen(command, stdout=written) as process:
         try:
             lateness = Lateness(written.fileno())

@@ -73,7 +73,7 @@ class LoadTest:
 async def load_test(site: Site, slots: Sequence[ReplicaSlot] = SLOTS) -> AsyncGenerator[LoadTest]:
     """All runs; at the end the tool servers end in order, and what was answered is held against what was done."""
     load = Load(site.port)
-    with measured_lateness() as machine:
+    with measured_lateness(rest=0.4) as machine:
         running = LoadTest(site, load, machine)
         await running.start(*slots)
         async with load:

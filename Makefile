@@ -18,6 +18,8 @@ SHELL := bash
 .DELETE_ON_ERROR:
 .PHONY: help serve test test-all check clients bench dist sdk lock setup fmt clean wrk chromium tests pytest sdk-tests gate-pyright $(QUICK_GATES)
 export UV_PYTHON_DOWNLOADS := never
+# Without bytecode, each of the hundreds of processes that the tests start would compile a thousand modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 10
@@ -87,7 +89,7 @@ sync = $(if $(filter output-sync,$(.FEATURES)),--output-sync=$(1))
 tests: $(QUICK_GATES)
 	@$(MAKE) --no-print-directory $(call sync,none) pytest
 pytest:
-	$(BIN)/python tests/rerun.py -n $(WORKERS) --dist worksteal $(TESTS) $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS) $(ARGS)
 # The SDK's own tests wait for the place of pyright, and end long before pytest does.
 sdk-tests:
 	cd sdk/typescript && npm test --silent

@@ -1,4 +1,4 @@
-"""What every test gets: a check that it left nothing running and nothing open."""
+"""What every test gets: a check that it left nothing running and nothing open, and the time that this machine needs."""
 
 import asyncio
 import gc
@@ -13,6 +13,7 @@ import psutil
 import pytest
 from hypothesis import settings
 
+from tests.harness.patience import stretch_timeouts
 from toolhall.redaction import log_redaction
 
 GRACE = 0.5  # seconds that something already told to stop may take; only a test that leaves something waits
@@ -87,6 +88,11 @@ def describe(left: Held) -> Iterator[str]:
     connections = {str(each.fd): each for each in psutil.Process().net_connections("all")} if left.sockets else {}
     for socket in left.sockets:
         yield f"{connections.get(socket.split()[0], socket)}: close it"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A test that waits as long as this machine needs is not ended before its waits are."""
+    stretch_timeouts(items, float(config.getini("timeout")))
 
 
 def pytest_collection_finish() -> None:

@@ -5,6 +5,8 @@ import subprocess
 import tarfile
 from pathlib import Path
 
+from tests.harness.patience import patience
+
 ROOT = Path(__file__).parent.parent
 TARBALL = ROOT / "src/toolhall/sdk/toolhall-sdk.tgz"
 TSCONFIG = ROOT / "src/toolhall/cli/templates/typescript/tsconfig.json.in"
@@ -20,7 +22,7 @@ def project(folder: Path, *sources: Path) -> Path:
         shutil.copy(source, folder / "src")
     _install(folder / "node_modules")
     words = ["node", str(BESIDE / "typescript/bin/tsc")]
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=patience(), check=False)
     assert done.returncode == 0, done.stdout
     return folder / "dist"
 

@@ -1,9 +1,10 @@
 """Measures the source: sizes, names, duplicated lines, files crossed by real requests, modules imported, CPU time.
 
-    .venv/bin/python tools/measure.py [--json] [--source DIR]
+    .venv/bin/python tools/measure.py [--json] [--source DIR] [--tests LOG]
 
 `--source` measures sizes, names and duplicated lines of another checkout (its `src/toolhall`); requests are traced and
 commands are run in this one only.
+`--tests` adds the test items and test minutes that a log of pytest (`make test`) tells.
 
 A line counts as duplicated if it is part of six lines in a row that stand somewhere else, too. Blank lines, comments,
 imports and lines of punctuation are passed over, and white space is folded. The first share compares the lines as they
@@ -218,15 +219,30 @@ def serve() -> dict[str, str]:
     return {"toolhall serve": f"{errors.strip().splitlines()[-1]} modules"}
 
 
+def tests(log: Path) -> dict[str, object]:
+    """Items and minutes of the longest run of pytest in a log: that of the whole suite."""
+    runs = [
+        (float(seconds), sum(map(int, re.findall(r"(\d+) (?:passed|failed|skipped|xfailed|xpassed)\b", counts))))
+        for counts, seconds in re.findall(r"(?m)^=* ?(\d+ \w.*) in ([\d.]+)s\b", log.read_text(errors="replace"))
+    ]
+    if not runs:
+        sys.exit(f"{log} has no summary line of pytest")
+    seconds, items = max(runs)
+    return {"test items": items, "test minutes": round(seconds / 60, 1)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--source", type=Path, help="another src/toolhall to measure the sizes of")
+    parser.add_argument("--tests", type=Path, metavar="LOG", help="a log of pytest to take test items and minutes from")
     options = parser.parse_args()
     source = options.source or ROOT / "src" / "toolhall"
     found: dict[str, object] = sizes(source) | duplicates(source)
     if options.source is None:
         found |= paths() | commands() | serve()
+    if options.tests is not None:
+        found |= tests(options.tests)
     if options.json:
         print(json.dumps(found, indent=1))
     else:

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 
 from tests.harness.http_client import request_url
+from tests.harness.patience import patience
 from tests.harness.server_process import serving
 
 TOOLS = Path(__file__).with_name("tools.py")
@@ -73,7 +74,7 @@ def window(chromium: Browser) -> Iterator[Callable[..., Page]]:
 
     def open_window(**options: Any) -> Page:
         context = chromium.new_context(**options)
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(1_000 * patience())
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: wrong.append(str(error)))

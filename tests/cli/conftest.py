@@ -1,16 +1,10 @@
-"""A runner of its own for every test, and times that fit this machine."""
+"""A runner of its own for every test."""
 
 from pathlib import Path
 
 import pytest
 
 from tests.harness.cli import CliRunner
-from tests.harness.patience import stretch_timeouts
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test that waits as long as this machine needs is not ended before its waits are."""
-    stretch_timeouts(items, Path(__file__).parent)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ import pytest
 from tests.harness.cli import CliRunner
 from tests.harness.patience import PROGRAM, patience
 from tests.harness.processes import read_line
+from tests.harness.seeds import count
 from toolhall.dialects.catalogs import DIALECTS, READABLE_DIALECTS
 
 VECTORS = Path(__file__).parents[1] / "vectors"
@@ -430,8 +431,7 @@ def peak(cli: CliRunner, count: int, *words: str) -> int:
     return used
 
 
-@pytest.mark.timeout(120)
 def test_convert_of_many_definitions_uses_constant_memory(cli: CliRunner) -> None:
     few = peak(cli, 1_000)
-    assert peak(cli, 100_000) < few * 1.1
+    assert peak(cli, count(30_000, 100_000)) < few * 1.1
     assert peak(cli, 10_000, "--json") < few * 1.1

@@ -383,7 +383,6 @@ def wheel(folder: Path, name: str, metadata: Sequence[str], files: Mapping[str, 
     return made
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("source", ["file", "index"])
 def test_install_through_uvx_keeps_extras_version_and_packages(cli: CliRunner, home: Path, source: str) -> None:
     """The real uvx installs a package `toolhall` whose code is the tree under test."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.cli import KIT, CliRunner
+from tests.harness.patience import patience
 from tests.harness.processes import read_line
 from toolhall.cli.commands import new as module
 from toolhall.cli.errors import CommandError
@@ -38,7 +39,7 @@ def test_new_typescript_project_installs_passes_its_test_and_joins(cli: CliRunne
                 called = cli.run("call", "MyTools_greet", "name=Ada", "--url", hall.url)
                 assert (called.code, json.loads(called.out)) == (0, {"greeting": "Hello, Ada!"}), called
                 server.send_signal(signal.SIGTERM)
-                assert server.wait(30) == 0
+                assert server.wait(patience()) == 0
             finally:
                 server.kill()
 

@@ -47,7 +47,6 @@ def joined(built: Path, cli: CliRunner, url: str, key: str) -> Generator["subpro
             server.kill()
 
 
-@pytest.mark.timeout(180)  # a compiler, and a dozen processes
 def test_typescript_server_that_may_not_join_prints_one_line(built: Path, cli: CliRunner) -> None:
     admin, caller, server = (
         cli.run("key", "create", name, "--scopes", scopes).out.strip()
@@ -69,7 +68,6 @@ def test_typescript_server_that_may_not_join_prints_one_line(built: Path, cli: C
             assert read_line(process) == f"{GREET} is active in the hall now\n"
 
 
-@pytest.mark.timeout(120)
 def test_typescript_server_joining_a_hall_with_workers_says_so(built: Path, cli: CliRunner) -> None:
     key = cli.run("key", "create", "tools", "--scopes", "serve:MyTools").out.strip()
     with cli.serve(KIT, "--profile", "server", "--workers", "2") as hall:

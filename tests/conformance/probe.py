@@ -32,7 +32,7 @@ from toolhall import (
 from toolhall.model.messages import LOG_LEVELS, Form, Roots, Sample
 
 PAGE_SIZE = 10
-PATIENCE = 15.0  # seconds after which a tool that waits for another call gives up
+PATIENCE = 60.0  # seconds after which a tool that waits for another call gives up
 CANARY = "canary-4711"  # text of an exception, which no client may ever see
 NAME_FORM: dict[str, Any] = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 

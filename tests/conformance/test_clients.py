@@ -8,17 +8,16 @@ import pytest
 
 from tests.conformance.serving import HERE, served, stdio_command
 from tests.harness.mcp_messages import MODERN
+from tests.harness.patience import patience
 from tests.harness.server_process import ROOT
 
 ACCEPT = "accept.py"
-RUN_SECONDS = 150
 PYTHON = str(ROOT / ".venv-clients/bin/python")
 OFFICIAL = [PYTHON, str(HERE / "clients/official.py")]
 FAST = [PYTHON, str(HERE / "clients/fast.py")]
 OPEN_TOOLS = [PYTHON, str(HERE / "clients/open_tools.py")]
 NODE = [str(HERE / "node/node_modules/node/bin/node"), str(HERE / "node/client.mjs")]
 
-pytestmark = pytest.mark.timeout(RUN_SECONDS + 60)
 
 CLIENTS = {
     "python-mcp-legacy": [*OFFICIAL, "legacy"],
@@ -67,7 +66,7 @@ def drive(client: str, target: list[str]) -> None:
 
 def run(command: list[str]) -> dict[str, Any]:
     """Run a client; what it says at its end."""
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=3 * patience(), check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     said: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return said

@@ -13,13 +13,13 @@ import pytest
 
 from tests.conformance.serving import HERE, served
 from tests.conformance.shapes import Shapes
+from tests.harness.patience import patience
 from tests.harness.server_process import ROOT, ServerProcess
 from toolhall.dialects.mcp.catalog import write_tool
 from toolhall.dialects.mcp.protocol import REVISION_2026_07_28
 from toolhall.model.json import encode
 from toolhall.testing import Client
 
-RUN_SECONDS = 150
 FRAMEWORKS = {
     "autogen": ".venv-frameworks1",
     "langchain": ".venv-frameworks1",
@@ -37,8 +37,6 @@ CALLS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "Shapes_choice": ({"unit": "m"}, ["choice METRE FOOT"]),
     "Shapes_nothing": ({}, ["nothing taken"]),
 }
-
-pytestmark = pytest.mark.timeout(RUN_SECONDS + 60)
 
 
 def installed(framework: str) -> pytest.MarkDecorator:
@@ -63,7 +61,7 @@ def test_framework_lists_and_calls_tools_of_every_parameter_shape(framework: str
         server.mcp,
         given,
     ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=3 * patience(), check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     results: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
     assert results.keys() == CALLS.keys()

@@ -11,19 +11,17 @@ import pytest
 
 from tests.conformance.serving import HERE, served
 from tests.harness.mcp_messages import REVISIONS
+from tests.harness.patience import patience
 
 NODE = HERE / "node" / "node_modules"
 SUITE = (NODE / "node/bin/node", NODE / "@modelcontextprotocol/conformance/dist/index.js")
 EXPECTED = HERE / "expected_failures.txt"
 EVERYTHING = "everything"  # every scenario at its own revision, those of extensions included
-RUN_SECONDS = 150
 
 # How many scenarios must run, and how many checks may be a WARNING or SKIPPED: both are failures that hide.
 RUN = {"2025-06-18": 27, "2025-11-25": 33, "2026-07-28": 40, EVERYTHING: 65}
 WARNINGS = {"2025-06-18": 0, "2025-11-25": 0, "2026-07-28": 2, EVERYTHING: 2}  # resources/read of what is not there
 SKIPPED = {"2025-06-18": 0, "2025-11-25": 0, "2026-07-28": 2, EVERYTHING: 45}  # prompts, resources; 43 of skills
-
-pytestmark = pytest.mark.timeout(RUN_SECONDS + 60)
 
 
 class Scenario(NamedTuple):
@@ -52,7 +50,7 @@ def run(url: str, revision: str, folder: Path) -> list[Scenario]:
     assert all(path.exists() for path in SUITE), "the suite is not installed: run `make setup`"
     chosen = () if revision == EVERYTHING else ("--spec-version", revision)
     command = [*map(str, SUITE), "server", "--url", url, "--suite", "all", *chosen, "-o", str(folder)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=3 * patience(), check=False)
     results = [Scenario(_name(path), json.loads(path.read_text())) for path in sorted(folder.rglob("checks.json"))]
     assert len(results) == RUN[revision], f"{len(results)} scenarios ran: {done.stdout[-2000:]} {done.stderr[-2000:]}"
     return results

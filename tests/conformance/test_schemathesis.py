@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.serving import served
+from tests.harness.patience import patience
 from tests.harness.server_process import ROOT
 
 SCHEMATHESIS = str(ROOT / ".venv-clients/bin/schemathesis")
-RUN_SECONDS = 150
 # A tool that is there, because it would hardly guess an id.
 SETTINGS = """
 [parameters]
@@ -17,7 +17,6 @@ SETTINGS = """
 """
 
 
-@pytest.mark.timeout(RUN_SECONDS + 30)
 def test_rest_api_schemathesis_run_finds_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLHALL_DATA", str(tmp_path / "data"))  # it registers and removes tools, too
     (tmp_path / "schemathesis.toml").write_text(SETTINGS)
@@ -28,7 +27,7 @@ def test_rest_api_schemathesis_run_finds_no_failure(tmp_path: Path, monkeypatch:
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=RUN_SECONDS,
+            timeout=3 * patience(),
             check=False,
         )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]

@@ -20,6 +20,7 @@ from tests.harness.mcp_client import (
     stdio_mcp_client,
 )
 from tests.harness.mcp_messages import LEGACY, MODERN, REVISIONS, modern_request
+from tests.harness.patience import patience
 from tests.harness.server_process import ServerProcess
 
 SERVER = "searching.py"
@@ -173,5 +174,5 @@ async def test_list_changed_on_stdio_is_sent_for_listed_tools_only(
 
 
 async def _next_notification(stdio: StdioMcpClient) -> Message:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patience()):
         return await stdio.read()

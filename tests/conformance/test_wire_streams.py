@@ -8,6 +8,7 @@ import pytest
 from tests.harness.http_client import Event, Message
 from tests.harness.mcp_client import HttpMcpClient, http_mcp_client
 from tests.harness.mcp_messages import LEGACY
+from tests.harness.patience import patience
 from tests.harness.server_process import ServerProcess
 from toolhall.http.sse import EventStream
 
@@ -220,11 +221,11 @@ async def test_event_stream_message_sent_while_a_reader_writes_is_delivered() ->
     reader = stream.read()
     for number in range(1, 4):
         stream.send(b"%d" % number)
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(patience()):
             assert (await anext(reader)).number == number
     stream.send(b"4")
     stream.send(b"5")
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(patience()):
         assert (await anext(reader)).number == 4
         stream.send(b"6")  # while 4 is being written
         assert [(await anext(reader)).number, (await anext(reader)).number] == [5, 6]

@@ -10,6 +10,7 @@ import pyotp
 
 from tests.harness.cli import CliRunner
 from tests.harness.http_client import request_url
+from tests.harness.patience import patience
 from tests.harness.processes import read_line
 
 PAGE = (Path(__file__).parents[2] / "docs/how-to/approve.md").read_text()
@@ -46,7 +47,7 @@ def test_approving_page_commands_all_work(tmp_path: Path) -> None:
             generator = pyotp.TOTP(read_line(adding).strip())
             assert adding.stdin is not None
             adding.stdin.write(b"000000\n" + generator.now().encode() + b"\n")
-            assert adding.wait(30) == 0
+            assert adding.wait(patience()) == 0
         known = cli.run(*at(f"{list_factors} --json", server.url)).json()
         assert [each["kind"] for each in known] == ["invitation", "totp"]
         assert call(server.url, "attic")[0] == 403

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tests.harness.browser import Browser
 from tests.harness.cli import CliResult, CliRunner
+from tests.harness.patience import patience
 from tests.harness.processes import read_line
 from toolhall.config import load_config
 from toolhall.oauth.providers import PRESETS, build_provider
@@ -59,7 +60,7 @@ def test_accounts_page_commands_connect_use_list_and_disconnect(tmp_path: Path) 
         assert "google" in reader.types(providers).out
         with cli.start(*reader.words(connect)) as connecting:
             Browser().connect(read_line(connecting).strip())
-            assert connecting.wait(30) == 0
+            assert connecting.wait(patience()) == 0
         assert "Your book is due" in reader.types(again).out
         (account,) = reader.types(f"{listing} --json").json()
         assert reader.types(disconnect, account["id"]).code == 0

@@ -37,7 +37,6 @@ def told(verb: str) -> list[list[str]]:
     return [shlex.split(command) for command in COMMANDS if command.startswith(verb)]
 
 
-@pytest.mark.timeout(180)  # a dozen processes
 def test_tool_servers_page_server_joins_and_is_called(cli: CliRunner) -> None:
     tmp, data = cli.folder, ["--data", str(cli.data)]
     (tmp / "my_calendar.py").write_text((ROOT / "docs_src/calendar_toolkit.py").read_text())
@@ -73,7 +72,6 @@ def test_tool_servers_page_options_are_all_known(cli: CliRunner) -> None:
     assert "no-such-option" in taken.err, taken
 
 
-@pytest.mark.timeout(120)
 def test_tool_servers_page_typescript_example_joins_and_is_called(cli: CliRunner, tmp_path: Path) -> None:
     example = project(tmp_path / "project", ROOT / "docs_src/rooms.ts") / "rooms.js"
     book = ("call", "Rooms_book", "room=Blue", "--yes")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.patience import patience
 from tests.harness.seeds import seeds
 from tests.recorded import recorded
 from tests.unit.stores.audit.audit_logs import verified
@@ -16,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 def killed(how: str, data: Path, rounds: int, seed: int) -> list[str]:
     """What the killed processes had said."""
     program = [sys.executable, "-m", "tests.faults.audit_process", how, str(data), str(rounds), str(seed)]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=50, check=True, cwd=ROOT)
+    done = subprocess.run(program, capture_output=True, text=True, timeout=patience(), check=True, cwd=ROOT)
     return done.stdout.split()
 
 
@@ -67,7 +68,12 @@ asyncio.run(main(Path(sys.argv[1])))
 def test_audit_file_at_the_size_limit_fails_and_recovers(tmp_path: Path) -> None:
     """Threat R3, with the system's own limit: the record that did not fit is whole once there is room."""
     done = subprocess.run(
-        [sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, timeout=50, check=True, cwd=ROOT
+        [sys.executable, "-c", FULL, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=patience(),
+        check=True,
+        cwd=ROOT,
     )
     told, last = map(int, done.stdout.split())
     assert 0 < told < last

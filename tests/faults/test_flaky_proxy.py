@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from tests.faults.flaky_proxy import WAYS, Fault, FlakyProxy, Kind, Way
+from tests.harness.patience import patience
 from tests.harness.seeds import seeds
 from tests.unit.execution.remote.fake_tool_server import (
     LOCAL,
@@ -28,7 +29,6 @@ from toolhall.execution.remote.replica_transport import CallLost
 from toolhall.model.json import encode
 from toolhall.model.secret import Secret
 
-WAIT_SECONDS = 60.0
 CALLS = 120
 PATIENCE = 0.5  # of whoever calls: harm that nobody is told of ends like this
 
@@ -60,7 +60,7 @@ class Echo:
 async def echo(*plan: Fault) -> AsyncGenerator[tuple[FlakyProxy, Echo, asyncio.StreamReader, asyncio.StreamWriter]]:
     server = Echo()
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-    async with asyncio.timeout(WAIT_SECONDS), FlakyProxy(listening.sockets[0].getsockname()[1], seed=1) as flaky:
+    async with asyncio.timeout(patience()), FlakyProxy(listening.sockets[0].getsockname()[1], seed=1) as flaky:
         flaky.plan(*plan)
         reader, writer = await asyncio.open_connection("127.0.0.1", flaky.port)
         try:
@@ -238,12 +238,12 @@ async def ignore_event(_: CallEvent) -> None:
 
 
 async def call_once(
-    line: HttpTransport, call_id: str, patience: float = WAIT_SECONDS
+    line: HttpTransport, call_id: str, seconds: float | None = None
 ) -> ToolResponseMessage | CallLost | None:
     """What came of a call; None: its caller gave it up."""
     request = encode({"type": "tool_request", "id": call_id, "tool": "A", "method": "b", "params": {"c": "x" * 300}})
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(seconds or patience()):
             return await line.call(request, call_id, ignore_event)
     except CallLost as lost:
         return lost

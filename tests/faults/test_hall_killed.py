@@ -10,16 +10,16 @@ import pytest
 
 from tests.faults.managing_clients import Client, read_states
 from tests.harness.http_client import healthy
-from tests.harness.seeds import seeds
+from tests.harness.patience import patience
+from tests.harness.seeds import count, seeds
 from tests.harness.server_process import ServerProcess, environment, toolhall
 from tests.threats.served import serving
 
-ROUNDS = 8
+ROUNDS = count(4, 8)
 CLIENTS = ("ada", "bob", "eve")
 MOST_CHANGES = 20  # in a round; all events of a test must fit into one answer
 CHANGING = 0.006  # seconds that a change takes, and a little more
 STARTING = 1.0  # seconds that a start takes, and a little more
-SOON = 20.0
 TOOLS = "from toolhall import tool\n\n\n@tool\ndef idle() -> None:\n    '''Does nothing.'''\n"
 
 
@@ -30,12 +30,12 @@ def changed_until_killed(server: ServerProcess, clients: list[Client], chance: r
     for thread in threads:
         thread.start()
     for _ in range(chance.randrange(MOST_CHANGES)):
-        if not acknowledged.acquire(timeout=SOON):
+        if not acknowledged.acquire(timeout=patience()):
             break  # a client failed, and says why
     threading.Event().wait(chance.uniform(0, CHANGING))
     assert server.stop(signal.SIGKILL) == -signal.SIGKILL
     for thread in threads:
-        thread.join(SOON)
+        thread.join(patience())
 
 
 def killed_while_it_starts(folder: Path, target: Path, moment: float) -> None:
@@ -49,7 +49,7 @@ def killed_while_it_starts(folder: Path, target: Path, moment: float) -> None:
     )
     threading.Event().wait(moment)
     process.kill()
-    assert process.wait(SOON) == -signal.SIGKILL
+    assert process.wait(patience()) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("seed", seeds(6))

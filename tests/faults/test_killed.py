@@ -12,6 +12,7 @@ import pytest
 
 from tests.harness.http_client import Connection, healthy
 from tests.harness.mcp_messages import MODERN, REVISIONS, encoded, tool_call
+from tests.harness.patience import patience
 from tests.harness.server_process import ServerProcess, environment, eventually, toolhall
 from tests.harness.sync_mcp_client import SyncHttpMcpClient, call_tool, tool_value
 from tests.recorded import recorded
@@ -102,7 +103,7 @@ def test_state_key_file_of_a_wrong_size_is_replaced_or_refused(tmp_path: Path, l
     assert process.stdout is not None
     started = process.stdout.readline()
     process.terminate()
-    _, said = process.communicate(timeout=10)
+    _, said = process.communicate(timeout=patience())
     if started:
         assert len(key.read_bytes()) == 32
         assert key.stat().st_mode & 0o777 == 0o600

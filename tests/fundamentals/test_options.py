@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.patience import patience
 from toolhall import Annotations, Config, Icon, ToolhallError, tool
 from toolhall.testing import Client
 
@@ -97,7 +98,7 @@ async def test_call_timeout_applies_to_tools_without_timeout() -> None:
 
     @tool
     def wait() -> None:
-        release.wait(10)
+        release.wait(patience())
 
     async with Client(wait, config=Config(call_timeout=0.05)) as client:
         try:

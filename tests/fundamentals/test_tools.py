@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from tests.harness.patience import patience
 from toolhall import Toolhall, ToolhallError, tool
 from toolhall.testing import Client
 
@@ -71,7 +72,7 @@ async def test_sync_function_runs_in_a_thread() -> None:
     @tool
     def slow() -> bool:
         started.set()
-        return release.wait(10)
+        return release.wait(patience())
 
     @tool
     async def quick() -> str:
@@ -79,7 +80,7 @@ async def test_sync_function_runs_in_a_thread() -> None:
 
     async with Client(slow, quick) as client:
         waiting = asyncio.create_task(client.call(slow))
-        await asyncio.to_thread(started.wait, 10)
+        await asyncio.to_thread(started.wait, patience())
         try:
             assert await client.call(quick) == "quick"
             assert not waiting.done()

@@ -21,10 +21,10 @@ import pytest
 import toolhall
 from tests.golden.tools import Golden
 from tests.harness import asgi_client
+from tests.harness.patience import patience
 
 GOLDEN = Path(__file__).parent
 TOOLS = GOLDEN / "tools.py"
-SECONDS = 120  # a bound, not an expectation
 
 
 def compare(name: str, text: str) -> None:
@@ -55,7 +55,7 @@ def run(folder: Path, *words: str) -> str:
         env=kept | {"TOOLHALL_DATA": str(folder / "data"), "NO_COLOR": "1"},
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=patience(),
         check=False,
     )
     assert done.returncode in (0, 1), done

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 import toolhall
 from tests.harness.http_client import HOST, AsyncConnection, http_request
 from tests.harness.mcp_messages import modern_request
+from tests.harness.patience import patience
 from toolhall import Toolhall, tool
 from toolhall.server.server import HallServer
 
 SOURCE = Path(toolhall.__file__).parent
-SECONDS = 60.0  # a bound, not an expectation
 
 
 class PathTrace(NamedTuple):
@@ -66,7 +66,7 @@ async def serving(*targets: object) -> AsyncGenerator[tuple[Toolhall, int]]:
         server = HallServer(hall, lambda _: started.set())
         running = asyncio.create_task(server.serve([listening]))
         try:
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(patience()):
                 await started.wait()
                 yield hall, listening.getsockname()[1]
         finally:

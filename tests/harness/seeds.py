@@ -27,6 +27,11 @@ def examples(count: int) -> int:
     return count if runs_everything() else max(count // _EXAMPLES_SHARE, min(count, _MIN_EXAMPLES))
 
 
+def count(default: int, full: int) -> int:
+    """Return how often to repeat something now: `full` times in a full run."""
+    return full if runs_everything() else default
+
+
 def sample(rows: Sequence[T]) -> Sequence[T]:
     """Return rows spread evenly over a large table; all of them in a full run."""
     if runs_everything() or len(rows) <= _SAMPLE:

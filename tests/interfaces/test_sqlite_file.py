@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.patience import patience
 from tests.interfaces.child_processes import child, read_line
 from tests.interfaces.tool_records import changed, event, kept
 from tests.interfaces.tool_stores import open_readonly, open_store
@@ -132,7 +133,7 @@ def test_sqlite_file_opening_does_not_import_alembic_or_the_orm(path: Path) -> N
         "open_sqlite(pathlib.Path(sys.argv[1])).close()\n"
         "assert not {'alembic', 'sqlalchemy.orm', 'greenlet'} & set(sys.modules)\n"
     )
-    subprocess.run([sys.executable, "-c", code, str(path.parent)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code, str(path.parent)], check=True, timeout=patience())
 
 
 # --- damage

@@ -7,12 +7,13 @@ import sys
 import tarfile
 from pathlib import Path
 
+from tests.harness.patience import patience
+
 ROOT = Path(__file__).parents[2]
 TARBALL = "toolhall/sdk/toolhall-sdk.tgz"
 SDK = ROOT / "src" / TARBALL
 UV = ROOT / ".uv/bin/uv"
 RUNTIME = ROOT / "requirements/runtime.txt"
-SECONDS = 120.0
 
 
 def clone_to(folder: Path, *, sdk: bool = False) -> Path:
@@ -67,7 +68,7 @@ def run(words: list[str], cwd: Path = ROOT, environment: dict[str, str] | None =
         env=environment or dict(os.environ),
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=2 * patience(),
         check=False,
     )
     assert done.returncode == 0, f"{words}: {done.stderr[-2000:]}"

@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.harness.patience import patience
 from tests.packaging.building import SDK, build, clone_to, install, wheel_of
 
-pytestmark = pytest.mark.timeout(300)
-SECONDS = 60.0
 ORDERS = """
 import pydantic
 from toolhall import tool
@@ -44,7 +43,7 @@ class Installed(NamedTuple):
             env=environment,
             capture_output=True,
             text=True,
-            timeout=SECONDS,
+            timeout=patience(),
             check=False,
         )
 

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from tests.harness.patience import patience
 from tests.servers.http_server import HttpRequest
 
 
@@ -22,7 +23,7 @@ class HeldPath:
 
     def wait(self) -> None:
         self._asked.set()
-        assert self._released.wait(10)
+        assert self._released.wait(patience())
 
     def release(self) -> None:
         self._released.set()

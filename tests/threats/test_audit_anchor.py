@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.harness.cli import CliRunner
+from tests.harness.patience import patience
 from tests.recorded import recorded
 from tests.unit.builders import Clock
 from tests.unit.stores.audit.audit_logs import DAY, record
@@ -259,7 +260,7 @@ async def test_K15_acceptance_in_one_worker_process_holds_for_all_workers(tmp_pa
         await other.open(OpenOptions(role="sibling"))
         assert isinstance(await call(other, "sell", what="more"), Unavailable)
         assert (await Browser(one).api("POST", "/api/audit/accept"))[1]["accepted"]
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(patience()):
             while other.journal.behind:  # noqa: ASYNC110 - another process would tell nobody either
                 await asyncio.sleep(0.05)
         assert await call(other, "sell", what="more") == b'"sold more"'
@@ -313,7 +314,7 @@ async def test_K15_intent_of_a_level_7_call_is_anchored_in_the_store_before_the_
     await asyncio.to_thread(run_calls, data, "tea")
     shutil.copytree(data / AUDIT_FOLDER, tmp_path / "before")
 
-    @tool(level=7, effect="destroys", timeout=30)
+    @tool(level=7, effect="destroys", timeout=patience())
     def scrap() -> str:
         while compare_with_anchor(tmp_path / "before", anchor := read_anchor(data)) == []:
             time.sleep(0.02)

@@ -12,6 +12,7 @@ import pytest
 
 from tests.harness.http_client import HOST, Connection, Header, Response, fetch, http_request
 from tests.harness.mcp_messages import LEGACY, MODERN, PREFIX, REVISIONS, McpAnswer, encoded, request_in, tool_call
+from tests.harness.patience import patience
 from tests.harness.server_process import ServerProcess, environment, toolhall
 from tests.harness.sync_mcp_client import SyncHttpMcpClient, answer_of, call_tool, tool_value
 
@@ -189,7 +190,7 @@ def test_B16_server_on_a_non_loopback_address_without_credentials_does_not_start
     ended = subprocess.run(
         toolhall("serve", "--host", host, "--port", "0", "--json"),
         capture_output=True,
-        timeout=20,
+        timeout=patience(),
         check=False,
         env=environment(tmp_path, {}),
         cwd=tmp_path,

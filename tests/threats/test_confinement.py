@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.patience import patience
 from tests.threats import isolated_tools as tools
 from tests.threats.test_isolation import Tools, wait_for_exit
 from tests.unit.execution.test_process_runner import run
@@ -27,7 +28,6 @@ from toolhall.model.errors import Crashed, Unavailable
 from toolhall.model.requirements import ResolvedCredentials
 from toolhall.model.secret import Secret
 
-PATIENCE = 30.0
 KEY = "SECRET-4f1c77aa02"
 ABI = sandbox.landlock_abi()
 needs_landlock = pytest.mark.skipif(ABI < 2, reason=f"Landlock 2 (Linux 5.19) hides files; this kernel has {ABI}")
@@ -198,7 +198,7 @@ def _signalled(abi: int, *, judged: bool) -> tuple[list[str], list[str]]:
     thread.start()
     try:
         words = [sys.executable, "-c", _OLDER_KERNEL, str(abi), str(int(judged)), str(thread.native_id)]
-        done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE)
+        done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True, timeout=patience())
     finally:
         released.set()
         thread.join()
@@ -283,7 +283,7 @@ def test_K14_daemon_of_an_isolated_tool_ends_when_the_hall_is_killed(tmp_path: P
 
 async def printed(caplog: pytest.LogCaptureFixture, count: int) -> list[str]:
     """What the log has of the output of tools, once there is so much."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(patience()):
         while len(said := [each.getMessage() for each in caplog.records if each.name == "toolhall.output"]) < count:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     return said

@@ -15,7 +15,6 @@ from tests.harness.server_process import ServerProcess, eventually
 from tests.harness.sync_mcp_client import SyncHttpMcpClient, call_tool, tool_value
 from tests.threats.served import stdio
 
-WAIT_SECONDS = 60.0
 EXECUTOR_THREADS = 8  # the event loop's own thread pool, which may grow to its size during any test
 
 
@@ -34,7 +33,7 @@ def no_leaks(server: ServerProcess, sync_calls: int = 0) -> Generator[None]:
     before = held()
     threads = server.threads
     yield
-    assert eventually(lambda: all(now <= then for now, then in zip(held(), before, strict=True)), WAIT_SECONDS), (
+    assert eventually(lambda: all(now <= then for now, then in zip(held(), before, strict=True)), patience()), (
         f"{held()} tasks and descriptors, {before} before"
     )
     assert server.threads <= threads + sync_calls + EXECUTOR_THREADS

@@ -13,6 +13,7 @@ import pytest
 
 from tests.harness.http_client import HOST, Connection, http_request
 from tests.harness.mcp_messages import LEGACY, MODERN, REVISIONS, encoded, request_in, session_headers, tool_call
+from tests.harness.patience import patience
 from tests.harness.server_process import toolhall
 from tests.harness.sync_mcp_client import answer_of, call_tool
 from tests.threats.guarded import Guarded, guarding
@@ -179,7 +180,7 @@ def test_B16_server_on_all_addresses_without_profile_and_credential_does_not_sta
         (["--host", "0.0.0.0", "--profile", "server"], "toolhall key create NAME --data"),
     ):
         command = toolhall("serve", "--port", "0", "--data", str(tmp_path / "data"), *words)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=patience(), check=False)
         assert (done.returncode, done.stdout) == (78, "")
         assert said in done.stderr
 

@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.harness.patience import patience
 from tests.threats import isolated_tools as tools
 from tests.threats.guarded import inside
 from toolhall.authoring.definition import definitions_of
@@ -27,7 +28,6 @@ from toolhall.pipeline.states import Equipped
 from toolhall.registry.snapshot import compile_entry
 
 MEGABYTE = 1 << 20
-EXIT_SECONDS = 60.0
 
 
 class Tools:
@@ -72,7 +72,7 @@ def has_exited(pid: int) -> bool:
 
 async def wait_for_exit(*pids: int) -> None:
     """Return once these have ended."""
-    async with asyncio.timeout(EXIT_SECONDS):
+    async with asyncio.timeout(patience()):
         while not all(map(has_exited, pids)):  # noqa: ASYNC110 - processes of nobody's
             await asyncio.sleep(0.01)
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests.harness.cli import CliRunner
 from tests.harness.mcp_messages import MODERN, encoded, tool_call
+from tests.harness.patience import patience
 from tests.harness.server_process import ServerProcess, environment, eventually, toolhall
 from tests.harness.sync_mcp_client import SyncHttpMcpClient
 from tests.threats.noisy_tools import NAME, WAYS
@@ -41,7 +42,7 @@ def test_K8_secret_written_by_a_tool_to_the_server_output_by_any_way_is_redacted
     said = SyncHttpMcpClient(noisy.port, MODERN).ask(encoded(tool_call(MODERN, "writes", {"way": way})))
     assert said.message["result"]["content"][0]["text"] == way
     for words in WAYS[way][1]:
-        assert eventually(lambda words=words: f"{words} [redacted]" in noisy.log, 30), noisy.log
+        assert eventually(lambda words=words: f"{words} [redacted]" in noisy.log, patience()), noisy.log
     assert SECRET not in noisy.log
     assert SECRET[10:] not in noisy.log
 
@@ -56,7 +57,7 @@ def test_K8_output_printed_just_before_the_process_exits_is_redacted_and_not_los
         set_secret(served.port, NAME, SECRET)
         with contextlib.suppress(OSError, HTTPException):
             SyncHttpMcpClient(served.port, MODERN).ask(encoded(tool_call(MODERN, "dies", {})))
-        assert served.process.wait(30) == 3
+        assert served.process.wait(patience()) == 3
         assert "last words [redacted]\n" in served.log
         assert served.process.stdout is not None
         assert served.process.stdout.read() == b"", "with --json there is one line, and nothing else"
@@ -74,7 +75,7 @@ def test_K8_stdio_output_holds_only_protocol_messages_and_tool_prints_go_redacte
         env=around,
         capture_output=True,
         check=True,
-        timeout=60,
+        timeout=patience(),
     )
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert {each["id"] for each in answers} == {each["id"] for each in calls}
@@ -123,7 +124,7 @@ print(written)
 @pytest.mark.skipif(sys.platform == "win32", reason="its descriptor 2 stays what it is")
 def test_K8_native_code_that_writes_while_it_holds_the_gil_does_not_deadlock() -> None:
     """What does not fit into the pipe is lost, and the writer is told how much was taken."""
-    done = subprocess.run([sys.executable, "-c", HOLDS_THE_LOCK], capture_output=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", HOLDS_THE_LOCK], capture_output=True, check=True, timeout=patience())
     written = int(done.stdout)
     assert 0 < written <= 3_000_000
     assert done.stderr.count(b"y") == written

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.harness.http_client import HOST, http_request
+from tests.harness.patience import patience
 from tests.interfaces.running.typescript import MODULES, SDK
 
 TOKEN = "token-0123456789"
 CROWD, MOST_VISITORS = 200, 64
-WAIT_SECONDS = 60.0
 SERVE = """
 import { serve, tool, toolkit } from './dist/index.js';
 const input = { type: 'object', properties: {} };
@@ -32,7 +32,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program that serves one tool with the SDK as it is now."""
     folder = tmp_path_factory.mktemp("typescript")
     command = [str(MODULES / ".bin/tsc"), "-p", "tsconfig.build.json", "--outDir", str(folder / "dist")]
-    done = subprocess.run(command, cwd=SDK, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
+    done = subprocess.run(command, cwd=SDK, capture_output=True, text=True, timeout=patience(), check=False)
     assert done.returncode == 0, done.stdout
     (folder / "node_modules").symlink_to(MODULES)
     (folder / "package.json").write_text('{"type": "module"}')
@@ -47,7 +47,7 @@ async def serving(script: Path) -> AsyncGenerator[int]:
     process = await asyncio.create_subprocess_exec("node", script, options, stdout=subprocess.PIPE)
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(patience()):
             yield int((await process.stdout.readline()).decode().strip().rpartition(":")[2])
     finally:
         process.kill()
@@ -89,6 +89,6 @@ async def test_K5_idle_connections_without_a_token_are_evicted_while_calls_are_a
 def test_K5_typescript_server_beyond_loopback_without_a_token_does_not_start(script: Path, host: str) -> None:
     """It says what to do instead."""
     command = ["node", str(script), json.dumps({"host": host})]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=patience(), check=False)
     assert done.returncode != 0
     assert "give serve() a token, or let it listen on 127.0.0.1" in done.stderr

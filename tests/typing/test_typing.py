@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.patience import patience
+
 ROOT = Path(__file__).parent.parent.parent
 SNIPPETS = sorted((Path(__file__).parent / "snippets").glob("*.py"))
 PYRIGHT = ROOT / "tools/node/node_modules/.bin/pyright"
@@ -25,7 +27,7 @@ def expected() -> Places:
 
 
 def run(*command: str | Path) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=2 * patience(), cwd=ROOT, check=False)
     assert done.returncode in (0, 1), done.stderr or done.stdout  # 1: there are errors
     return done.stdout
 
@@ -60,7 +62,6 @@ def copied(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.py"))
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("checker", [found_by_mypy, found_by_pyright], ids=["mypy", "pyright"])
 def test_type_checker_reports_errors_on_exactly_the_marked_lines(
     checker: Callable[[Path], Iterator[tuple[str, int]]], tmp_path: Path

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from tests.harness.patience import patience
 from toolhall.concurrency import (
     BackgroundTasks,
     BoundedTaskGroup,
@@ -89,7 +90,7 @@ async def test_bounded_group_when_full_waits_for_a_free_slot() -> None:
     await asyncio.sleep(0)
     assert not third.done()
     release.set()
-    await asyncio.wait_for(await asyncio.wait_for(third, 10), 10)
+    await asyncio.wait_for(await asyncio.wait_for(third, patience()), patience())
     await group.shutdown(10)
     assert not group.is_full
 
@@ -103,8 +104,8 @@ async def test_single_flight_with_several_callers_runs_once() -> None:
         await asyncio.sleep(0)
         return len(runs)
 
-    assert await asyncio.gather(*(flights.run("a", work, 10) for _ in range(3))) == [1, 1, 1]
-    assert await flights.run("a", work, 10) == 2
+    assert await asyncio.gather(*(flights.run("a", work, patience()) for _ in range(3))) == [1, 1, 1]
+    assert await flights.run("a", work, patience()) == 2
 
 
 async def test_single_flight_with_impatient_caller_goes_on() -> None:
@@ -117,8 +118,8 @@ async def test_single_flight_with_impatient_caller_goes_on() -> None:
 
     with pytest.raises(StillRunning):
         await flights.run("a", work, 0.01)
-    waiting = asyncio.ensure_future(flights.run("a", work, 10))
-    await flights.wait("b", 10)
+    waiting = asyncio.ensure_future(flights.run("a", work, patience()))
+    await flights.wait("b", patience())
     release.set()
     assert await waiting == 1
     await flights.close()
@@ -131,7 +132,7 @@ async def test_single_flight_that_fails_raises_for_each_caller() -> None:
         await asyncio.sleep(0)
         raise TimeoutError("of the work itself")
 
-    answers = await asyncio.gather(*(flights.run("a", work, 10) for _ in range(2)), return_exceptions=True)
+    answers = await asyncio.gather(*(flights.run("a", work, patience()) for _ in range(2)), return_exceptions=True)
     assert [str(each) for each in answers] == ["of the work itself"] * 2
 
 
@@ -149,7 +150,7 @@ async def test_deferred_work_of_another_thread_runs_in_the_loop() -> None:
     assert threads == []
     deferred.start()
     await asyncio.to_thread(deferred.submit, work)
-    await asyncio.wait_for(ended.wait(), 10)
+    await asyncio.wait_for(ended.wait(), patience())
     assert threads == [threading.get_ident()] * 2
     deferred.stop()
 
@@ -171,5 +172,5 @@ async def test_shielded_exclusive_runs_one_at_a_time_and_to_the_end() -> None:
     first.cancel()
     second.cancel()
     release.set()
-    assert await asyncio.wait_for(third, 10) == "third"
+    assert await asyncio.wait_for(third, patience()) == "third"
     assert order == [f"{name} {what}" for name in ("first", "second", "third") for what in ("begins", "ends")]

@@ -6,19 +6,21 @@ import subprocess
 import sys
 from typing import Any
 
+from tests.harness.patience import patience
+
 BUDGET_SECONDS = 0.060
 ROUNDS = 7
 
 
 def run(code: str) -> str:
     command = [sys.executable, "-X", "importtime=0", "-c", code]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=patience()).stdout
 
 
 def cpu_seconds(code: str) -> float:
     """User and system time of one interpreter that runs this code."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=patience())
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

@@ -10,6 +10,7 @@ from typing import get_args
 import pytest
 
 import toolhall
+from tests.harness.patience import patience
 
 HOMES: dict[str, str] = vars(toolhall)["_HOMES"]
 ALIASES = {name for name in toolhall.__all__ if isinstance(getattr(toolhall, name), types.UnionType)}
@@ -58,7 +59,7 @@ completer = rlcompleter.Completer({"toolhall": toolhall})
 print(completer.complete("toolhall.Toolk", 0))
 assert [name for name in dir(toolhall) if not name.startswith("__")] == sorted(toolhall.__all__)
 """
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=patience())
     assert done.stdout.startswith("toolhall.Toolkit")
 
 

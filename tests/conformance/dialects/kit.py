@@ -13,7 +13,7 @@ from toolhall.examples.weather import get_weather
 from toolhall.model import errors
 
 CANARY = "canary-4711"  # text of exceptions and details, which no caller may ever see
-PATIENCE = 15.0  # seconds after which a tool that waits for another call gives up
+PATIENCE = 60.0  # seconds after which a tool that waits for another call gives up
 
 
 class Wrapped(TypedDict):

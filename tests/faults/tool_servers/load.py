@@ -13,12 +13,12 @@ from tests.faults.tool_servers.line import Line, PersistentHubSocket, Unexpected
 from tests.faults.tool_servers.processes import KITS
 from tests.harness.dialect_clients import DIALECT_CLIENTS, TEXT, Call, DialectClient, Outcome
 from tests.harness.http_client import Response
+from tests.harness.patience import patience
 from toolhall.model.json import JsonObject
 
 BESIDE = "Beside"
 EVERY_WAY: tuple[Callable[[], DialectClient], ...] = (*DIALECT_CLIENTS, PersistentHubSocket)
 TIMEOUTS = {"echo": 5.0, "write": 5.0, "keep": 25.0}
-LATE = 5.0  # an answer may come so much after the call's time is up, on a busy machine
 QUICK, SLOW = 0.004, 0.2
 BREATH = 0.05  # between two calls of one caller, so that the machine has time for all others
 
@@ -72,7 +72,7 @@ class Caller:
     async def _answer(self, line: Line) -> Answer:
         call, began = self._next(), time.monotonic()
         try:
-            async with asyncio.timeout(TIMEOUTS[call.tool] + LATE):
+            async with asyncio.timeout(TIMEOUTS[call.tool] + patience()):
                 reply = await self._way.send(line, call)
             said = self._way.read(only_answer(reply), TEXT)
         except (TimeoutError, OSError, EOFError):

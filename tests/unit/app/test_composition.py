@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.patience import patience
 from toolhall import Toolhall
 from toolhall.authoring.declaration import tool
 from toolhall.config import BadConfig, Config
@@ -59,7 +60,7 @@ def test_local_call_imports_nothing_that_only_a_server_needs(program: str, tmp_p
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=patience(),
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.patience import patience
 from toolhall import Config, Toolhall
 from toolhall.config import BadConfig
 from toolhall.model.secret import Secret
@@ -83,5 +84,7 @@ def test_toolhall_open_imports_the_egress_client_in_a_thread_only_when_it_is_nee
     tools: str, settings: str, imported: str
 ) -> None:
     program = OPENING.format(tools=tools, settings=settings)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=patience(), check=False
+    )
     assert done.stdout.strip() == imported, done.stderr

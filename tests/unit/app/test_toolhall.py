@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.patience import patience
 from tests.recorded import recorded
 from toolhall.app import Toolhall
 from toolhall.authoring.declaration import tool
@@ -61,7 +62,7 @@ async def test_toolhall_close_ends_idle_tool_threads() -> None:
     assert workers
     hall.close()
     for worker in workers:
-        worker.join(10)
+        worker.join(patience())
         assert not worker.is_alive()
 
 
@@ -97,13 +98,13 @@ async def test_toolhall_runs_at_most_the_configured_number_of_tool_threads() -> 
     @tool
     def block() -> None:
         running.release()
-        release.wait(10)
+        release.wait(patience())
 
     with Toolhall(block, config=Config(threads=2)) as hall:
         calls = [asyncio.ensure_future(hall.dispatcher.answer(ask("block"), LOCAL)) for _ in range(4)]
         try:
             for _ in range(2):
-                assert await asyncio.to_thread(running.acquire, timeout=10)
+                assert await asyncio.to_thread(running.acquire, timeout=patience())
             assert not running.acquire(blocking=False)
         finally:
             release.set()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.patience import patience
 from tests.threats.test_egress_addresses import LED_HERE, SPELLINGS
 from tests.threats.test_egress_requests import PROXIES
 from tests.unit.egress.loopback_server import fixed_resolver, loopback_server, tls_contexts
@@ -27,7 +28,7 @@ class SilentClient(asyncio.Protocol):
 
 
 async def dialled(dial: Dialer, url: str) -> SilentClient:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(patience()):
         return await dial.connect(dial.parse(url), SilentClient)
 
 

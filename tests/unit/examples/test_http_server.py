@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.harness.patience import patience
 from toolhall.examples._fakes.http_server import FakeRequest, FakeResponse, FakeServers, json_response
 
 
@@ -29,7 +30,7 @@ def running() -> Iterator[FakeServers]:
 def raw(running: FakeServers, sent: bytes) -> bytes:
     """What comes back until the end of the connection."""
     parts = urlsplit(running.urls[0])
-    with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=20) as connection:
+    with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=patience()) as connection:
         connection.sendall(sent)
         connection.shutdown(socket.SHUT_WR)
         with connection.makefile("rb") as reading:
@@ -44,7 +45,7 @@ def host(running: FakeServers) -> bytes:
 
 
 def test_fake_server_request_has_path_query_form_and_bearer_token(running: FakeServers) -> None:
-    connection = HTTPConnection(urlsplit(running.urls[0]).netloc, timeout=20)
+    connection = HTTPConnection(urlsplit(running.urls[0]).netloc, timeout=patience())
     headers = {"Authorization": "Bearer abc", "Content-Type": "application/x-www-form-urlencoded"}
     connection.request("POST", "/a%2Fb?q=%C3%A9&twice=1&twice=2", "To=%2B49&Body=", headers)
     reply = connection.getresponse()
@@ -90,11 +91,11 @@ def test_fake_servers_close_with_open_connections() -> None:
     running = FakeServers(lambda _: Echo(), lambda _: Echo())
     first, second = map(urlsplit, running.urls)
     assert first.netloc != second.netloc
-    with socket.create_connection((first.hostname or "", first.port or 0), timeout=20) as idle:
+    with socket.create_connection((first.hostname or "", first.port or 0), timeout=patience()) as idle:
         idle.sendall(b"GET / HTTP/1.1\r\n")
         running.close()
         with contextlib.suppress(ConnectionResetError):
             assert idle.recv(1) == b""
     running.close()
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((second.hostname or "", second.port or 0), timeout=20)
+        socket.create_connection((second.hostname or "", second.port or 0), timeout=patience())

@@ -5,6 +5,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from tests.harness.patience import patience
 from toolhall.config import Config
 from toolhall.examples._fakes.services import run_fake_services
 from toolhall.examples.gmail import GMAIL_ADDRESS
@@ -20,11 +21,11 @@ def test_fake_services_set_config_and_environment_while_they_run() -> None:
         assert config.providers["google"].issuer == gmail
         assert config.providers["github"] is OWN
         assert set(config.egress_allow) == {"10.0.0.0/8", *(each.removeprefix("http://") for each in (gmail, texting))}
-        with urlopen(f"{gmail}/.well-known/oauth-authorization-server", timeout=20) as reply:
+        with urlopen(f"{gmail}/.well-known/oauth-authorization-server", timeout=patience()) as reply:
             assert gmail.encode() in reply.read()
     assert not {GMAIL_ADDRESS, SMS_ADDRESS} & os.environ.keys()
     with pytest.raises(OSError, match="refused"):
-        urlopen(gmail, timeout=20)
+        urlopen(gmail, timeout=patience())
 
 
 def test_fake_services_keep_a_configured_google_provider() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.patience import patience
 from tests.unit.builders import RecordingLink, call_of, entry_of
 from toolhall.authoring.context import Context
 from toolhall.authoring.declaration import tool
@@ -145,7 +146,7 @@ async def test_function_runner_late_thread_event_is_dropped() -> None:
     @tool
     def dig(ctx: Context) -> None:
         started.set()
-        release.wait(10)
+        release.wait(patience())
         ctx.progress(1)
         said.set()
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.patience import patience
 from tests.unit.toolserver.tools import ExampleTool, Kit
 from toolhall import BaseTool
 from toolhall.authoring.definition import definitions_of
@@ -75,7 +76,7 @@ async def test_health_checks_hanging_check_is_unhealthy_and_not_repeated() -> No
 
 async def test_health_checks_sync_check_runs_in_thread() -> None:
     example, gate = ExampleTool(), threading.Event()
-    vars(example)["health_check"] = lambda: gate.wait(30) and {"status": "degraded"}
+    vars(example)["health_check"] = lambda: gate.wait(patience()) and {"status": "degraded"}
     async with checkup(0.02) as states:
         assert await states(example) == {"example-tool": "unhealthy"}
         gate.set()

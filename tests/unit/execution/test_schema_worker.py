@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.harness.patience import patience
 from tests.unit.builders import nested
 from toolhall.execution.schema_worker import ProcessValidator
 from toolhall.model.errors import BadArguments, Problem
@@ -39,7 +40,7 @@ async def test_process_validator_timeout_refuses_and_serves_next() -> None:
     slow = {"items": {"enum": [[number] for number in range(5_000)]}}
     checker = ProcessValidator(budget=0.2)
     try:
-        await asyncio.wait_for(_warm(checker), 30)
+        await asyncio.wait_for(_warm(checker), patience())
         start = time.monotonic()
         with pytest.raises(BadArguments) as caught:
             await checker.problems(slow, [[4_999]] * 20_000, 140_000)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.harness.patience import patience
 from toolhall.execution.thread_pool import ThreadPool
 
 NOW, LATER = 0.0, 600.0
@@ -34,7 +35,7 @@ async def hang(
 
     def work() -> None:
         begun.set()
-        gate.wait(60)
+        gate.wait(patience())
 
     task = asyncio.ensure_future(threads.run(tool, work, lambda: grace))
     assert await asyncio.to_thread(begun.wait, 10)

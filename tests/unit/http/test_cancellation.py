@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.harness.patience import patience
 from toolhall import Toolhall, Toolkit, tool
-
-WAIT_SECONDS = 60.0
 
 
 class WaitingTools(Toolkit, name="kit"):
@@ -88,7 +87,7 @@ async def test_disconnect_cancels_call(dialect: str) -> None:
     bench = WaitingTools()
     with Toolhall(bench) as hall:
         client = Client(hall, *request(dialect, "sit", {}))
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(patience()):
             await bench.waits.wait()
             client.gone.set()
             await client.task
@@ -103,7 +102,7 @@ async def test_disconnect_of_uncancellable_tool_lets_it_finish(dialect: str) -> 
     bench = WaitingTools()
     with Toolhall(bench) as hall:
         client = Client(hall, *request(dialect, "sit", {"stubborn": True}))
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(patience()):
             await bench.waits.wait()
             client.gone.set()
             await client.task
@@ -115,7 +114,7 @@ async def test_connected_client_gets_response(dialect: str) -> None:
     bench = WaitingTools()
     with Toolhall(bench) as hall:
         client = Client(hall, *request(dialect, "sit", {}))
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(patience()):
             await bench.waits.wait()
             bench.leave.set()
             await client.task
@@ -137,7 +136,7 @@ async def test_server_cancellation_propagates(dialect: str) -> None:
     bench = WaitingTools()
     with Toolhall(bench) as hall:
         client = Client(hall, *request(dialect, "sit", {}))
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(patience()):
             await bench.waits.wait()
             client.gone.set()
             client.task.cancel()
@@ -150,7 +149,7 @@ async def test_disconnect_of_oxp_call_with_id_does_not_cancel() -> None:
     bench = WaitingTools()
     with Toolhall(bench) as hall:
         first = Client(hall, *request("oxp", "sit", {}, call_id="c-1"))
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(patience()):
             await bench.waits.wait()
             first.gone.set()
             again = Client(hall, *request("oxp", "sit", {}, call_id="c-1"))
@@ -166,7 +165,7 @@ async def test_watch_gives_up_on_server_without_disconnect_event() -> None:
     with Toolhall(bench) as hall:
         client = Client(hall, *request("rest", "sit", {}))
         client.talkative = True
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(patience()):
             await bench.waits.wait()
             bench.leave.set()
             await client.task

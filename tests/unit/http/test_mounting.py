@@ -22,6 +22,7 @@ from starlette.routing import Mount, Route
 from starlette.testclient import TestClient
 from websockets.asyncio.client import connect
 
+from tests.harness.patience import patience
 from toolhall import Config, Toolhall, Toolkit, tool
 from toolhall.auth.authenticator import AsgiApp
 from toolhall.http.request_guard import strip_root_path
@@ -105,7 +106,7 @@ async def serving(app: AsgiApp, **options: Any) -> AsyncGenerator[httpx2.AsyncCl
             await asyncio.sleep(0.005)
         try:
             url = f"http://localhost:{listening.getsockname()[1]}"
-            async with httpx2.AsyncClient(base_url=url, timeout=30) as client:
+            async with httpx2.AsyncClient(base_url=url, timeout=patience()) as client:
                 yield client
         finally:
             server.should_exit = True

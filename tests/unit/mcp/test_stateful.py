@@ -4,6 +4,7 @@ import asyncio
 
 import msgspec
 
+from tests.harness.patience import patience
 from toolhall import Context, Toolhall, tool
 from toolhall.dialects.mcp.protocol import REVISION_2025_11_25, JsonRpcRequest, JsonRpcResponse
 from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo
@@ -34,5 +35,5 @@ async def test_session_question_waits_for_initialized() -> None:
         session.mark_initialized()
         await stream.wait_until_started()
         session.handle_response(JsonRpcResponse("toolhall-1", {"action": "accept", "content": {"name": "Ada"}}))
-        wire = await asyncio.wait_for(call, 10)
+        wire = await asyncio.wait_for(call, patience())
         assert msgspec.json.decode(wire.body)["result"]["content"][0]["text"] == "Hello, Ada!"

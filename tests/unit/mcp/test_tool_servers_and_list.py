@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx2
 
+from tests.harness.patience import patience
 from tests.unit.execution.remote.fake_transports import eventually
 from tests.unit.toolserver.handler_harness import open_handler
 from toolhall import Toolhall, Toolkit, tool
@@ -124,7 +125,7 @@ def message(method: str, params: Any, number: int = 1) -> Any:
 async def listens(url: str, *, modern: bool) -> AsyncGenerator[Listener]:
     """By a subscription, or by the stream of a session as before; after the block all that was told is there."""
     headers = {"accept": "application/json, text/event-stream"}
-    async with httpx2.AsyncClient(base_url=url, headers=headers, trust_env=False, timeout=30) as client:
+    async with httpx2.AsyncClient(base_url=url, headers=headers, trust_env=False, timeout=patience()) as client:
         if modern:
             client.headers |= {"mcp-protocol-version": REVISION_2026_07_28.name, "mcp-method": LISTEN_METHOD}
             wanted = message(LISTEN_METHOD, {"notifications": {"toolsListChanged": True}, "_meta": META})

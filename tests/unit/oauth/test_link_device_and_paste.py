@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.harness.patience import patience
 from tests.servers.account_broker import (
     ALICE,
     BOB,
@@ -45,7 +46,7 @@ class ScriptedSleep:
 
 async def ended(hall: BrokerHarness, link: AccountLink) -> AccountLink:
     """The link, once the hall asks no more."""
-    await asyncio.wait_for(asyncio.gather(*hall.broker.devices.tasks), 10)
+    await asyncio.wait_for(asyncio.gather(*hall.broker.devices.tasks), patience())
     found = await hall.broker.find_link(link.id)
     assert found is not None
     return found
@@ -85,7 +86,7 @@ async def test_device_link_expires_when_the_code_is_never_entered(acme: Authorit
     async with broker_harness({"acme": provider_settings(acme.issuer)}, clock=clock, sleep=sleep) as hall:
         link = await hall.begin(how="device")
         await hall.broker.start_device(link)
-        await asyncio.wait_for(asyncio.gather(*hall.broker.devices.tasks), 30)
+        await asyncio.wait_for(asyncio.gather(*hall.broker.devices.tasks), patience())
         assert await hall.state(link) is None
         assert sum(sleep.slept) <= 603
 
@@ -158,7 +159,7 @@ async def test_device_link_keeps_its_token_endpoint_when_metadata_changes(script
         await hall.broker.start_device(link)
         scripted.metadata = {"issuer": "https://another.example"}
         clock.now += 3_601  # what the issuer said is not good any more
-        assert await asyncio.wait_for(asyncio.gather(*hall.broker.devices.tasks), 10) == [None]
+        assert await asyncio.wait_for(asyncio.gather(*hall.broker.devices.tasks), patience()) == [None]
 
 
 async def test_device_link_replaces_the_cached_token_of_the_account(acme: Authority) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from tests.harness.patience import patience
 from tests.unit.builders import call_of, tool_named
 from toolhall.authoring.context import PausableDeadline
 from toolhall.egress.addresses import EgressRefused
@@ -106,7 +107,7 @@ async def test_run_cancels_a_tool_that_ignores_its_deadline_a_second_time() -> N
         except asyncio.CancelledError:
             await forever()
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patience()):
         with pytest.raises(TimedOut):
             await Run(0.02)(equipped(work))
 
@@ -253,7 +254,7 @@ async def test_run_abandons_and_closes_a_tool_that_ignores_every_cancellation() 
         finally:
             ended.append("closed")
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patience()):
         with pytest.raises(TimedOut):
             await Run(0.05)(equipped(stubborn))
     assert ended == ["closed"]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.patience import patience
 from toolhall.registration.access import AccessControl, NewGrant, NewKey
 from toolhall.stores.access import Grant
 from toolhall.stores.bundle import Stores, in_memory
@@ -114,7 +115,7 @@ async def test_store_sync_polls_at_least_once_a_second_and_only_for_a_shared_sto
     for _ in range(2):  # it goes on looking
         other.heard.clear()
         added = await one.access.grants.add(FORBID, "me")
-        await asyncio.wait_for(other.heard.wait(), 30)
+        await asyncio.wait_for(other.heard.wait(), patience())
         assert added in other.access.grants.all
     other.access.close()
     alone = Process(in_memory())

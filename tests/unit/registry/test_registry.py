@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.harness.patience import patience
 from tests.unit.builders import entry_named, tool_named
 from toolhall.model.names import ToolId
 from toolhall.registry.registry import Conflict, Registry
@@ -179,7 +180,7 @@ async def test_registry_change_in_a_thread_notifies_in_the_loop_of_the_listener(
     registry, heard = Registry(), asyncio.Queue[threading.Thread]()
     registry.subscribe(lambda: heard.put_nowait(threading.current_thread()))
     await asyncio.to_thread(registry.add, [entry_named("a")])
-    assert await asyncio.wait_for(heard.get(), 10) is threading.current_thread()
+    assert await asyncio.wait_for(heard.get(), patience()) is threading.current_thread()
 
 
 def test_registry_listener_without_event_loop_is_called_directly() -> None:

@@ -11,6 +11,7 @@ from queue import Queue
 from threading import Thread
 from typing import cast
 
+from tests.harness.patience import patience
 from toolhall.egress.addresses import EgressAllowlist
 from toolhall.egress.resolver import Dialer
 from toolhall.execution.remote.http_transport import HttpTransport
@@ -18,7 +19,6 @@ from toolhall.execution.remote.replica_transport import MAX_MESSAGE_BYTES
 from toolhall.model.json import Json, encode
 from toolhall.model.secret import Secret
 
-WAIT_SECONDS = 60.0
 TOKEN = "a-token-of-its-own"
 LOCAL = Dialer(EgressAllowlist()).with_address(ip_address("127.0.0.1"))
 _LENGTH = re.compile(rb"(?i)\r\ncontent-length: *(\d+)\r\n")
@@ -101,7 +101,7 @@ Answer = Callable[[bytes, ServerConnection], Awaitable[None]]
 
 async def until(condition: Callable[[], bool]) -> None:
     """Run the event loop until this holds."""
-    async with asyncio.timeout(WAIT_SECONDS):
+    async with asyncio.timeout(patience()):
         while not condition():  # noqa: ASYNC110 - sockets tell nobody
             await asyncio.sleep(0)
 
@@ -143,7 +143,7 @@ def fake_tool_server_in_thread(answer: Answer) -> Generator[FakeToolServer]:
 
     thread = Thread(target=lambda: asyncio.run(listen()))
     thread.start()
-    found, loop, end = begun.get(timeout=WAIT_SECONDS)
+    found, loop, end = begun.get(timeout=patience())
     try:
         yield found
     finally:

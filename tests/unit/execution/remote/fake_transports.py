@@ -6,6 +6,7 @@ from random import Random
 
 import msgspec
 
+from tests.harness.patience import patience
 from tests.unit.builders import Clock
 from toolhall.dialects.hub.call_messages import ErrorPayload, ToolResponseMessage, read_tool_server_message
 from toolhall.dialects.hub.results import write_failure
@@ -105,6 +106,6 @@ def pools_of(clock: Clock, *replicas: Replica) -> ReplicaPools:
 
 
 async def eventually(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(patience()):
         while not holds():  # noqa: ASYNC110 - it tells nobody
             await asyncio.sleep(0)

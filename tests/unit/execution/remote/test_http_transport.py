@@ -7,13 +7,13 @@ from ipaddress import ip_address
 
 import pytest
 
+from tests.harness.patience import patience
 from tests.unit.egress.loopback_server import fixed_resolver
 from tests.unit.execution.remote.fake_tool_server import (
     LAST,
     LOCAL,
     STREAM,
     TOKEN,
-    WAIT_SECONDS,
     Answer,
     FakeToolServer,
     ServerConnection,
@@ -62,7 +62,7 @@ async def lost(server: FakeToolServer, *, most_bytes: int = 10_000) -> CallLost:
     """How one call is lost."""
     line = server.line(most_bytes)
     try:
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(patience()):
             with pytest.raises(CallLost) as raised:
                 await line.call(REQUEST, "1", ignore_event)
     finally:
@@ -71,7 +71,7 @@ async def lost(server: FakeToolServer, *, most_bytes: int = 10_000) -> CallLost:
 
 
 async def until_gone(server: FakeToolServer) -> None:
-    async with asyncio.timeout(WAIT_SECONDS):
+    async with asyncio.timeout(patience()):
         for wire in [*server.wires]:
             await wire.gone.wait()
 
@@ -152,7 +152,7 @@ async def test_http_transport_accepts_response_framings(reply: bytes) -> None:
     async with fake_tool_server(saying(reply)) as server:
         line = server.line()
         for _ in range(2):
-            async with asyncio.timeout(WAIT_SECONDS):
+            async with asyncio.timeout(patience()):
                 assert (await line.call(REQUEST, "1", ignore_event)).result is None
         line.close()
         assert len(server.bodies) == 2
@@ -296,7 +296,7 @@ async def test_http_transport_failed_connect_frees_its_slot() -> None:
     async with fake_tool_server(silent) as server:
         pass
     line = server.line()
-    async with asyncio.timeout(WAIT_SECONDS):
+    async with asyncio.timeout(patience()):
         for _ in range(MAX_CALL_CONNECTIONS + 1):
             with pytest.raises(CallLost, match="cannot be reached"):
                 await line.call(REQUEST, "1", ignore_event)
@@ -379,7 +379,7 @@ async def test_http_transport_lost_call_cancels_question() -> None:
 
     async with fake_tool_server(answer) as server:
         line = server.line()
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(patience()):
             with pytest.raises(CallLost) as raised:
                 await line.call(REQUEST, "1", on_report)
         assert raised.value.delivered
@@ -413,7 +413,7 @@ async def test_http_transport_limits_connections_and_reserves_some() -> None:
         line = server.line()
         calls = [asyncio.ensure_future(line.call(REQUEST, "1", ignore_event)) for _ in range(MAX_CALL_CONNECTIONS + 30)]
         await until(lambda: len(server.bodies) == MAX_CALL_CONNECTIONS)
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(patience()):
             assert (await line.request(b"health", "h1"))["result"] == {"status": "healthy"}
             assert server.connections <= MAX_CONNECTIONS
             calls.pop().cancel()  # one that waits
@@ -438,7 +438,7 @@ async def test_http_transport_calls_never_use_reserved_connections(waiting: int)
     def call() -> asyncio.Future[ToolResponseMessage]:
         return asyncio.ensure_future(line.call(calling, "1", ignore_event))
 
-    async with fake_tool_server(answer) as server, asyncio.timeout(WAIT_SECONDS):
+    async with fake_tool_server(answer) as server, asyncio.timeout(patience()):
         line = server.line()
         calls = [call() for _ in range(MAX_CALL_CONNECTIONS + waiting)]
         await until(lambda: len(server.bodies) == MAX_CALL_CONNECTIONS)
@@ -466,7 +466,7 @@ async def test_http_transport_closed_connection_admits_next_call() -> None:
         await at.wait()
         wire.write(http_response(tool_response("1"), "connection: close"))
 
-    async with fake_tool_server(answer) as server, asyncio.timeout(WAIT_SECONDS):
+    async with fake_tool_server(answer) as server, asyncio.timeout(patience()):
         line = server.line()
         calls = [
             asyncio.ensure_future(line.call(REQUEST, "1", ignore_event)) for _ in range(2 * MAX_CALL_CONNECTIONS + 9)
@@ -488,7 +488,7 @@ async def test_http_transport_waiters_are_limited_and_fail_on_close() -> None:
             asyncio.ensure_future(line.call(REQUEST, "1", ignore_event))
             for _ in range(MAX_CALL_CONNECTIONS + MAX_WAITING + 1)
         ]
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(patience()):
             await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
         await until(lambda: len(server.bodies) == MAX_CALL_CONNECTIONS)
         assert sum(call.done() for call in calls) == 1

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.harness.patience import patience
 from tests.unit.execution.remote.fake_tool_server import (
-    WAIT_SECONDS,
     ServerConnection,
     fake_tool_server,
     fake_tool_server_in_thread,
@@ -52,7 +52,7 @@ def unsaid(_: asyncio.AbstractEventLoop, __: dict[str, Any]) -> None:
 
 
 async def one(line: HttpTransport) -> object:
-    async with asyncio.timeout(WAIT_SECONDS):
+    async with asyncio.timeout(patience()):
         return (await line.call(REQUEST, "1", ignore_event)).result
 
 
@@ -123,7 +123,7 @@ async def test_http_transport_close_idle_keeps_running_calls() -> None:
 
 
 async def called(hall: Toolhall) -> object:
-    async with asyncio.timeout(WAIT_SECONDS):
+    async with asyncio.timeout(patience()):
         reply = await hall.dispatcher.answer(CallTool("Calendar.create", {}, "test"), LOCAL)
     assert isinstance(reply, CompletedCall)
     return json.loads(reply.result.encoded or b"")

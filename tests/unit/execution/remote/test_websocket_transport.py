@@ -8,7 +8,8 @@ from weakref import ref
 
 import pytest
 
-from tests.unit.execution.remote.fake_tool_server import WAIT_SECONDS, progress, question, tool_response, until
+from tests.harness.patience import patience
+from tests.unit.execution.remote.fake_tool_server import progress, question, tool_response, until
 from toolhall.dialects.hub.call_messages import CallEvent, ProgressMessage, ToolResponseMessage, write_request
 from toolhall.execution.remote.replica_transport import CallLost, ResponseTooLarge, Transport
 from toolhall.execution.remote.websocket_transport import MAX_RUNNING_CALLS, MAX_UNREAD_FACTOR, PeerSocket
@@ -53,7 +54,7 @@ async def ignore_event(_: CallEvent) -> None:
 
 
 async def lost(call: Running) -> CallLost:
-    async with asyncio.timeout(WAIT_SECONDS):
+    async with asyncio.timeout(patience()):
         with pytest.raises(CallLost) as raised:
             await call
     return raised.value
@@ -178,7 +179,7 @@ async def test_websocket_transport_limits_unread_bytes_of_all_calls() -> None:
         socket.called.handle_frame(encode({"type": "tool_log", "id": str(number), "level": "info", "data": "x" * 880}))
         assert not call.done()
     assert 14_000 < socket.called.unread_bytes <= MAX_UNREAD_FACTOR * 1_000
-    async with asyncio.timeout(WAIT_SECONDS):
+    async with asyncio.timeout(patience()):
         done, _ = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
     losses = [await lost(call) for call in done]
     assert {(type(found), found.reason) for found in losses} == {(CallLost, "the tool server says more than is read")}

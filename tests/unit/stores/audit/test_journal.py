@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.patience import patience
 from tests.unit.builders import Clock
 from tests.unit.stores.audit.audit_logs import NOON, calls, record, verified
 from toolhall.model.call_records import AuditRecord
@@ -31,7 +32,7 @@ class SlowDisk(Disk):
     def sync(self, file: int) -> None:
         self.syncs += 1
         self.syncing.set()
-        assert self.go.wait(10)
+        assert self.go.wait(patience())
         super().sync(file)
 
 

@@ -24,6 +24,7 @@ from toolhall.http.request import RequestHead
 MAX_HEADS = 4
 MAX_HEAD_BYTES = 4 * 1024
 _HEAD_END = b"\r\n\r\n"
+_MAX_DIGITS = 9  # of a length; more would also be slow to read as a number
 _CONTENT_LENGTH = re.compile(rb"\r\ncontent-length: ?([1-9][0-9]{0,8})(?=\r\n)", re.IGNORECASE)
 _NOT_PLAIN = frozenset({b"transfer-encoding", b"connection", b"expect", b"upgrade", b"te", b"trailer"})
 
@@ -57,7 +58,7 @@ class HeadTemplate(NamedTuple):
         end = data.find(_HEAD_END, start) + len(_HEAD_END)
         digits_end = end - len(after)
         digits = data[start:digits_end]
-        if data[digits_end:end] != after or not digits.isdigit() or digits[0] == _ZERO:
+        if data[digits_end:end] != after or not digits.isdigit() or digits[0] == _ZERO or len(digits) > _MAX_DIGITS:
             return 0
         return end if int(digits) == len(data) - end else 0
 

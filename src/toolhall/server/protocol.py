@@ -157,8 +157,8 @@ class HttpProtocol(HttpToolsProtocol):
     def _remember_head(self, data: bytes) -> None:
         """Keep the head of the request that this data has just begun and ended, if it is plain."""
         cycle = self._active_cycle
-        if cycle is None or cycle.more_body or self._prepare_head is None:
-            return
+        if cycle is None or cycle.more_body or cycle.scope is not self.scope or self._prepare_head is None:
+            return  # incomplete, or the next request has begun
         scope: dict[str, Any] = {**self.scope}
         template = HeadTemplate.of(data, scope, cycle.body)
         head = None if template is None else self._prepare_head(scope)

@@ -29,6 +29,8 @@ def with_header(line: bytes, head: bytes = HEAD) -> bytes:
     return head + line + b"\r\n"
 
 
+KNOWN = usual(b'{"a":1}')
+
 # Requests that are no attack, and must not be taken for one with a known head either.
 VARIANTS = {
     "other_head": usual(b"{}", KEY_HEAD),
@@ -83,8 +85,13 @@ VARIANTS = {
     "body_too_long": HEAD + b"Content-Length: 2\r\n\r\n{}}",
     "nothing": b"",
 }
+# What is answered before its body has arrived; the body is a request with a known head, or begins with one.
+EARLY = {
+    f"early_{size}": at(b"/early") + b"Content-Length: %d\r\n\r\n" % size
+    for size in (len(KNOWN), len(KNOWN) + 1, len(KNOWN) - 1, 2 * len(KNOWN), 2)
+}
 ANSWERS = {body.decode(): usual(body) for body in SPECIAL_BODIES} | {"early": usual(b"{}", at(b"/early"))}
-FORMS = CORPUS | VARIANTS | ANSWERS
+FORMS = CORPUS | VARIANTS | ANSWERS | EARLY
 
 
 def check(pieces: Sequence[Piece]) -> int:
@@ -116,7 +123,7 @@ def check_requests(outcome: Outcome, reference: ParsedRequests) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_known_heads_change_nothing_for_a_request_of_another_form(form: str) -> None:
-    other, known = FORMS[form], usual(b'{"a":1}')
+    other, known = FORMS[form], KNOWN
     check([Piece(known), Piece(other), Piece(known), Piece(known)])
     check([Piece(other), Piece(known), Piece(known + other), Piece(known)])
     check([Piece(known), Piece(known), Piece(other + known), Piece(known)])
@@ -135,8 +142,28 @@ def test_known_heads_change_nothing_for_a_request_that_is_split_at_any_position(
         check([Piece(first + before), Piece(after + first), Piece(second)])
 
 
+@pytest.mark.parametrize(
+    "line",
+    [b"X-ransfer-Encoding: chunked\r\n", b"Transfer-Encoding:xchunked\r\n", b"\r\nransfer-Encoding: chunked\r\n"],
+)
+def test_known_heads_change_nothing_for_another_header_of_the_same_length(line: bytes) -> None:
+    known, other = usual(b"{}", tail=b"X-ransfer-Encoding: chunked\r\n"), usual(b"{}", tail=line)
+    coded = usual(CHUNKS, tail=b"Transfer-Encoding: chunked\r\n")
+    for each in (other, coded):
+        check([Piece(known), Piece(each), Piece(known)])
+        check([Piece(each), Piece(known), Piece(each), Piece(known)])
+
+
+@pytest.mark.parametrize("rest", [b"x", b"abc", b"\r\n", b"GET /mcp HTTP/1.1\r\nX-A: ", KNOWN])
+def test_known_heads_begin_where_the_parser_begins_a_request(rest: bytes) -> None:
+    early, joined = at(b"/early") + b"Content-Length: %d\r\n\r\n" % len(rest), rest + KNOWN
+    check([Piece(early), Piece(joined), Piece(joined), Piece(KNOWN)])
+    check([Piece(early), Piece(joined), Piece(early), Piece(joined)])
+    check([Piece(KNOWN), Piece(early), Piece(rest), Piece(KNOWN), Piece(joined)])
+
+
 def test_known_heads_change_nothing_for_a_body_that_arrives_byte_by_byte() -> None:
-    known = usual(b'{"a":1}')
+    known = KNOWN
     assert check([Piece(known), *(Piece(known[i : i + 1], settle=i % 7 == 0) for i in range(len(known)))]) == 0
 
 

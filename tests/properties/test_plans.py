@@ -406,7 +406,9 @@ calls = st.builds(
 simple_calls = st.builds(
     lambda caller, tool, given, copied: MakeCall(caller, tool, given, copied),  # noqa: PLW0108 - the rest is as usual
     st.sampled_from(["local", "ada", "kit", "token", "near", "admin"]),
-    st.sampled_from(["Kit_step0", "Kit_step1", "Kit.step4@1.0.0", "Kit_many", "Kit.many@^1", "Kit_old", "Kit_gone"]),
+    st.sampled_from(
+        ["Kit_step0", "Kit_step1", "Kit.step4@1.0.0", "Kit_step7", "Kit_many", "Kit.many@^1", "Kit_old", "Kit_gone"]
+    ),
     st.sampled_from([{}, {"n": 1}, {"colour": "red"}]),
     st.booleans(),
 )
@@ -522,6 +524,23 @@ def test_plans_are_bounded_and_dropped_with_the_snapshot(monkeypatch: pytest.Mon
         assert len(held) == 1
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_plans_end_with_the_sign_in_that_they_depend_on(copied: bool) -> None:
+    call = MakeCall("token", "Kit_step7", {}, copied)
+    pass_time = [PassTime(RECENT_SECONDS - 61), call, PassTime(1.0), call, PassTime(1.0), call, PassTime(1.0)]
+
+    async def run() -> list[str]:
+        setup = Setup(ALL_PERMITTED, {}, False, RateLimits())
+        planned = await compare(setup, [call, call, *pass_time, call])
+        assert planned.decided >= 3
+        world = World(setup, with_plans=True)
+        for step in (call, call, PassTime(RECENT_SECONDS), call):
+            await world.apply(step)
+        return [each.outcome for each in world.journal.records if each.phase is None]
+
+    assert asyncio.run(run()) == ["ok", "ok", "Denied"]
 
 
 @pytest.mark.parametrize("caller", ["near", "far"])

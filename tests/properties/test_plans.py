@@ -403,8 +403,26 @@ calls = st.builds(
     MakeCall, st.sampled_from(sorted(CALLERS)), st.sampled_from(NAMES), arguments, st.booleans(), credentials,
     st.booleans(), hows,
 )  # fmt: skip
+
+
+def usual_call(caller: str, tool: str, given: JsonObject, copied: bool) -> MakeCall:
+    return MakeCall(caller, tool, given, copied)
+
+
+def changed_spec(spec: Spec, level: int | None, description: str) -> Spec:
+    return spec._replace(level=level, description=description)
+
+
+def addition(spec: Spec) -> ChangeTools:
+    return ChangeTools((spec,), ())
+
+
+def replacement(spec: Spec) -> ChangeTools:
+    return ChangeTools((spec,), (spec.id,))
+
+
 simple_calls = st.builds(
-    lambda caller, tool, given, copied: MakeCall(caller, tool, given, copied),  # noqa: PLW0108 - the rest is as usual
+    usual_call,
     st.sampled_from(["local", "ada", "kit", "token", "near", "admin"]),
     st.sampled_from(
         ["Kit_step0", "Kit_step1", "Kit.step4@1.0.0", "Kit_step7", "Kit_many", "Kit.many@^1", "Kit_old", "Kit_gone"]
@@ -413,7 +431,7 @@ simple_calls = st.builds(
     st.booleans(),
 )
 changed_specs = st.builds(
-    lambda spec, level, text: spec._replace(level=level, description=text),
+    changed_spec,
     st.sampled_from(SPECS),
     st.sampled_from([None, 0, 1, 4, 7, 9]),
     st.sampled_from(["", "another"]),
@@ -422,8 +440,8 @@ states = st.sampled_from(["", "inactive", "quarantined", "registered", RETIRED])
 ids = st.lists(st.sampled_from([spec.id for spec in SPECS]), min_size=1, max_size=2, unique=True).map(tuple)
 changes = st.one_of(
     st.builds(ChangeTools, st.just(()), ids, states),
-    st.builds(lambda spec: ChangeTools((spec,), ()), changed_specs),
-    st.builds(lambda spec: ChangeTools((spec,), (spec.id,)), changed_specs),
+    changed_specs.map(addition),
+    changed_specs.map(replacement),
 )
 times = st.sampled_from([0.5, 10.0, 3_600.0, RECENT_SECONDS - 61, RECENT_SECONDS, DAY]).map(PassTime)
 steps = st.one_of(
@@ -529,11 +547,11 @@ def test_plans_are_bounded_and_dropped_with_the_snapshot(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("copied", [False, True])
 def test_plans_end_with_the_sign_in_that_they_depend_on(copied: bool) -> None:
     call = MakeCall("token", "Kit_step7", {}, copied)
-    pass_time = [PassTime(RECENT_SECONDS - 61), call, PassTime(1.0), call, PassTime(1.0), call, PassTime(1.0)]
+    later: list[Step] = [PassTime(RECENT_SECONDS - 61), call, PassTime(1.0), call, PassTime(1.0), call, PassTime(1.0)]
 
     async def run() -> list[str]:
         setup = Setup(ALL_PERMITTED, {}, False, RateLimits())
-        planned = await compare(setup, [call, call, *pass_time, call])
+        planned = await compare(setup, [call, call, *later, call])
         assert planned.decided >= 3
         world = World(setup, with_plans=True)
         for step in (call, call, PassTime(RECENT_SECONDS), call):

@@ -135,6 +135,10 @@ async def ask(client: Client, request: bytes) -> tuple[int, str]:
     return status, json.dumps(body)
 
 
+def is_open(hall: Served) -> bool:
+    return hall.hall.http.opened
+
+
 async def revoke_key(hall: Served) -> None:
     await hall.hall.access.keys.revoke(hall.key_ids["alice"])
 
@@ -229,8 +233,8 @@ async def test_K23_head_with_a_credential_is_not_known_to_another_connection(dia
         for caller in ("bob", "alice", "bob", "alice"):
             assert (await ask(first, hall.request(dialect, caller)))[0] == 200
         assert [caller for caller, _ in hall.outcomes] == ["alice", "alice", "bob", "bob", "alice", "bob", "alice"]
-        for client, caller in ((first, None), (second, "thk_forged")):
-            status, said = await ask(client, hall.request(dialect, caller))
+        for client, request in ((first, hall.request(dialect, None)), (second, hall.request(dialect, "forged"))):
+            status, said = await ask(client, request)
             assert status == 401, said
             assert await client.rest() == b""
         assert [each for _, each in hall.outcomes[7:]] == ["Unauthenticated"] * 2
@@ -244,9 +248,9 @@ async def test_K23_known_head_opens_a_hall_that_was_closed_like_any_request(dial
         for _ in range(2):
             assert (await ask(client, hall.request(dialect)))[0] == 200
         await hall.hall.settle()
-        assert not hall.hall.http.opened
+        assert not is_open(hall)
         assert (await ask(client, hall.request(dialect)))[0] == 200
-        assert hall.hall.http.opened, "the request opened it again"
+        assert is_open(hall), "the request opened it again"
         await revoke_key(hall)
         assert (await ask(client, hall.request(dialect)))[0] == 401
 

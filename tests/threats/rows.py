@@ -250,6 +250,10 @@ ROWS = {
         "user ids with invisible characters, or in two spellings",
         "printable, NFC, single blanks, nothing that may be drawn as nothing",
     ),
+    "K23": Row(
+        "a right that was taken away still counts for the next request of an open connection",
+        "a known head says nothing of its caller; every request is authenticated, found and authorized anew",
+    ),
 }
 
 

@@ -114,6 +114,8 @@ class HttpApp:
 
     def serve(self, head: RequestHead, body: bytes, exchange: ServerExchange) -> Awaitable[None]:
         """Serve a request whose head is known and whose body is complete; for Toolhall's own server."""
+        if not self.opened or self._mounted_apps is not None:  # changed since the head became known
+            return self({**head.scope, SERVER_EXTENSION: exchange}, exchange.receive, exchange.send)
         request = HttpRequest("POST", head.headers, ANONYMOUS, exchange.receive, exchange.send)
         request.scope, request.extension, request.body = head.scope, exchange, body
         return self._serve(request, head)

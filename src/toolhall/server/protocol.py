@@ -66,6 +66,7 @@ _READ_CHUNK = 16 * 1024
 MAX_HEADS = 4
 MAX_HEAD_BYTES = 4 * 1024
 _HEAD_END = b"\r\n\r\n"
+_MAX_DIGITS = 9  # of a length; more would also be slow to read as a number
 _CONTENT_LENGTH = re.compile(rb"\r\ncontent-length: ?([1-9][0-9]{0,8})(?=\r\n)", re.IGNORECASE)
 _NOT_PLAIN = frozenset({b"transfer-encoding", b"connection", b"expect", b"upgrade", b"te", b"trailer"})
 _ZERO = ord("0")
@@ -100,7 +101,7 @@ class HeadTemplate(NamedTuple):
         end = data.find(_HEAD_END, start) + len(_HEAD_END)
         digits_end = end - len(after)
         digits = data[start:digits_end]
-        if data[digits_end:end] != after or not digits.isdigit() or digits[0] == _ZERO:
+        if data[digits_end:end] != after or not digits.isdigit() or digits[0] == _ZERO or len(digits) > _MAX_DIGITS:
             return 0
         return end if int(digits) == len(data) - end else 0
 
@@ -219,8 +220,8 @@ class HttpProtocol(HttpToolsProtocol):
     def _remember_head(self, data: bytes) -> None:
         """Keep the head of the request that this data has just begun and ended, if it is plain."""
         cycle = self._active_cycle
-        if cycle is None or cycle.more_body or self._prepare_head is None:
-            return
+        if cycle is None or cycle.more_body or cycle.scope is not self.scope or self._prepare_head is None:
+            return  # incomplete, or the next request has begun
         scope: dict[str, Any] = {**self.scope}
         template = HeadTemplate.of(data, scope, cycle.body)
         head = None if template is None else self._prepare_head(scope)

@@ -23,6 +23,7 @@ from toolhall.dialects.strict_json import (
     MAX_DIGITS,
     MAX_ID_LENGTH,
     MAX_INTEGER,
+    MAX_KEY_LENGTH,
     SMALL_BODY,
     has_long_number,
 )
@@ -193,7 +194,7 @@ def read_usual_call(body: bytes) -> JsonRpcRequest | None:
         colons += 1 + meta[1]
     if body.count(b":") != colons or not _is_plain_id(request_id):  # a duplicate key, or a colon in id or name
         return None
-    if len(encoded) > MAX_DIGITS and (has_long_number(encoded) or _may_be_deep(encoded)):
+    if (len(encoded) > MAX_DIGITS and has_long_number(encoded)) or _may_exceed_limits(body, encoded):
         return None
     return JsonRpcRequest(request_id, "tools/call", values, encoded, raw_meta or None)
 
@@ -202,8 +203,10 @@ def _is_plain_id(request_id: int | str) -> bool:
     return -MAX_INTEGER < request_id < MAX_INTEGER if type(request_id) is int else _is_id(request_id)
 
 
-def _may_be_deep(encoded: bytes) -> bool:
-    return len(encoded) > MAX_DEPTH and encoded.count(b"{") + encoded.count(b"[") > MAX_DEPTH
+def _may_exceed_limits(body: bytes, encoded: bytes) -> bool:
+    """Whether depth and lengths of keys must be checked: deep arguments, or a long key beside brackets, take room."""
+    has_room = len(encoded) > MAX_DEPTH or len(body) > MAX_DEPTH + MAX_KEY_LENGTH
+    return has_room and body.count(b"{") + body.count(b"[") > MAX_DEPTH
 
 
 def _remember_meta(raw: bytes) -> tuple[JsonObject, int] | None:

@@ -14,9 +14,9 @@ free. Alone, it ends at half of them; n callers that take all they can get end a
 always finds some. `per_caller` can lower that bound further. Anonymous callers are told apart by address. The local
 user, who is every program of this machine, shares with nobody in its profile and may take whatever is free.
 
-A request that finds no slot waits in a FIFO queue for up to `WAIT_SECONDS`, then gets 503. The queue is bounded and
-shared by the same rule; WebSocket messages wait in it like HTTP requests. A released slot goes to the first in the
-queue whose share allows it.
+A request that finds no slot waits in a FIFO queue for up to `WAIT_SECONDS`; then `http.app` answers 503, or
+`server.protocol`, if the queue is full too. The queue is bounded and shared by the same rule; WebSocket messages wait
+in it like HTTP requests. A released slot goes to the first in the queue whose share allows it.
 
 Two small reserves remain for operators: `reserve` for authenticated callers of the management and health paths,
 `health` for anonymous health checks (load balancers).

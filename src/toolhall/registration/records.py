@@ -18,7 +18,7 @@ from toolhall.dialects import strict_json
 from toolhall.dialects.base import Catalog
 from toolhall.dialects.catalogs import readable_catalog
 from toolhall.dialects.convert import lossless
-from toolhall.dialects.convert.losses import document_pointer
+from toolhall.dialects.convert.loss_reasons import document_pointer
 from toolhall.dialects.findings import BadDocument, Finding
 from toolhall.dialects.lint.metadata_rules import is_safe_icon
 from toolhall.model.errors import Malformed, ToolhallError

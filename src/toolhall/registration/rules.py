@@ -18,7 +18,7 @@ from toolhall.dialects.findings import BadDocument, Finding
 from toolhall.model.errors import Malformed
 from toolhall.model.names import SEARCH_TOOL, precedence, skeleton
 from toolhall.model.tool import Tool
-from toolhall.registration.activation import ActiveTools
+from toolhall.registration.active_tools import ActiveTools
 from toolhall.registration.records import IndexedTool, RecordIndex, code_document
 from toolhall.registry.registry import NameClaims, name_conflict
 from toolhall.registry.snapshot import tool_key

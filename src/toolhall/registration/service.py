@@ -29,7 +29,7 @@ from toolhall.model.errors import Malformed, ToolhallError
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.names import precedence
 from toolhall.model.tool import Tool
-from toolhall.registration.activation import OPERATOR, ActiveTools, RecordLookup
+from toolhall.registration.active_tools import OPERATOR, ActiveTools, RecordLookup
 from toolhall.registration.records import (
     DefinitionDocument,
     IndexedTool,

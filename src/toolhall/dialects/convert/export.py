@@ -10,7 +10,7 @@ import msgspec
 
 from toolhall.dialects.base import Catalog, Loss, WriteResult
 from toolhall.dialects.catalogs import WRITE_ONLY_CATALOGS, group_by_toolkit, readable_catalog, write_documents
-from toolhall.dialects.convert.losses import LossReasons
+from toolhall.dialects.convert.loss_reasons import LossReasons
 from toolhall.dialects.findings import BadDocument
 from toolhall.dialects.model_apis.function import indexed_losses
 from toolhall.model.json import Json, JsonObject, diff_json

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import msgspec
 
 from toolhall.dialects.base import Catalog
-from toolhall.dialects.convert.losses import document_pointer
+from toolhall.dialects.convert.loss_reasons import document_pointer
 from toolhall.dialects.findings import BadDocument, Finding, checked_json
 from toolhall.dialects.hub import catalog as hub
 from toolhall.model.json import Json, JsonObject, apply_changes, diff_json

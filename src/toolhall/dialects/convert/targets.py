@@ -8,7 +8,7 @@ import msgspec
 
 from toolhall.dialects.base import Catalog, Loss, WriteOnlyCatalog
 from toolhall.dialects.catalogs import WRITE_ONLY_CATALOGS, readable_catalog
-from toolhall.dialects.convert.losses import document_pointer
+from toolhall.dialects.convert.loss_reasons import document_pointer
 from toolhall.dialects.convert.translate import SourceDocument, translate, translate_tools
 from toolhall.dialects.findings import BadDocument, Finding
 from toolhall.dialects.model_apis.function import losses_by_tool

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from toolhall.dialects.base import Catalog, Loss, WriteResult
-from toolhall.dialects.convert.losses import LossReasons
+from toolhall.dialects.convert.loss_reasons import LossReasons
 from toolhall.dialects.convert.lossless import (
     DocumentParts,
     is_unwrapped,

@@ -6,7 +6,7 @@ from typing import Generic
 
 from toolhall.dialects.base import Catalog
 from toolhall.dialects.catalogs import detect_dialect, readable_catalog
-from toolhall.dialects.convert.losses import document_pointer
+from toolhall.dialects.convert.loss_reasons import document_pointer
 from toolhall.dialects.findings import BadDocument, Finding
 from toolhall.dialects.lint import cross_tool_rules, metadata_rules, schema_rules, text_rules
 from toolhall.dialects.lint.cross_tool_rules import CrossToolChecker, Where

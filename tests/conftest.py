@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import os
 import signal
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -105,6 +106,12 @@ def pytest_collection_finish() -> None:
 def helper_process() -> None:
     """Start the process that Python keeps for its process pools, so that no test seems to leave it."""
     resource_tracker.ensure_running()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_bytecode_from_children() -> None:
+    """Processes read the bytecode that is there and write none: that of a file changed twice in a second is stale."""
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
 
 
 @pytest.fixture(autouse=True)

@@ -192,7 +192,8 @@ def _place(folder: Path) -> Generator[None, None, None]:
 @contextlib.contextmanager
 def _modules() -> Generator[None, None, None]:
     """What is imported from a test's own files is forgotten, so that the next command imports it anew."""
-    path, known = list(sys.path), set(sys.modules)
+    path, known, no_bytecode = list(sys.path), set(sys.modules), sys.dont_write_bytecode
+    sys.dont_write_bytecode = True  # that of a file changed twice in a second is taken for new
     sys.path[:] = [each for each in path if each and Path(each) != _ROOT]  # pytest's own addition
     importlib.invalidate_caches()
     linecache.clearcache()
@@ -200,7 +201,7 @@ def _modules() -> Generator[None, None, None]:
     try:
         yield
     finally:
-        sys.path[:] = path
+        sys.path[:], sys.dont_write_bytecode = path, no_bytecode
         for name in [*sys.modules.keys() - known]:
             file = getattr(sys.modules[name], "__file__", None)
             if file is not None and not str(Path(file).resolve()).startswith(_LIBRARIES):

@@ -252,7 +252,7 @@ ROWS = {
     ),
     "K23": Row(
         "a right that was taken away still counts for the next request of an open connection",
-        "a known head says nothing of its caller; every request is authenticated, found and authorized anew",
+        "every request is authenticated, whatever its head; decisions are dropped with the tools and rules they rest on",
     ),
 }
 

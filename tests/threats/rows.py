@@ -252,7 +252,7 @@ ROWS = {
     ),
     "K23": Row(
         "a right that was taken away still counts for the next request of an open connection",
-        "every request is authenticated, whatever its head; decisions are dropped with the tools and rules they rest on",
+        "every request is authenticated, whatever its head; decisions go with the tools and rules they rest on",
     ),
 }
 

@@ -60,7 +60,7 @@ def test_server_killed_serves_again_on_the_same_port_and_data(tmp_path: Path) ->
         assert server.stop() == 0
     after = records(tmp_path)
     assert after[: len(before)] == before
-    assert len({record["call_tool"] for record in after}) == len(after), "an id was given twice"
+    assert len({record["call"] for record in after}) == len(after), "an id was given twice"
 
 
 def test_audit_record_cut_off_by_a_crash_is_set_aside_and_new_ones_follow(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ DEEP = {
 
 
 @pytest.mark.threat("F3")
-@pytest.mark.parametrize("whole", [True, False], ids=["request_in", "argument"])
+@pytest.mark.parametrize("whole", [True, False], ids=["message", "argument"])
 @pytest.mark.parametrize("shape", DEEP)
 def test_F3_deeply_nested_json_is_refused(line: SyncMcpClient, shape: str, whole: bool) -> None:
     """Depth is no way to the end of the stack."""

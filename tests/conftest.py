@@ -61,9 +61,9 @@ def sockets() -> frozenset[str]:
     if not FDS.exists():
         return frozenset(f"{each.fd} {each.laddr}" for each in psutil.Process().net_connections("all"))
     targets: set[str] = set()
-    for fd in FDS.iterdir():
+    for fd in os.listdir(FDS):  # noqa: PTH208 - twice as fast as pathlib, and this runs twice for every test
         try:
-            targets.add(f"{fd.name} {fd.readlink()}")
+            targets.add(f"{fd} {os.readlink(f'{FDS}/{fd}')}")  # noqa: PTH115 - the same
         except OSError:  # the descriptor of the listing itself
             continue
     return frozenset(target for target in targets if "socket:" in target)

@@ -64,9 +64,12 @@ def test_oracle_undisturbed_rejects_failures_and_long_silence(answers: list[Answ
 def test_oracle_rejects_answers_after_the_timeout_unless_the_machine_was_late(
     over: float, machine_late: float, good: bool
 ) -> None:
+    def late(work: float, since: float, until: float) -> float:
+        return machine_late
+
     slow = answered(OK)._replace(ended=TIMEOUTS["write"] + LATE + over)
     if good:
-        assert_answers_match_effects([slow], ONCE, lambda *_: machine_late)
+        assert_answers_match_effects([slow], ONCE, late)
     else:
         with pytest.raises(AssertionError):
-            assert_answers_match_effects([slow], ONCE, lambda *_: machine_late)
+            assert_answers_match_effects([slow], ONCE, late)

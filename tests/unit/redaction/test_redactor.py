@@ -192,7 +192,7 @@ def test_redactor_takes_linear_time_on_hostile_text(start: str, again: str, end:
         return time.process_time() - began
 
     short = min(seconds(LETTERS) for _ in range(3))
-    assert min(seconds(4 * LETTERS) for _ in range(2)) < 8 * short + 0.02
+    assert any(seconds(4 * LETTERS) < 8 * short + 0.02 for _ in range(2))  # the second time only if the first was slow
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\\n"])

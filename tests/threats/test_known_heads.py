@@ -22,7 +22,7 @@ from toolhall.stores.audit.journal import MemoryJournal
 
 ORDER = "Shop.order@1.0.0"
 DIALECTS = ("mcp", "rest", "oxp")
-KNOWN_HEADS = ("mcp", "oxp")  # the path of REST names the tool, so that it is not known as a whole
+ONE_PATH = ("mcp", "oxp")  # for all tools; the path of REST names the tool
 
 
 class Shop(Toolkit, version="1.0.0"):
@@ -183,7 +183,7 @@ async def test_K23_same_request_on_the_same_connection_is_refused_after_the_chan
         for _ in range(3):
             status, said = await ask(client, request)
             assert (status, "ordered tea" in said) == (200, True), said
-        assert hall.recognized == (2 if dialect in KNOWN_HEADS else 0)
+        assert hall.recognized == 2
         await apply(hall)
         status, said = await ask(client, request)
         assert "ordered tea" not in said
@@ -254,7 +254,7 @@ async def test_K23_known_head_opens_a_hall_that_was_closed_like_any_request(dial
 
 
 @pytest.mark.threat("K23")
-@pytest.mark.parametrize("dialect", KNOWN_HEADS)
+@pytest.mark.parametrize("dialect", ONE_PATH)
 async def test_K23_known_head_followed_by_another_name_calls_the_other_tool(dialect: str) -> None:
     """The head decides nothing about the body; one that contradicts it is refused as ever."""
     async with served("alice") as hall, connected(hall) as client:

@@ -1,6 +1,6 @@
 """`HttpApp`, the ASGI application: validates, authenticates, limits and routes requests to endpoints.
 
-The order is the code of `HttpApp.__call__`: headers, caller, endpoint, slot, endpoint call. Lifespan events open
+The order is the code of `HttpApp._serve`: headers, caller, endpoint, slot, endpoint call. Lifespan events open
 the hall; where the application is mounted and gets none, the first request opens it.
 """
 
@@ -99,15 +99,15 @@ class HttpApp:
 
         The order of checks is that of `_serve`: whoever is rejected here is rejected there, with the response.
         """
-        methods = self.endpoints.get(scope["path"], {})
-        if not self.opened or scope.get("root_path") or self._mounted_apps is not None or "POST" not in methods:
+        if not self.opened or scope.get("root_path") or self._mounted_apps is not None:
+            return None
+        methods = self.endpoints.get(scope["path"]) or self._methods_below(scope["path"]) or {}
+        if "POST" not in methods or any(name == b"traceparent" for name, _ in scope["headers"]):
             return None
         try:
             headers = self._validator.validate_headers(scope)
             self._validator.validate_body_headers(headers)
         except RequestRejected:
-            return None
-        if b"traceparent" in headers:
             return None
         local_caller = self._authenticator.local_caller(scope, headers)
         return RequestHead(scope, headers, methods["POST"], local_caller, self._validator.max_body)
@@ -191,11 +191,14 @@ class HttpApp:
 
     def _prefix_methods(self, request: HttpRequest) -> Methods:
         """Return the methods of the prefix (a path that ends with a slash) that the path is below; else 404."""
-        for prefix, methods in self._prefixes.items():
-            if request.path.startswith(prefix):
-                return methods
+        methods = self._methods_below(request.path)
+        if methods is not None:
+            return methods
         root = request.scope.get("root_path", "")
         raise RequestRejected(404, f"there is nothing here; try {', '.join(root + path for path in self.endpoints)}")
+
+    def _methods_below(self, path: str) -> Methods | None:
+        return next((methods for prefix, methods in self._prefixes.items() if path.startswith(prefix)), None)
 
     def _strip_root(self, scope: Scope, root: str) -> Scope:
         local = strip_root_path(scope, root)

@@ -4,7 +4,7 @@
 on disconnect; with other ASGI servers `HttpRequest` falls back to plain ASGI.
 
 `defer_slot_until_body` replaces `receive` of a request whose body is incomplete, so that the slot is taken with the
-last chunk. Bodies of anonymous callers have a deadline of their own and can be dropped; see `http.concurrency`.
+last chunk. Bodies of anonymous callers have a deadline of their own and can be dropped; see `http.request_slots`.
 """
 
 import asyncio

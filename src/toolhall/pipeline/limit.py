@@ -118,7 +118,9 @@ class Limit:
         if running >= self._max_running:
             raise _busy_error()
         account = caller.id if caller.address is None else caller.rate_limit_key
-        charges = self._charges.get((account, entry.id)) or self._new_charges(account, entry)
+        charges = self._charges.get((account, entry.id))
+        if charges is None:
+            charges = self._new_charges(account, entry)
         wait = take_charges(charges, self._clock())
         if wait > 0.0:
             raise Limited(wait)

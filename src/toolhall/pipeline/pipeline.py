@@ -2,7 +2,7 @@
 
 Theory of operation
 -------------------
-`Pipeline.answer` is the order of the stages; `pipeline.states` has their types. Three things surround them:
+`Pipeline._run_stages` is the order of the stages; `pipeline.states` has their types. Three things surround them:
 
 - Whatever happens, one audit record is written at the end, the tool's slot is released, and metrics and spans are
   recorded. CallOutcome collects what these need: the last state, the outcome's name, the error, the redactor.

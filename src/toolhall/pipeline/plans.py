@@ -6,24 +6,23 @@ Most calls are repetitions: the same caller calls the same tool by the same name
 depends on two objects only, and both are replaced, never changed:
 
 - the snapshot of the registry, a new object whenever any tool, version or name changes;
-- the policy's decisions about the caller (`LevelPolicy.cache_key`), a new object whenever rules or settings change, the
-  caller's facts differ, or its sign-in has grown old.
+- the policy's decisions about the caller (`LevelPolicy.plan_cache`), a new object whenever rules or settings change,
+  the caller's facts differ, or its sign-in has grown old.
 
-CallPlans keeps one CallPlan per decisions object and name, and drops all of them with the snapshot. Only calls that
-both stages allowed are kept; refusals are decided anew each time. Two kinds of calls are never kept: those of tools
-with a sunset, which comes without a change of the snapshot, and those of anonymous callers, which are many.
+The plans of a caller lie beside the policy's decisions about it (PlanCache), so that both are dropped together. They
+are stamped with an epoch, which ends with the snapshot. Only calls that both stages allowed are kept; refusals are
+decided anew each time. Two kinds of calls are never kept: those of tools with a sunset, which comes without a change of
+the snapshot, and those of anonymous callers, which are many.
 
 A plan also says whether verify and equip have anything to do at all (`Unguarded`), so that a call which needs neither
 does not pass through them.
 """
 
-from collections.abc import Hashable
-
 import msgspec
 
 from toolhall.model.caller import Allow, RequireVerification
 from toolhall.model.messages import Call
-from toolhall.pipeline.policy import LevelPolicy
+from toolhall.pipeline.policy import LevelPolicy, PlanCache
 from toolhall.pipeline.states import Allowed, Equipped, Unguarded, Valid
 from toolhall.redaction.redactor import redactor_for
 from toolhall.registry.registry import Registry
@@ -41,33 +40,52 @@ class CallPlan(msgspec.Struct, frozen=True):
 
 
 class CallPlans:
-    """The plans of the current snapshot, by the policy's decisions about the caller and by name."""
+    """The plans of the current snapshot, by caller and name."""
 
     def __init__(self, registry: Registry, policy: LevelPolicy) -> None:
         self._registry = registry
         self._policy = policy
         self._snapshot: object = None
-        self._plans: dict[tuple[Hashable, str], CallPlan] = {}
+        self._epoch = object()
+        self._caches: list[PlanCache] = []  # those of this epoch that hold plans
+        self._count = 0
 
     def find(self, call: Call) -> CallPlan | None:
         """Return the plan of a call; None if it was not allowed before, or something has changed since."""
         if self._registry.snapshot is not self._snapshot:
             return None
-        return self._plans.get((self._policy.cache_key(call.caller), call.tool))
+        cache = self._policy.plan_cache(call.caller)
+        return cache.plans.get(call.tool) if cache.epoch is self._epoch else None
 
     def add(self, allowed: Allowed) -> None:
         """Keep what was decided; a caller's own credentials for a tool are no part of it."""
         call, entry, verdict = allowed.call, allowed.entry, allowed.verdict
-        if self._registry.snapshot is not self._snapshot or len(self._plans) >= MAX_PLANS:
-            self._plans.clear()
-            self._snapshot = self._registry.snapshot
+        if self._registry.snapshot is not self._snapshot or self._count >= MAX_PLANS:
+            self._start_epoch()
         if self._registry.snapshot.find(call.tool) is not entry:
             return  # the snapshot changed after the tool was found
         if entry.tool.deprecation is not None or call.caller.address is not None:
             return
-        is_free = isinstance(verdict, Allow) and not verdict.conditional and entry.requirements is None
-        unguarded = Unguarded(entry, verdict) if is_free and isinstance(verdict, Allow) else None
-        self._plans[self._policy.cache_key(call.caller), call.tool] = CallPlan(entry, verdict, unguarded)
+        cache = self._policy.plan_cache(call.caller)
+        if cache.epoch is not self._epoch:
+            cache.epoch, cache.plans = self._epoch, {}
+            self._caches.append(cache)
+        cache.plans[call.tool] = CallPlan(entry, verdict, _proof(entry, verdict))
+        self._count += 1
+
+    def _start_epoch(self) -> None:
+        """Drop all plans."""
+        for cache in self._caches:
+            cache.plans = {}
+        self._caches.clear()
+        self._count, self._epoch, self._snapshot = 0, object(), self._registry.snapshot
+
+
+def _proof(entry: Entry, verdict: Allow | RequireVerification) -> Unguarded | None:
+    """Return the proof that verify and equip have nothing to do, if they have not."""
+    if isinstance(verdict, Allow) and not verdict.conditional and entry.requirements is None:
+        return Unguarded(entry, verdict)
+    return None
 
 
 def equip_unguarded(proof: Unguarded, valid: Valid) -> Equipped:

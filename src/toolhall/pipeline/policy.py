@@ -20,7 +20,7 @@ oldest caller goes first, and with too many decisions all are dropped. What depe
 """
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
@@ -89,12 +89,20 @@ class _CachedDecision(msgspec.Struct, frozen=True):
     verdict: Verdict
 
 
+class PlanCache(msgspec.Struct, eq=False):
+    """What `pipeline.plans` keeps beside the decisions about one caller, by the name that was called."""
+
+    epoch: object = None  # its plans hold for; any other one: they are stale
+    plans: dict[str, Any] = {}
+
+
 class _CallerDecisions(msgspec.Struct, eq=False):
     """All cached decisions of one caller, and of every caller with the same facts; not valid after `until`."""
 
     caller: Caller
     until: float
     by_tool: dict[int, _CachedDecision] = {}
+    plan_cache: PlanCache = msgspec.field(default_factory=PlanCache)
 
 
 class LevelPolicy:
@@ -147,10 +155,14 @@ class LevelPolicy:
 
     def cache_key(self, caller: Caller) -> Hashable:
         """Return a key that changes whenever a decision about this caller may have changed."""
+        return self._decisions_for(caller)
+
+    def plan_cache(self, caller: Caller) -> PlanCache:
+        """Return the cache of plans that holds for as long as the decisions about this caller do."""
         latest = self._latest
         if latest is not None and latest[0] is caller and latest[1].until == _FOREVER:
-            return latest[1]
-        return self._decisions_for(caller)
+            return latest[1].plan_cache
+        return self._decisions_for(caller).plan_cache
 
     def is_admin(self, caller: Caller) -> bool:
         """Return whether the caller may change the hall: the local user, or a credential with the scope `admin`."""

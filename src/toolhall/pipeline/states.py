@@ -11,9 +11,10 @@ A tool without requirements, called by somebody whom neither a condition nor a l
 equip. Unguarded is the proof of that, with which `equip_unguarded` takes the call from Valid to Equipped directly; only
 `pipeline.plans` makes one.
 
-A state is a proof: only the stage before makes it, and the stage after accepts nothing else, so a pipeline that skips
-or swaps a stage does not type-check. States are frozen, so no later stage can change what an earlier one decided. They
-repeat the fields of the state before instead of nesting it, which saves every stage a chain of attribute lookups.
+A state is a proof: only the stage before makes it (Allowed also the pipeline itself, from a plan), and the stage after
+accepts nothing else, so a pipeline that skips or swaps a stage does not type-check. States are frozen, so no later
+stage can change what an earlier one decided. They repeat the fields of the state before instead of nesting it, which
+saves every stage a chain of attribute lookups.
 """
 
 import msgspec

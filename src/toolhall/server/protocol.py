@@ -10,12 +10,13 @@ these digits are kept, together with the validated RequestHead. A later request 
 the same bytes, and has other digits at most, means the same to the parser, so the parser need not see it.
 
 A head is plain if the parser saw all of it at once, together with the whole body and nothing else, and it is a POST of
-HTTP/1.1 with exactly one Content-Length and no Transfer-Encoding, Connection, Expect or Upgrade. A request is
-recognized only if its body is complete and nothing follows it; whatever else arrives goes through the parser, whose
-state is that of a message boundary as long as it sees either all or nothing of a message.
+HTTP/1.1 with exactly one Content-Length, no Transfer-Encoding, Expect or Upgrade, and no Connection but keep-alive. A
+request is recognized only if its body is complete and nothing follows it; whatever else arrives goes through the
+parser, whose state is that of a message boundary as long as it sees either all or nothing of a message.
 
-A connection keeps MAX_HEADS heads of at most MAX_HEAD_BYTES each, and forgets them when it ends: they hold credentials.
-What a head says of the caller is not kept; see RequestHead.
+A connection keeps the MAX_HEADS heads that it saw last, of at most MAX_HEAD_BYTES each, and forgets them when it ends:
+they hold credentials, which are verified for every request all the same (see RequestHead). A client that writes head
+and body apart, as some libraries do, is served by the parser.
 
 *Timeouts.* No timer is armed per request. HttpServer calls `check_timeouts` of every connection about once a second.
 `_timeout_state` names the field of ConnectionTimeouts that applies now: `first_byte` until the first request begins,
@@ -63,12 +64,13 @@ from toolhall.server.request_cycle import App, RequestCycle, pause_reading, writ
 MAX_HEADER_BYTES = 64 * 1024
 MAX_PIPELINED_REQUESTS = 512  # more than fit into one read, unless they are tiny
 _READ_CHUNK = 16 * 1024
-MAX_HEADS = 4
+MAX_HEADS = 16
+MAX_UNUSED_HEADS = 64  # learned in a row and never seen again: such a client sends something new each time
 MAX_HEAD_BYTES = 4 * 1024
 _HEAD_END = b"\r\n\r\n"
 _MAX_DIGITS = 9  # of a length; more would also be slow to read as a number
 _CONTENT_LENGTH = re.compile(rb"\r\ncontent-length: ?([1-9][0-9]{0,8})(?=\r\n)", re.IGNORECASE)
-_NOT_PLAIN = frozenset({b"transfer-encoding", b"connection", b"expect", b"upgrade", b"te", b"trailer"})
+_NOT_PLAIN = frozenset({b"transfer-encoding", b"expect", b"upgrade", b"te", b"trailer"})
 _ZERO = ord("0")
 
 
@@ -81,14 +83,14 @@ class HeadTemplate(NamedTuple):
     @classmethod
     def of(cls, data: bytes, scope: Scope, body: bytes | bytearray) -> "HeadTemplate | None":
         """The template of a request that the parser has read from exactly this data; None if it is not plain."""
+        names = [name for name, value in scope["headers"] if name != b"connection" or value.lower() != b"keep-alive"]
+        if names.count(b"content-length") != 1 or b"connection" in names or not _NOT_PLAIN.isdisjoint(names):
+            return None
         end = data.find(_HEAD_END) + len(_HEAD_END)
         if not len(_HEAD_END) <= end <= MAX_HEAD_BYTES or scope["method"] != "POST" or scope["http_version"] != "1.1":
             return None
         found = list(_CONTENT_LENGTH.finditer(data, 0, end))
         if len(found) != 1 or int(found[0][1]) != len(data) - end or data[end:] != body:
-            return None
-        names = [name for name, _ in scope["headers"]]
-        if names.count(b"content-length") != 1 or not _NOT_PLAIN.isdisjoint(names):
             return None
         return cls(data[: found[0].start(1)], data[found[0].end(1) : end])
 
@@ -114,8 +116,8 @@ class KnownHead(NamedTuple):
 
 
 def with_head(known: Sequence[KnownHead], new: KnownHead) -> list[KnownHead]:
-    """The heads of a connection with a new one in front; the last one makes room."""
-    return [new, *known[: MAX_HEADS - 1]]
+    """The heads of a connection with this one in front; the one that was not seen for longest makes room."""
+    return [new, *[each for each in known if each is not new][: MAX_HEADS - 1]]
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -142,7 +144,8 @@ class HttpProtocol(HttpToolsProtocol):
         self._header_scope: object = None
         self._header_bytes = 0
         self._prepare_head: Callable[[Any], RequestHead | None] | None = getattr(self.app, "prepare", None)
-        self._known_heads: list[KnownHead] = []
+        self._known_heads: list[KnownHead] = []  # the one that was seen last is first
+        self._unused_heads = 0  # learned since one was recognized
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
         """Count the connection; one over the limit gets 503 and is closed."""
@@ -168,6 +171,9 @@ class HttpProtocol(HttpToolsProtocol):
             body_start = known.template.body_start(data)
             if body_start:
                 if len(data) - body_start <= known.head.max_body and self._is_ready_for_head():
+                    self._unused_heads = 0
+                    if known is not self._known_heads[0]:
+                        self._known_heads = with_head(self._known_heads, known)
                     self._start_known(known.head, data[body_start:])
                     return
                 break
@@ -220,13 +226,16 @@ class HttpProtocol(HttpToolsProtocol):
     def _remember_head(self, data: bytes) -> None:
         """Keep the head of the request that this data has just begun and ended, if it is plain."""
         cycle = self._active_cycle
-        if cycle is None or cycle.more_body or cycle.scope is not self.scope or self._prepare_head is None:
+        if self._prepare_head is None or self._unused_heads >= MAX_UNUSED_HEADS:
+            return
+        if cycle is None or cycle.more_body or cycle.scope is not self.scope:
             return  # incomplete, or the next request has begun
         scope: dict[str, Any] = {**self.scope}
         template = HeadTemplate.of(data, scope, cycle.body)
         head = None if template is None else self._prepare_head(scope)
         if template is not None and head is not None:
             self._known_heads = with_head(self._known_heads, KnownHead(template, head))
+            self._unused_heads += 1
 
     def on_headers_complete(self) -> None:
         """Start the request, or queue it behind those of this connection that are not answered yet."""

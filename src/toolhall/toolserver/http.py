@@ -12,7 +12,7 @@ from toolhall.dialects.hub.messages import HubRequest, write_error, write_respon
 from toolhall.execution.health_checks import UNHEALTHY
 from toolhall.http.call_context import cancel_on_disconnect
 from toolhall.http.errors import busy_response, error_response
-from toolhall.http.request import HttpRequest
+from toolhall.http.request import SERVER_EXTENSION, HttpRequest
 from toolhall.http.request_guard import MAX_HEADERS, RequestRejected, RequestValidator
 from toolhall.http.request_slots import ConcurrencyLimiter, NoSlot
 from toolhall.model.caller import ANONYMOUS, Caller
@@ -53,6 +53,7 @@ class ToolServerApp:
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         request, path = HttpRequest(scope["method"], {}, ANONYMOUS, receive, send), scope["path"]
         request.limiter, request.scope, request.path = self.limiter, scope, path
+        request.extension = scope.get(SERVER_EXTENSION)
         try:
             request.headers = _headers(scope)
             expected = _METHODS.get(path)
@@ -84,7 +85,7 @@ class ToolServerApp:
             await request.reply(error_response(HUB_PATH, unknown), (b"connection", b"close"))
             return
         request.caller = _HALL_CALLER
-        body = request.body or await self._validator.read_body(request.headers, request.receive)
+        body = await self._validator.read_body(request.headers, request.receive)
         await request.acquire_slot()
         try:
             message = read_hub_message(body)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.harness.connections import MAX_BODY, MemoryConnection, ParsedRequests, Piece
-from toolhall.server.protocol import MAX_HEAD_BYTES, MAX_HEADS, HeadTemplate
+from toolhall.server.protocol import MAX_HEAD_BYTES, MAX_HEADS, MAX_UNUSED_HEADS, HeadTemplate
 
 LINE = b"POST /mcp HTTP/1.1\r\n"
 HOST = b"Host: localhost\r\n"
@@ -47,6 +47,8 @@ def body_of(data: bytes, head: HeadTemplate | None = None) -> bytes | None:
         request(b"1"),
         request(b"x" * 999),
         request(b"{}", b"X-A: a\r\n"),
+        request(b"{}", b"Connection: keep-alive\r\n"),
+        request(b"{}", b"connection: Keep-Alive\r\n"),
         request(b"\r\n\r\n"),
         request(b"{}").replace(b"Content-Length: ", b"Content-Length:"),
         request(b"{}").replace(b"Content-Length", b"cOnTeNt-LeNgTh"),
@@ -78,7 +80,7 @@ def test_head_template_of_plain_request_recognizes_it(data: bytes) -> None:
         request(b"{}", length=b"\t2"),
         request(b"{}", length=b"3"),
         request(b"{}", b"Connection: close\r\n"),
-        request(b"{}", b"Connection: keep-alive\r\n"),
+        request(b"{}", b"Connection: keep-alive, close\r\n"),
         request(b"{}", b"Expect: 100-continue\r\n"),
         request(b"{}", b"Upgrade: h2c\r\n"),
         request(b"{}", b"TE: trailers\r\n"),
@@ -251,7 +253,7 @@ async def test_protocol_leaves_a_request_that_follows_an_unanswered_one_to_the_p
     assert answers.index(b'"body":"1"') < answers.index(b'"body":"2"')
 
 
-async def test_protocol_keeps_four_heads_and_forgets_the_oldest() -> None:
+async def test_protocol_forgets_the_head_that_was_not_seen_for_longest() -> None:
     heads = [request(b"{}", b"X-A: %d\r\n" % number) for number in range(MAX_HEADS + 1)]
     connection = await fed(*heads)
     await connection.feed([Piece(data) for data in heads[1:]])
@@ -260,6 +262,19 @@ async def test_protocol_keeps_four_heads_and_forgets_the_oldest() -> None:
     assert connection.app.recognized == MAX_HEADS
     await connection.feed([Piece(heads[0])])
     assert connection.app.recognized == MAX_HEADS + 1
+
+
+async def test_protocol_keeps_heads_that_it_recognizes_again() -> None:
+    heads = [request(b"{}", b"X-A: %d\r\n" % number) for number in range(MAX_HEADS + 1)]
+    connection = await fed(*heads[:MAX_HEADS], heads[0], heads[MAX_HEADS], heads[0])
+    assert connection.app.recognized == 2
+
+
+async def test_protocol_stops_learning_heads_of_a_client_that_repeats_none() -> None:
+    connection = await fed(*(request(b"{}", b"X-A: %d\r\n" % number) for number in range(MAX_UNUSED_HEADS)))
+    last = request(b"{}", b"X-A: last\r\n")
+    await connection.feed([Piece(last), Piece(last)])
+    assert connection.app.recognized == 0
 
 
 async def test_protocol_keeps_no_head_over_4_kib() -> None:

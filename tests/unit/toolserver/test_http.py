@@ -13,6 +13,7 @@ import pytest
 from tests.unit.toolserver.handler_harness import EXECUTOR_LIMITS, request
 from tests.unit.toolserver.tools import ExampleTool, Kit
 from toolhall.authoring.definition import definitions_of
+from toolhall.server.request_cycle import RequestCycle
 from toolhall.server.tool_server import EmbeddedServer, JoinOptions, ServedToolServer
 from toolhall.toolserver.handler import CallHandler
 from toolhall.toolserver.http import ToolServerApp
@@ -54,6 +55,20 @@ async def test_tool_server_app_call_without_events_is_one_response() -> None:
     assert (reply.status_code, reply.headers["content-type"]) == (200, "application/json")
     assert int(reply.headers["content-length"]) == len(reply.content)
     assert reply.json() == {"type": "tool_response", "id": "17", "result": {"sum": 2}, "error": None}
+
+
+async def test_tool_server_app_response_is_written_by_the_server_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[int] = []
+    send_json = RequestCycle.send_json
+
+    def counted(cycle: RequestCycle, status: int, body: bytes) -> bool:
+        sent.append(status)
+        return send_json(cycle, status, body)
+
+    monkeypatch.setattr(RequestCycle, "send_json", counted)
+    async with served(Kit) as hall:
+        await hall.say(request("add", {"a": 1}))
+    assert sent == [200]
 
 
 async def test_tool_server_app_call_with_events_is_ndjson() -> None:

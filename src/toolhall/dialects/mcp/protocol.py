@@ -154,13 +154,13 @@ class McpDecodeError(Exception):
         super().__init__(refusal.message)
 
 
-class _UsualParams(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+class _UsualParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     name: str
     arguments: dict[str, Json]
     meta: msgspec.Raw = msgspec.field(name="_meta", default=msgspec.Raw())
 
 
-class _UsualCall(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+class _UsualCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     jsonrpc: Literal["2.0"]
     id: int | str
     method: Literal["tools/call"]

@@ -35,7 +35,7 @@ _HALL_MEMBERS = frozenset({"name", "inputSchema", "outputSchema", "execution"})
 _TYPED_MEMBERS = frozenset({"title", "description", "annotations", "icons", "_meta"})
 
 
-MAX_FORMS = 10_000
+MAX_FORMS = 1_000  # of tools that were called; those of past snapshots too, until there are so many
 
 
 class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):

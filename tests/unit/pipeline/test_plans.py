@@ -1,0 +1,28 @@
+"""CallPlans: what it keeps lives no longer than the policy's decisions."""
+
+import gc
+
+from tests.unit.builders import Clock, call_of, entry_named
+from toolhall.model.caller import Allow, Caller
+from toolhall.pipeline.access_rules import NoRules
+from toolhall.pipeline.plans import CallPlans
+from toolhall.pipeline.policy import LevelPolicy, _CallerDecisions
+from toolhall.pipeline.states import Allowed
+from toolhall.registry.registry import Registry
+
+CALLER = Caller("ada", proof="key")
+
+
+def test_plans_do_not_keep_decisions_alive_that_the_policy_dropped() -> None:
+    entry, registry, policy = entry_named(), Registry(10), LevelPolicy(clock=Clock())
+    registry.add((entry,))
+    plans = CallPlans(registry, policy)
+    call = call_of(tool=entry.id, caller=CALLER)
+    for _ in range(20):
+        policy.set_rules(NoRules())
+        assert plans.find(call) is None
+        plans.add(Allowed(call, entry, Allow("test")))
+        assert plans.find(call) is not None
+    gc.collect()
+    alive = [each for each in gc.get_objects() if type(each) is _CallerDecisions and each.caller is CALLER]
+    assert len(alive) == 1

@@ -84,9 +84,9 @@ class ServerExchange(ServerExtension, Protocol):
 class RequestHead:
     """A request line and headers that were validated, and what follows from them alone.
 
-    Toolhall's own server keeps heads by their exact bytes and sends each of them to `HttpApp.serve` again with the next
-    body. A head proves nothing about the caller, except where the connection alone does (`local_caller`): credentials
-    are verified for every request.
+    Toolhall's own server keeps heads by their bytes, but for the digits of Content-Length, and passes each of them to
+    `HttpApp.serve` again with the next body. A head proves nothing about the caller, except where the connection alone
+    does (`local_caller`): credentials are verified for every request.
     """
 
     __slots__ = ("endpoint", "headers", "local_caller", "max_body", "path", "query", "raw_path", "scope")

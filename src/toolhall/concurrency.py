@@ -205,12 +205,22 @@ def on_first_suspend(
     exceptions and cancellations pass through unchanged. Work that goes on waiting after it was cancelled is abandoned
     once `should_abandon` returns True: it is closed where it waits, and CancelledError is raised.
     """
-
-    steps = work.__await__()
+    awaitable: Any = work  # a generator of types.coroutine can be awaited, but has no `__await__`
+    steps = awaitable if isinstance(awaitable, types.GeneratorType) else awaitable.__await__()
     try:
         waiting_for = next(steps)
     except StopIteration as finished:
         return finished.value  # type: ignore[no-any-return]
+    return (yield from drive_suspended(steps, waiting_for, on_suspend, should_abandon))
+
+
+def drive_suspended(
+    steps: Generator[Any, Any, T],
+    waiting_for: object,
+    on_suspend: Callable[[], None],
+    should_abandon: Callable[[], bool] = _never,
+) -> Generator[Any, Any, T]:
+    """Drive work to its end whose first step had to wait for something; see `on_first_suspend`."""
     suspended = False
     while True:
         if not suspended and not is_short_wait(waiting_for):

@@ -17,8 +17,9 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeGuard, Union, get_arg
 import msgspec
 
 from toolhall.oauth.providers import ProviderSettings
-from toolhall.pipeline.limit import Concurrency, Rate
+from toolhall.pipeline.limit import Concurrency
 from toolhall.pipeline.policy import LevelRequirements
+from toolhall.pipeline.rate_buckets import Rate
 
 FILE_NAME = "toolhall.toml"
 _PREFIX = "TOOLHALL_"

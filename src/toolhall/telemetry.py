@@ -166,6 +166,16 @@ class DurationHistogram:
         self.seconds = 0.0
 
 
+class CallSeries:
+    """The number of calls of one tool, dialect and outcome; `durations` counts all calls of the tool."""
+
+    __slots__ = ("count", "durations")
+
+    def __init__(self, durations: DurationHistogram) -> None:
+        self.count = 0
+        self.durations = durations
+
+
 class Metric(NamedTuple):
     """A counter or gauge that another component maintains; it is read when the metrics are rendered."""
 
@@ -180,20 +190,15 @@ class Telemetry:
 
     def __init__(self, tracer: CallTracer | None = None, metrics: Iterable[Metric] = ()) -> None:
         self.tracer = tracer
-        self.calls: dict[tuple[str, str, str], int] = {}
-        self.durations: dict[str, DurationHistogram] = {}
+        self.calls: dict[tuple[str, str, str], CallSeries] = {}  # by tool, dialect and outcome
+        self.durations: dict[str, DurationHistogram] = {}  # by tool
         self.metrics = tuple(metrics)
 
-    def record_call(self, call: Call, tool: str | None, outcome: str, seconds: float) -> None:
-        """Count a call; `tool` is the id of the tool, or None if there is no such tool."""
-        key = (tool or UNKNOWN_TOOL, call.dialect, outcome)
-        count = self.calls.get(key)
-        if count is None:
-            key, count = self._new_series(key)
-        self.calls[key] = count + 1
-        durations = self.durations.get(key[0])
-        if durations is None:
-            durations = self.durations[key[0]] = DurationHistogram()
+    def record_call(self, tool: str, dialect: str, outcome: str, seconds: float) -> None:
+        """Count a call; `tool` is the id of the tool, or UNKNOWN_TOOL if there is no such tool."""
+        series = self.calls.get((tool, dialect, outcome)) or self._new_series(tool, dialect, outcome)
+        series.count += 1
+        durations = series.durations
         durations.counts[bisect_left(BUCKETS, seconds)] += 1
         durations.seconds += seconds
 
@@ -205,16 +210,21 @@ class Telemetry:
     def calls_by_outcome(self) -> Iterator[tuple[str, int]]:
         """The number of calls by outcome."""
         totals: dict[str, int] = {}
-        for (_, _, outcome), count in self.calls.copy().items():
-            totals[outcome] = totals.get(outcome, 0) + count
+        for (_, _, outcome), series in self.calls.copy().items():
+            totals[outcome] = totals.get(outcome, 0) + series.count
         return iter(totals.items())
 
-    def _new_series(self, key: tuple[str, str, str]) -> tuple[tuple[str, str, str], int]:
-        """The key and count for a new series; tools come and go, so the number of their ids has no bound of its own."""
-        if len(self.calls) < _MAX_SERIES:
-            return key, 0
-        other = (OVERFLOW_LABEL, OVERFLOW_LABEL, key[2] if len(self.calls) < 2 * _MAX_SERIES else OVERFLOW_LABEL)
-        return other, self.calls.get(other, 0)
+    def _new_series(self, tool: str, dialect: str, outcome: str) -> CallSeries:
+        """Start a series; tools come and go, so the number of their ids has no bound of its own."""
+        if len(self.calls) >= _MAX_SERIES:
+            tool = dialect = OVERFLOW_LABEL
+            if len(self.calls) >= 2 * _MAX_SERIES:
+                outcome = OVERFLOW_LABEL
+        series = self.calls.get((tool, dialect, outcome))
+        if series is None:
+            durations = self.durations.setdefault(tool, DurationHistogram())
+            series = self.calls[tool, dialect, outcome] = CallSeries(durations)
+        return series
 
 
 def render(telemetry: Telemetry) -> bytes:
@@ -224,8 +234,8 @@ def render(telemetry: Telemetry) -> bytes:
 
 def _lines(telemetry: Telemetry) -> Iterator[str]:
     yield from _header("toolhall_calls_total", "counter", "Calls that have ended, by tool, dialect and outcome.")
-    for (tool, dialect, outcome), count in telemetry.calls.copy().items():
-        yield f"toolhall_calls_total{_labels(tool=tool, dialect=dialect, outcome=outcome)} {count}"
+    for (tool, dialect, outcome), series in telemetry.calls.copy().items():
+        yield f"toolhall_calls_total{_labels(tool=tool, dialect=dialect, outcome=outcome)} {series.count}"
     yield from _header("toolhall_refused_total", "counter", "Calls that were refused, by reason.")
     for outcome, count in telemetry.calls_by_outcome():
         if outcome in _REFUSED_OUTCOMES:

@@ -7,7 +7,8 @@ from tests.harness.seeds import examples
 from tests.unit.builders import Clock, call_of, entry_named
 from toolhall.model.caller import Allow, Caller
 from toolhall.model.errors import Limited
-from toolhall.pipeline.limit import Limit, Rate, RateLimits
+from toolhall.pipeline.limit import Limit, RateLimits
+from toolhall.pipeline.rate_buckets import Rate
 from toolhall.pipeline.states import Allowed
 
 ALLOWED = Allowed(call_of(caller=Caller("ada")), entry_named(), Allow("test"))

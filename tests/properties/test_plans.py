@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -29,10 +29,11 @@ from toolhall.pipeline.audit import Audit
 from toolhall.pipeline.dispatcher import Dispatcher
 from toolhall.pipeline.equip import Equip
 from toolhall.pipeline.find import Authorize, Find
-from toolhall.pipeline.limit import Limit, Rate, RateLimits
+from toolhall.pipeline.limit import Limit, RateLimits
 from toolhall.pipeline.pipeline import Pipeline, Stages
 from toolhall.pipeline.plans import CallPlan, CallPlans
 from toolhall.pipeline.policy import RECENT_SECONDS, LevelPolicy, PlanCache
+from toolhall.pipeline.rate_buckets import Charge, Rate
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
 from toolhall.pipeline.validate import Check, Validate
@@ -225,8 +226,10 @@ class Person:
 class CountedPlans(CallPlans):
     """Counts how often a plan decided, and how often it skipped verify and equip."""
 
-    def __init__(self, registry: Registry, policy: LevelPolicy) -> None:
-        super().__init__(registry, policy)
+    def __init__(
+        self, registry: Registry, policy: LevelPolicy, charges: Callable[[Caller, Entry], tuple[Charge, ...]]
+    ) -> None:
+        super().__init__(registry, policy, charges)
         self.decided = self.unguarded = 0
 
     def find(self, call: Call) -> CallPlan | None:
@@ -248,14 +251,15 @@ class World:
         self.vault = vault = Vault()
         self.journal = MemoryJournal()
         self.telemetry = Telemetry()
-        self.plans = CountedPlans(registry, policy) if with_plans else None
+        limit = Limit(setup.rates, clock)
+        self.plans = CountedPlans(registry, policy, limit.charges) if with_plans else None
         self.ran: list[tuple[str, JsonObject]] = []
         self.conflicts: list[str] = []
         equip = Equip(vault, vault, ("Kit.mail@*",))
         stages = Stages(
             find=Find(registry, policy, clock),
             authorize=Authorize(policy),
-            limit=Limit(setup.rates, clock),
+            limit=limit,
             validate=Validate(ProcessValidator()),
             verify=Verify(policy, Person(), None, equip.check_ready),
             equip=equip,
@@ -326,7 +330,7 @@ class World:
         counts = {name: each.counts for name, each in self.telemetry.durations.items()}
         return (
             [without_identity(record) for record in self.journal.records],
-            self.telemetry.calls,
+            {key: series.count for key, series in self.telemetry.calls.items()},
             counts,
             self.ran,
             self.conflicts,

@@ -20,7 +20,7 @@ from toolhall.cli.targets import load_targets
 from toolhall.model.caller import LOCAL
 from toolhall.model.errors import Limited, NeedsVerification, Unavailable, Unsupported
 from toolhall.model.messages import CallTool, CompletedCall
-from toolhall.pipeline.limit import Rate
+from toolhall.pipeline.rate_buckets import Rate
 from toolhall.stores.approvals import Decision
 from toolhall.stores.common import DATABASE_FILE
 

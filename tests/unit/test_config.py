@@ -8,8 +8,9 @@ import pytest
 
 from toolhall.config import BadConfig, Config, Issuer, load_config
 from toolhall.oauth.providers import ProviderSettings
-from toolhall.pipeline.limit import Concurrency, Rate
+from toolhall.pipeline.limit import Concurrency
 from toolhall.pipeline.policy import LevelRequirements
+from toolhall.pipeline.rate_buckets import Rate
 
 DEFAULTS = Config()
 

@@ -28,10 +28,11 @@ from toolhall.pipeline.call_recorder import CallRecorder
 from toolhall.pipeline.dispatcher import Dispatcher, call_id_generator
 from toolhall.pipeline.equip import Equip
 from toolhall.pipeline.find import Authorize, Find
-from toolhall.pipeline.limit import Limit, Rate, RateLimits
+from toolhall.pipeline.limit import Limit, RateLimits
 from toolhall.pipeline.pipeline import Pipeline, Stages
 from toolhall.pipeline.plans import CallPlans
 from toolhall.pipeline.policy import LevelPolicy
+from toolhall.pipeline.rate_buckets import Rate
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
 from toolhall.pipeline.second_factors import SecondFactors
@@ -257,10 +258,11 @@ class Components(NamedTuple):
 def build_dispatcher(config: Config, components: Components) -> Dispatcher:
     """Assemble the pipeline from these components, in the order of its stages."""
     policy, recordings = components.policy, components.data_dir.recordings
+    limit = Limit(rate_limits_from(config), time.monotonic)
     stages = Stages(
         find=Find(components.registry, policy, time.time),
         authorize=Authorize(policy),
-        limit=Limit(rate_limits_from(config), time.monotonic),
+        limit=limit,
         validate=Validate(components.schema_checker),
         verify=components.verify,
         equip=components.equip,
@@ -268,7 +270,7 @@ def build_dispatcher(config: Config, components: Components) -> Dispatcher:
         check=Check(config.max_output_bytes, explain=config.profile == "local"),
         sanitize=Sanitize(),
         audit=Audit(components.data_dir.journal, time.time, time.monotonic),
-        plans=CallPlans(components.registry, policy),
+        plans=CallPlans(components.registry, policy, limit.charges),
         record=CallRecorder(config.record, recordings, time.time) if recordings else None,
         telemetry=components.telemetry,
     )

@@ -19,7 +19,7 @@ from toolhall.model.requirements import AccountRequirement, Requirements, requir
 from toolhall.model.tool import LEVELS, Annotations, Effect, Icon, Output
 from toolhall.schema.annotations import header_parameters
 from toolhall.schema.cost import BadSchema
-from toolhall.schema.signature import BadSignature, Signature, read_signature
+from toolhall.schema.signature import BadSignature, Signature, pass_arguments, read_signature
 from toolhall.schema.validator import Validator
 
 _DECLARATION_ATTRIBUTE = "__toolhall__"
@@ -308,7 +308,7 @@ def _explicit_signature(function: Callable[..., Any], hidden: int, options: Tool
     output = _explicit_output(options) if "output" in options else read.output
     given = options.get("input", {})
     schema = given if "properties" in given else {**given, "properties": {}}  # some clients require it
-    return Signature(schema, output, lambda arguments: arguments)
+    return Signature(schema, output, pass_arguments)
 
 
 def _explicit_output(options: ToolOptions) -> Output:

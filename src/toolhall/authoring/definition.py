@@ -20,17 +20,17 @@ from toolhall.authoring.declaration import (
     declaration_of,
     merged_requirements,
 )
-from toolhall.model.json import JsonObject
 from toolhall.model.names import DEFAULT_VERSION, ToolId, published_name
 from toolhall.model.tool import EFFECT_ANNOTATIONS, Annotations, Tool, ToolkitInfo
 from toolhall.schema.annotations import header_parameters
+from toolhall.schema.signature import Binder
 
 
 class FunctionBody(msgspec.Struct, frozen=True):
     """The function that implements a tool, and how to call it."""
 
     function: Callable[..., Any]
-    bind: Callable[[JsonObject], JsonObject]
+    bind: Binder
     takes_context: bool
     is_async: bool
     isolated: bool = False  # run in a worker process

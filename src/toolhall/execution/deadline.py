@@ -20,21 +20,21 @@ _REPEAT_SECONDS = 1.0
 class Deadline:
     """Cancels the task of one call when its time is up, and again every second until it ends."""
 
-    __slots__ = ("_holds", "_loop", "_remaining", "_task", "_timer", "cancel_count", "on_start", "seconds")
-
+    # As class attributes, the initial values cost nothing per call.
     _loop: asyncio.AbstractEventLoop  # kept, because get_running_loop costs a system call (getpid)
+    is_started = False
+    cancel_count = 0  # how often the task was cancelled
+    _holds = 0
+    _task: asyncio.Task[object] | None = None
+    _timer: asyncio.TimerHandle | None = None
 
     def __init__(self, seconds: float, on_start: Callable[[], None] | None = None) -> None:
-        self.seconds = seconds
+        self.seconds = self._remaining = seconds
         self.on_start = on_start  # called when the tool first has to wait
-        self.cancel_count = 0  # how often the task was cancelled
-        self._remaining = seconds
-        self._holds = 0
-        self._task: asyncio.Task[object] | None = None
-        self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """Count the time from now on, in the current task; called when the tool first has to wait."""
+        self.is_started = True
         if self.on_start is not None:
             self.on_start()
         self._loop = asyncio.get_running_loop()

@@ -58,7 +58,7 @@ class FunctionRunner:
             if self._thread_pool.abandoned and self._thread_pool.abandoned_by(str(tool.id)) >= MAX_ABANDONED_THREADS:
                 return self._fallback_for_threads(tool).run(tool, call, arguments, deadline)
             return self._run_in_thread(tool, call, body.bind(arguments), deadline)
-        bound = body.bind(arguments)
+        bound = body.bind(arguments, call.encoded_arguments if arguments is call.arguments else None)
         if body.takes_context:
             context = Context(call.link, caller_for_tool(call), tool.name, deadline, call.credentials, self._egress)
             return body.function(context, **bound)  # type: ignore[no-any-return]

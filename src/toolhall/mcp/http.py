@@ -13,7 +13,7 @@ from toolhall.dialects.mcp.protocol import (
     McpDecodeError,
     McpRefusal,
     read_message,
-    read_usual_call,
+    read_plain_call,
 )
 from toolhall.dialects.mcp.requests import (
     RequestMeta,
@@ -22,14 +22,14 @@ from toolhall.dialects.mcp.requests import (
     check_version_header,
     is_stateless_request,
     read_initialize,
+    read_plain_meta,
     read_request_meta,
-    repeats_usual_call,
 )
 from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo, write_error
 from toolhall.http.request import HttpRequest
 from toolhall.http.request_guard import RequestValidator
 from toolhall.http.sse import EventStream, ResumePoint, priming_event, serve_events, start_events
-from toolhall.mcp.response import ResponseWriter
+from toolhall.mcp.response import HttpResponseLink
 from toolhall.mcp.sessions import HttpSession, McpSessions, ResumableRequest
 from toolhall.mcp.stateful import McpSession
 from toolhall.mcp.stateless import LISTEN_METHOD, StatelessMcp
@@ -234,11 +234,19 @@ class McpHttp:
 
     def __call__(self, request: HttpRequest) -> Awaitable[None]:
         """`POST /mcp`: answer one message."""
-        if request.body and request.headers.get(b"mcp-protocol-version") == _STATELESS_VERSION:
-            usual = read_usual_call(request.body)
-            if usual is not None:
-                return self._answer(request, usual, len(request.body))
-        return self._receive(request)
+        body = request.body
+        plain = None if body is None else read_plain_call(body)
+        meta = None if plain is None else read_plain_meta(plain, request.headers)
+        if body is None or plain is None or meta is None or self._must_look_up_tool():
+            return self._receive(request)
+        link = HttpResponseLink(request, meta, self._stateless.encoder)
+        work = self._stateless.answer_plain(plain, meta, request.caller, link, len(body), link.watch_disconnect)
+        return self._respond(request, link, work)
+
+    def _must_look_up_tool(self) -> bool:
+        """Whether a call must be looked at before it is dispatched: names are pinned, or headers repeat arguments."""
+        dispatcher = self._dispatcher
+        return bool(dispatcher.shortlist.pins) or dispatcher.registry.snapshot.repeats_in_headers
 
     async def _receive(self, request: HttpRequest) -> None:
         body = request.body or await self._validator.read_body(request.headers, request.receive)
@@ -283,21 +291,25 @@ class McpHttp:
         if request.method == LISTEN_METHOD:
             await self._listen(http_request, request)
             return
-        writer = ResponseWriter(http_request)
+        link = HttpResponseLink(http_request, meta, self._stateless.encoder)
+        work = self._stateless.answer(request, meta, http_request.caller, link, size, link.watch_disconnect)
+        await self._respond(http_request, link, work)
+
+    @staticmethod
+    async def _respond(request: HttpRequest, link: HttpResponseLink, work: Awaitable[WireResponse]) -> None:
+        """Send the response once the work is done; a disconnect of the client cancels it."""
         try:
-            wire = await self._stateless.answer(
-                request, meta, http_request.caller, writer, size, writer.watch_disconnect
-            )
-            if writer.streaming:
-                await writer.finish(wire)
-            elif not http_request.try_reply(wire):
-                await http_request.reply(wire)
+            wire = await work
+            if link.streaming:
+                await link.finish(wire)
+            elif not request.try_reply(wire):
+                await request.reply(wire)
         except asyncio.CancelledError:
-            if not writer.is_cancelled_by_disconnect():
+            if not link.is_cancelled_by_disconnect():
                 raise
         finally:
-            if writer.watch is not None:
-                await writer.close()
+            if link.watch is not None:
+                await link.close()
 
     def _read_meta(self, http_request: HttpRequest, request: JsonRpcRequest) -> RequestMeta:
         """Return the request's metadata after checking that the headers agree with the body."""
@@ -306,8 +318,7 @@ class McpHttp:
         except McpRefusal:
             check_version_header(http_request.headers, request)  # a mismatch is reported first
             raise
-        if request.meta is None or not repeats_usual_call(http_request.headers, request):
-            check_headers(http_request.headers, request, meta)
+        check_headers(http_request.headers, request, meta)
         if self._dispatcher.registry.snapshot.repeats_in_headers and request.method == "tools/call":
             self._check_parameters(http_request, request)
         return meta

@@ -1,11 +1,12 @@
 """What a request sends back to its client: notifications, questions, and the JSON or SSE response.
 
-`StatelessLink` and `StatefulLink` connect a running tool with its client. `ResponseWriter` replies with plain JSON
+`StatelessLink` and `StatefulLink` connect a running tool with its client. `HttpResponseLink` replies with plain JSON
 until the first event, then with SSE, and cancels the call on disconnect. `as_url_elicitations` turns missing
 approvals and accounts into URLs that the client opens.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
@@ -49,15 +50,18 @@ class MessageSink(Protocol):
         ...
 
 
-class ClientNotifications:
+class ClientNotifications(ABC):
     """Progress and log notifications, as far as the client asked for them."""
 
     _last_progress = float("-inf")
 
-    def __init__(self, sink: MessageSink, meta: RequestMeta, encoder: McpEncoder) -> None:
-        self._sink = sink
+    def __init__(self, meta: RequestMeta, encoder: McpEncoder) -> None:
         self._meta = meta
         self._encoder = encoder
+
+    @abstractmethod
+    def send(self, message: bytes) -> None:
+        """Send one message to the client."""
 
     def emit(self, event: CallEvent) -> None:
         """Send an event if the client gave a progress token or set a log level for it."""
@@ -68,7 +72,7 @@ class ClientNotifications:
                 if LOG_LEVELS.index(event.level) >= LOG_LEVELS.index(self._meta.log_level):
                     logger = {"logger": event.logger} if event.logger else {}
                     params = {"level": event.level, "data": event.data, **logger}
-                    self._sink.send(self._encoder.notification("notifications/message", params))
+                    self.send(self._encoder.notification("notifications/message", params))
             case _:
                 pass  # the client did not ask for it
 
@@ -92,7 +96,7 @@ class ClientNotifications:
         values = {"progress": progress.done, "total": progress.total, "message": progress.message}
         params: JsonObject = {key: value for key, value in values.items() if value is not None}
         params["progressToken"] = self._meta.progress_token
-        self._sink.send(self._encoder.notification("notifications/progress", params))
+        self.send(self._encoder.notification("notifications/progress", params))
 
 
 class StatelessLink(ClientNotifications):
@@ -117,6 +121,18 @@ class StatelessLink(ClientNotifications):
         """Do nothing: a stateless client cannot resume."""
 
 
+class StatelessSinkLink(StatelessLink):
+    """The link of a stateless call whose messages go to a sink, such as standard output."""
+
+    def __init__(self, sink: MessageSink, meta: RequestMeta, encoder: McpEncoder) -> None:
+        super().__init__(meta, encoder)
+        self._sink = sink
+
+    def send(self, message: bytes) -> None:
+        """Send one message."""
+        self._sink.send(message)
+
+
 class StatefulLink(ClientNotifications):
     """The link of a call in a session: a question is a request on the call's stream, and the tool waits for it."""
 
@@ -127,8 +143,13 @@ class StatefulLink(ClientNotifications):
         encoder: McpEncoder,
         ask_client: Callable[[MessageSink, Question], Awaitable[Json]],
     ) -> None:
-        super().__init__(sink, meta, encoder)
+        super().__init__(meta, encoder)
+        self._sink = sink
         self._ask_client = ask_client
+
+    def send(self, message: bytes) -> None:
+        """Send one message on the stream of the call."""
+        self._sink.send(message)
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
         """Ask one question after the other, because a person can read only one at a time."""
@@ -144,17 +165,22 @@ class StatefulLink(ClientNotifications):
             self._sink.disconnect_reader(retry_ms)
 
 
-class ResponseWriter:
-    """The sink of one stateless request; it costs nothing while the call neither suspends nor sends events."""
+class HttpResponseLink(StatelessLink):
+    """The link of a stateless call over HTTP, which also writes the response.
 
-    __slots__ = ("_pump", "_request", "_stream", "streaming", "watch")
+    It costs nothing while the call neither suspends nor sends events. As class attributes, the initial values do not
+    either.
+    """
 
-    def __init__(self, request: HttpRequest) -> None:
+    _stream: EventStream | None = None
+    _pump: asyncio.Task[None] | None = None  # writes the stream while the call is suspended
+    watch: DisconnectWatch | None = None  # once the call was suspended; then `close` must follow
+    streaming = False  # whether an event was sent, so that the response is one too
+
+    def __init__(self, request: HttpRequest, meta: RequestMeta, encoder: McpEncoder) -> None:
         self._request = request
-        self._stream: EventStream | None = None
-        self.watch: DisconnectWatch | None = None  # once the call was suspended; then `close` must follow
-        self._pump: asyncio.Task[None] | None = None
-        self.streaming = False  # whether an event was sent, so that the response is one too
+        self._meta = meta
+        self._encoder = encoder
 
     def send(self, message: bytes) -> None:
         """Send an event before the response, if the client accepts SSE."""
@@ -167,9 +193,6 @@ class ResponseWriter:
             if self.watch is not None:
                 self._pump = asyncio.create_task(self._write(self._stream))
         self._stream.send(message)
-
-    def disconnect_reader(self, retry_ms: int) -> None:
-        """Do nothing: a stateless client cannot resume."""
 
     def is_cancelled_by_disconnect(self) -> bool:
         """Whether the disconnect alone cancelled the call (MCP 2026-07-28: closing the stream cancels)."""

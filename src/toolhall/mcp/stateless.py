@@ -5,11 +5,17 @@ from collections.abc import Callable
 
 import msgspec
 
-from toolhall.dialects.mcp.protocol import REVISION_2026_07_28, JsonRpcRequest, McpRefusal, method_not_found
+from toolhall.dialects.mcp.protocol import (
+    REVISION_2026_07_28,
+    JsonRpcRequest,
+    McpRefusal,
+    PlainCall,
+    method_not_found,
+)
 from toolhall.dialects.mcp.requests import RequestMeta, read_call, read_list
 from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo
 from toolhall.mcp.request_state import RequestState
-from toolhall.mcp.response import MessageSink, StatelessLink, as_url_elicitations
+from toolhall.mcp.response import StatelessLink, as_url_elicitations
 from toolhall.mcp.subscriptions import Subscriptions
 from toolhall.mcp.tool_requests import join_trace, list_page, refuse_call, resolve_call
 from toolhall.model.caller import Caller
@@ -36,7 +42,7 @@ class StatelessMcp:
         request: JsonRpcRequest,
         meta: RequestMeta,
         caller: Caller,
-        sink: MessageSink,
+        link: StatelessLink,
         size: int,
         on_suspend: Callable[[], None] | None = None,
     ) -> WireResponse:
@@ -48,16 +54,10 @@ class StatelessMcp:
             if request.method == "tools/call":
                 if "traceparent" in request.params["_meta"]:  # it holds the request metadata, so it is an object
                     join_trace(request)
-                link = StatelessLink(sink, meta, self.encoder)
-                if request.encoded_arguments is None or self._dispatcher.shortlist.pins:
-                    call = self._call(request, caller, link, size)
-                else:  # of the usual shape: there is nothing else in the params
-                    call = read_call(request, _DIALECT, size)
+                call = self._call(request, caller, link, size)
                 if "requestState" in request.params:
                     call = await self._consume_state(request, call, caller)
                 answer = await self._dispatcher.answer(call, caller, link, on_suspend)
-                if type(answer) is CompletedCall:  # the usual case
-                    return self.encoder.call_result(request.id, answer)
                 if "requestState" in request.params and _can_resend_state(call, answer, link):
                     await self._request_state.release(request)
                 return self._response(request, call, caller, as_url_elicitations(answer, meta, link.replies))
@@ -71,6 +71,26 @@ class StatelessMcp:
         except Exception:  # noqa: BLE001 - a tool can return what cannot be encoded; the client still gets a response
             _log.exception("the answer to %s could not be written", request.method)
             return self.encoder.error(request.id, Broken())
+
+    async def answer_plain(
+        self,
+        plain: PlainCall,
+        meta: RequestMeta,
+        caller: Caller,
+        link: StatelessLink,
+        size: int,
+        on_suspend: Callable[[], None] | None = None,
+    ) -> WireResponse:
+        """Return the response to a plain call, which holds neither replies nor a request state."""
+        call = CallTool(plain.name, plain.arguments, _DIALECT, size, None, None, None, plain.encoded_arguments)
+        answer = await self._dispatcher.answer(call, caller, link, on_suspend)
+        try:
+            if type(answer) is CompletedCall:
+                return self.encoder.call_result(plain.id, answer)
+            return self._response(plain.to_request(), call, caller, as_url_elicitations(answer, meta))
+        except Exception:  # noqa: BLE001 - a tool can return what cannot be encoded; the client still gets a response
+            _log.exception("the answer to tools/call could not be written")
+            return self.encoder.error(plain.id, Broken())
 
     def _call(self, request: JsonRpcRequest, caller: Caller, link: StatelessLink, size: int) -> CallTool:
         """Parse the call of a request; the link gets the replies that came with it."""

@@ -18,6 +18,7 @@ from toolhall.dialects.mcp.requests import is_stateless_request, read_initialize
 from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo, write_error
 from toolhall.http.sse import EventStream
 from toolhall.http.stdio_lines import StdioLines
+from toolhall.mcp.response import StatelessSinkLink
 from toolhall.mcp.sessions import InflightRequests
 from toolhall.mcp.stateful import McpSession
 from toolhall.mcp.stateless import LISTEN_METHOD, StatelessMcp
@@ -123,7 +124,8 @@ class McpStdio:
             self.send(self._stateless.encoder.error(request.id, error).body)
             return
         with _StdioSink(self._lines) as sink:
-            response = await self._stateless.answer(request, meta, LOCAL, sink, size)
+            link = StatelessSinkLink(sink, meta, self._stateless.encoder)
+            response = await self._stateless.answer(request, meta, LOCAL, link, size)
         self.send(response.body)
 
     async def _answer_in_session(self, request: JsonRpcRequest, size: int) -> None:

@@ -106,6 +106,7 @@ class Audit:
 
     def __init__(self, journal: Journal, clock: Callable[[], float], timer: Callable[[], float]) -> None:
         self._journal = journal
+        self._append = journal.append
         self._clock = clock
         self.timer = timer
         self._arguments: dict[str, bytes | str] = {}  # of running calls, by call id
@@ -149,31 +150,28 @@ class Audit:
         outcome: str,
         bytes_out: int = 0,
         ended: BaseException | None = None,
-        redactions: int = 0,
     ) -> float:
         """Write the one record of a call that has ended, and return the seconds that it took.
 
         `ended` is the exception that ended it, if any.
         """
-        tool: Entry | str
-        verdict: Verdict | None
-        approval = ended.id if isinstance(ended, NeedsVerification) else None
+        redactions, approval = 0, None
         if type(reached) is Equipped:
-            tool, verdict, approval = reached.entry, reached.verdict, reached.approval
-        elif isinstance(reached, Found | Allowed):
-            tool = reached.entry
-            verdict = _denial(ended) or (reached.verdict if isinstance(reached, Allowed) else None)
-        elif isinstance(ended, NotFound) and isinstance(ended.hidden, NotVisible):
-            tool, verdict = ended.hidden.entry, ended.hidden.verdict
+            tool: Entry | str = reached.entry
+            verdict: Verdict | None = reached.verdict
+            approval, redactor = reached.approval, reached.redactor
+            if redactor is not None:
+                redactions = redactor.count
         else:
-            tool, verdict = reached if isinstance(reached, str) else call.tool, _denial(ended)
-        seconds = self.timer() - call.started
+            tool, verdict = _tool_and_verdict(call, reached, ended)
+            approval = ended.id if isinstance(ended, NeedsVerification) else None
         arguments = self._arguments.pop(call.id, None) if self._arguments else None
         if arguments is None:
             arguments = call.encoded_arguments
             if arguments is None or len(arguments) > MAX_KEPT_BYTES:
                 arguments = _encoded_arguments(call)
-        self._journal.append(
+        seconds = self.timer() - call.started
+        self._append(
             RecordDraft(
                 self._clock(),
                 call.id,
@@ -215,6 +213,17 @@ def _ignore(_: str) -> None:
 def _encoded_arguments(call: Call) -> bytes | str:
     encoded = call.encoded_arguments or encode(call.arguments)
     return encoded if len(encoded) <= MAX_KEPT_BYTES else sha256(encoded).hexdigest()
+
+
+def _tool_and_verdict(
+    call: Call, reached: StageReached, ended: BaseException | None
+) -> tuple[Entry | str, Verdict | None]:
+    """Return what a record says of a call that did not reach its tool."""
+    if isinstance(reached, Found | Allowed):
+        return reached.entry, _denial(ended) or (reached.verdict if isinstance(reached, Allowed) else None)
+    if isinstance(ended, NotFound) and isinstance(ended.hidden, NotVisible):
+        return ended.hidden.entry, ended.hidden.verdict
+    return reached if isinstance(reached, str) else call.tool, _denial(ended)
 
 
 def _denial(ended: BaseException | None) -> Deny | None:

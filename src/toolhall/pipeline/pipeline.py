@@ -2,10 +2,10 @@
 
 Theory of operation
 -------------------
-`Pipeline._run_stages` is the order of the stages; `pipeline.states` has their types. Three things surround them:
+`Pipeline.answer` is the order of the stages; `pipeline.states` has their types. Three things surround them:
 
 - Whatever happens, one audit record is written at the end, the tool's slot is released, and metrics and spans are
-  recorded. CallOutcome collects what these need: the last state, the outcome's name, the error, the redactor.
+  recorded. CallOutcome collects what these need: the last state, the outcome's name, the error.
 - From level 4 up, an intent record is durable before the tool runs. If it cannot be written, the tool does not run.
 - A refusal by find or authorize counts for the caller's rate limit, so that tools cannot be guessed without limit.
 
@@ -16,7 +16,7 @@ step before the tool itself does.
 import logging
 from asyncio import CancelledError
 from collections.abc import Awaitable
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
@@ -33,15 +33,16 @@ from toolhall.pipeline.limit import Limit
 from toolhall.pipeline.plans import CallPlans, equip_unguarded
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
-from toolhall.pipeline.states import Allowed, Equipped, Valid, Verified
+from toolhall.pipeline.states import Admitted, Allowed, Equipped, Valid, Verified
 from toolhall.pipeline.validate import Check, Validate
 from toolhall.pipeline.verify import Verify
-from toolhall.redaction.redactor import Redactor
 from toolhall.registry.snapshot import Entry
-from toolhall.telemetry import CallSpan, Telemetry
+from toolhall.telemetry import UNKNOWN_TOOL, CallSpan, Telemetry
 
 _log = logging.getLogger("toolhall")
 T = TypeVar("T")
+EndedT = TypeVar("EndedT", bound=BaseException)
+_CallAnswer: TypeAlias = CompletedCall | InputRequired | ToolhallError
 _OUTCOMES: dict[type[BaseException], str] = {CancelledError: "Cancelled", InputRequiredSignal: "asked"}
 
 
@@ -74,24 +75,28 @@ class CallOutcome:
     error: BaseException | None = None
     recording: PendingRecording | None = None
     entry: Entry | None = None  # the tool that was found: only its id becomes a metric label
-    redactor: Redactor | None = None
 
     def finish(self, result: Result) -> None:
         """Note that the tool returned; a recording gets the sanitized result, as the caller does."""
-        self.outcome, self.bytes_out = "tool_error" if result.is_error else "ok", len(result.encoded or b"")
+        encoded = result.encoded
+        self.bytes_out = 0 if encoded is None else len(encoded)
+        self.outcome = "tool_error" if result.is_error else "ok"
         if self.recording is not None:
             self.recording.finish(result)
 
-    def fail(self, ended: BaseException) -> None:
-        """Note that the call was refused, failed or was cancelled."""
+    def fail(self, ended: EndedT) -> EndedT:
+        """Note that the call was refused, failed or was cancelled; returns what ended it."""
         self.error = ended
         self.outcome = outcome_name(type(ended))
         if isinstance(ended, ToolhallError):
             ended.reached_tool = self.reached_run  # always: a tool may raise any error, with any attribute
+            if ended.detail:
+                _log.warning("%s: %s", type(ended).__name__, ended.detail)
         if isinstance(ended, Retired):  # the audit shows who still calls it
             self.reached = ended.tool
         if self.recording is not None:
             self.recording.finish(ended)
+        return ended
 
 
 class Pipeline:
@@ -104,23 +109,9 @@ class Pipeline:
         self._spans = stages.telemetry.tracer if stages.telemetry else None
         self.audit = stages.audit
 
-    async def answer(self, call: Call) -> CompletedCall | InputRequired | ToolhallError:
-        """Run one call through every stage; raises nothing but cancellation."""
-        try:
-            return await self._run_stages(call, CallOutcome())
-        except ToolhallError as error:
-            if error.detail:
-                _log.warning("%s: %s", type(error).__name__, error.detail)
-            return error
-        except InputRequiredSignal as signal:
-            return InputRequired(signal.questions, signal.consent)
-        except Exception:  # noqa: BLE001 - a fault of ours ends one call, never the server
-            _log.exception("internal error while answering CallTool")
-            return Broken()
-
-    async def _run_stages(self, call: Call, outcome: CallOutcome) -> CompletedCall:
-        """Run the stages in order; raises ToolhallError, CancelledError or InputRequiredSignal."""
-        stages = self._stages
+    async def answer(self, call: Call) -> _CallAnswer:
+        """Run one call through every stage, in order; raises nothing but cancellation."""
+        stages, outcome = self._stages, CallOutcome()
         span = None if self._spans is None else self._spans.start_span(call)
         admitted = None
         try:
@@ -133,7 +124,7 @@ class Pipeline:
                 equipped = equip_unguarded(allowed.unguarded, valid)  # proven: verify and equip have nothing to do
             else:
                 equipped = await on_first_suspend(self._guard(valid), call.suspended)
-            outcome.reached, outcome.redactor = equipped, equipped.redactor
+            outcome.reached = equipped
             if equipped.verdict.level >= GRANT_FROM:
                 await stages.audit.intent(call, equipped)  # durable before any side effect
             elif call.encoded_arguments is None:
@@ -146,24 +137,37 @@ class Pipeline:
             if not isinstance(result, Result):
                 result = await self._suspended(call, result)
             outcome.finish(result)
-            return CompletedCall(equipped.entry.tool, result)
-        except (ToolhallError, CancelledError, InputRequiredSignal) as ended:
-            outcome.fail(ended)
+            answer: _CallAnswer = CompletedCall(equipped.entry.tool, result)
+        except ToolhallError as error:
+            answer = outcome.fail(error)
+        except InputRequiredSignal as signal:
+            outcome.fail(signal)
+            answer = InputRequired(signal.questions, signal.consent)
+        except Exception:  # noqa: BLE001 - a fault of ours ends one call, never the server
+            _log.exception("internal error while answering CallTool")
+            answer = Broken()
+        except BaseException as ended:
+            if isinstance(ended, CancelledError):
+                outcome.fail(ended)
+            self._end(call, admitted, outcome, span)
             raise
-        finally:
-            if admitted is not None:
-                stages.limit.release(admitted)
-            self._record(call, outcome, span)
+        return answer if self._end(call, admitted, outcome, span) else Broken()
 
-    def _record(self, call: Call, outcome: CallOutcome, span: CallSpan | None) -> None:
-        """Write the audit record, count the call, and end its span."""
-        entry, redactor = outcome.entry, outcome.redactor
-        redactions = 0 if redactor is None else redactor.count
-        seconds = self.audit.write(call, outcome.reached, outcome.outcome, outcome.bytes_out, outcome.error, redactions)
-        if self._telemetry is not None:
-            self._telemetry.record_call(call, None if entry is None else entry.id, outcome.outcome, seconds)
-        if span is not None:
-            span.end(None if entry is None else (entry.tool.name, entry.id), outcome.outcome)
+    def _end(self, call: Call, admitted: Admitted | None, outcome: CallOutcome, span: CallSpan | None) -> bool:
+        """Release the tool's slot, write the audit record, count the call and end its span; False if that failed."""
+        entry, ending = outcome.entry, outcome.outcome
+        try:
+            if admitted is not None:
+                self._stages.limit.release(admitted)
+            seconds = self.audit.write(call, outcome.reached, ending, outcome.bytes_out, outcome.error)
+            if self._telemetry is not None:
+                self._telemetry.record_call(UNKNOWN_TOOL if entry is None else entry.id, call.dialect, ending, seconds)
+            if span is not None:
+                span.end(None if entry is None else (entry.tool.name, entry.id), ending)
+        except Exception:  # noqa: BLE001 - a fault of ours ends one call, never the server
+            _log.exception("internal error while recording a call")
+            return False
+        return True
 
     @staticmethod
     async def _suspended(call: Call, waiting: Awaitable[T]) -> T:
@@ -214,8 +218,8 @@ class Pipeline:
         stages, plans = self._stages, self._plans
         plan = None if plans is None else plans.find(call)
         if plan is not None:
-            outcome.entry = plan.entry
-            outcome.reached = allowed = Allowed(call, plan.entry, plan.verdict, plan.unguarded)
+            outcome.entry = entry = plan.entry
+            outcome.reached = allowed = Allowed(call, entry, plan.verdict, plan.unguarded, plan.charges)
             return allowed
         try:
             outcome.reached = found = stages.find(call)  # NotFound for a tool this caller may not see

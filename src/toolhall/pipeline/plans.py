@@ -14,15 +14,18 @@ are stamped with an epoch, which ends with the snapshot. Only calls that both st
 decided anew each time. Two kinds of calls are never kept: those of tools with a sunset, which comes without a change of
 the snapshot, and those of anonymous callers, which are many.
 
-A plan also says whether verify and equip have anything to do at all (`Unguarded`), so that a call which needs neither
-does not pass through them.
+A plan also says what a call takes from each rate limit, and whether verify and equip have anything to do at all
+(`Unguarded`), so that a call which needs neither does not pass through them.
 """
+
+from collections.abc import Callable
 
 import msgspec
 
-from toolhall.model.caller import Allow, RequireVerification
+from toolhall.model.caller import Allow, Caller, RequireVerification
 from toolhall.model.messages import Call
 from toolhall.pipeline.policy import LevelPolicy, PlanCache
+from toolhall.pipeline.rate_buckets import Charge
 from toolhall.pipeline.states import Allowed, Equipped, Unguarded, Valid
 from toolhall.redaction.redactor import redactor_for
 from toolhall.registry.registry import Registry
@@ -32,19 +35,24 @@ MAX_PLANS = 20_000  # callers choose the names: a version range has many spellin
 
 
 class CallPlan(msgspec.Struct, frozen=True):
-    """The tool that a name means for a caller, the verdict, and whether verify and equip have nothing to do."""
+    """What every call of one name by one caller has in common."""
 
-    entry: Entry
+    entry: Entry  # the tool that the name means
     verdict: Allow | RequireVerification
-    unguarded: Unguarded | None
+    unguarded: Unguarded | None  # the proof that verify and equip have nothing to do, if they have not
+    charges: tuple[Charge, ...]
 
 
 class CallPlans:
     """The plans of the current snapshot, by caller and name."""
 
-    def __init__(self, registry: Registry, policy: LevelPolicy) -> None:
+    def __init__(
+        self, registry: Registry, policy: LevelPolicy, charges: Callable[[Caller, Entry], tuple[Charge, ...]]
+    ) -> None:
+        """`charges` computes what a call of a tool takes from the rate limits."""
         self._registry = registry
         self._policy = policy
+        self._charges = charges
         self._snapshot: object = None
         self._epoch = object()
         self._caches: list[PlanCache] = []  # those of this epoch that hold plans
@@ -70,7 +78,7 @@ class CallPlans:
         if cache.epoch is not self._epoch:
             cache.epoch, cache.plans = self._epoch, {}
             self._caches.append(cache)
-        cache.plans[call.tool] = CallPlan(entry, verdict, _proof(entry, verdict))
+        cache.plans[call.tool] = CallPlan(entry, verdict, _proof(entry, verdict), self._charges(call.caller, entry))
         self._count += 1
 
     def _start_epoch(self) -> None:

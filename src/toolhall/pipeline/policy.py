@@ -124,6 +124,8 @@ class LevelPolicy:
         self._clock = clock
         self._callers: dict[Hashable, _CallerDecisions] = {}
         self._latest: tuple[Caller, _CallerDecisions] | None = None  # one caller often asks many times in a row
+        self._planned_caller: Caller | None = None  # the latest whose decisions last until the rules change
+        self._planned = PlanCache()  # of that caller
         self._count = 0
 
     def can_see(self, caller: Caller, tool: Tool) -> bool:
@@ -159,10 +161,12 @@ class LevelPolicy:
 
     def plan_cache(self, caller: Caller) -> PlanCache:
         """Return the cache of plans that holds for as long as the decisions about this caller do."""
-        latest = self._latest
-        if latest is not None and latest[0] is caller and latest[1].until == _FOREVER:
-            return latest[1].plan_cache
-        return self._decisions_for(caller).plan_cache
+        if caller is self._planned_caller:
+            return self._planned
+        decisions = self._decisions_for(caller)
+        if decisions.until == _FOREVER:
+            self._planned_caller, self._planned = caller, decisions.plan_cache
+        return decisions.plan_cache
 
     def is_admin(self, caller: Caller) -> bool:
         """Return whether the caller may change the hall: the local user, or a credential with the scope `admin`."""
@@ -176,6 +180,7 @@ class LevelPolicy:
     def _clear(self) -> None:
         self._callers = {}
         self._latest = None
+        self._planned_caller, self._planned = None, PlanCache()
         self._count = 0
 
     def _decision(self, caller: Caller, tool: Tool) -> _CachedDecision:

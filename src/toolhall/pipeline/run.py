@@ -2,11 +2,14 @@
 
 import asyncio
 import logging
+import types
+from collections.abc import Generator
 from types import FrameType
+from typing import Any
 
 import msgspec
 
-from toolhall.concurrency import on_first_suspend
+from toolhall.concurrency import drive_suspended
 from toolhall.egress.addresses import EgressRefused
 from toolhall.execution.client_link import ThrottledLink
 from toolhall.execution.deadline import Deadline
@@ -39,8 +42,9 @@ class Run:
         self._activity = activity or CallActivity()
         install_log_redaction()
 
-    async def __call__(self, equipped: Equipped, time_left: float | None = None) -> Raw:
-        """Return what the tool returned; raises Crashed, TimedOut, or the ToolhallError that the tool raised.
+    @types.coroutine
+    def __call__(self, equipped: Equipped, time_left: float | None = None) -> Generator[Any, Any, Raw]:
+        """Await what the tool returns; raises Crashed, TimedOut, or the ToolhallError that the tool raised.
 
         `time_left` is the deadline in seconds that came with the call, if any; the tool's own timeout may be shorter.
         """
@@ -52,16 +56,23 @@ class Run:
             call = msgspec.structs.replace(call, link=link, credentials=equipped.credentials)
         elif equipped.credentials is not None:
             call = msgspec.structs.replace(call, credentials=equipped.credentials)
-        seconds = entry.tool.timeout or (self._default_timeout if time_left is None else time_left)
-        deadline = Deadline(seconds if time_left is None else min(seconds, time_left), call.on_suspend)
+        seconds = entry.tool.timeout or self._default_timeout
+        if time_left is not None:
+            seconds = min(entry.tool.timeout or time_left, time_left)
+        deadline = Deadline(seconds, call.on_suspend)
         log_redaction = None if redactor is None else start_redaction(redactor)
         activity = self._activity
         activity.started += 1
         if activity.asleep:
             activity.wake()
         try:
-            work = entry.runner.run(entry.tool, call, equipped.arguments, deadline)
-            return Raw(entry, await on_first_suspend(work, deadline.start, deadline.grace_is_over), redactor)
+            steps = entry.runner.run(entry.tool, call, equipped.arguments, deadline).__await__()
+            try:
+                waiting_for = next(steps)
+            except StopIteration as finished:  # without waiting, as most tools do
+                return Raw(entry, finished.value, redactor)
+            value = yield from drive_suspended(steps, waiting_for, deadline.start, deadline.grace_is_over)
+            return Raw(entry, value, redactor)
         except ToolhallError as error:
             _clean_error(error, redactor)
             raise
@@ -78,7 +89,8 @@ class Run:
             raise self._crash_error(equipped, error) from error
         finally:
             activity.finished += 1
-            deadline.stop()
+            if deadline.is_started:
+                deadline.stop()
             if link is not None and link.dropped:
                 link.finish()
             if log_redaction is not None:

@@ -41,9 +41,7 @@ class Sanitize:
         """Return the result without control characters and secrets of the call; a large one must be awaited."""
         result, redactor = checked.result, checked.redactor
         encoded = result.encoded
-        # JSON without a backslash escapes no control character; see is_clean_json for all others.
-        is_plain = encoded is not None and encoded.isascii() and b"\\" not in encoded and b"\x7f" not in encoded
-        if result.content or result.meta or encoded is None or not (is_plain or is_clean_json(encoded)):
+        if encoded is None or result.content or result.meta or not _is_clean(encoded):
             result = _clean_result(result)
         if redactor is not None:
             if _size(result) > LARGE_RESULT_BYTES:
@@ -54,6 +52,13 @@ class Sanitize:
     async def _redact_large(self, checked: Checked, result: Result, redactor: Redactor) -> Result:
         loop = asyncio.get_running_loop()
         return _with_source(checked, await loop.run_in_executor(self._thread, _redacted, result, redactor))
+
+
+def _is_clean(encoded: bytes) -> bool:
+    """Return whether JSON has no control or hidden character; without a backslash it escapes none."""
+    # `find`, because `in` with bytes raises and drops an exception inside CPython.
+    is_plain = encoded.isascii() and encoded.find(b"\\") < 0 and encoded.find(b"\x7f") < 0
+    return is_plain or is_clean_json(encoded)
 
 
 def _with_source(checked: Checked, result: Result) -> Result:

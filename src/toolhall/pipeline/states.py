@@ -24,6 +24,7 @@ from toolhall.model.content import Result
 from toolhall.model.json import JsonObject
 from toolhall.model.messages import Call
 from toolhall.model.requirements import ResolvedCredentials
+from toolhall.pipeline.rate_buckets import Charge
 from toolhall.redaction.redactor import Redactor
 from toolhall.registry.snapshot import Entry
 
@@ -42,6 +43,7 @@ class Allowed(msgspec.Struct, frozen=True, gc=False):
     entry: Entry
     verdict: Allow | RequireVerification
     unguarded: "Unguarded | None" = None  # None: verify and equip must run
+    charges: tuple[Charge, ...] | None = None  # what the call takes from rate limits; None: limit has to compute it
 
 
 class Admitted(msgspec.Struct, frozen=True, gc=False):

@@ -9,16 +9,36 @@ secrets.
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from typing import Annotated, Any, NamedTuple, NotRequired, Required, TypedDict, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    NamedTuple,
+    NotRequired,
+    Protocol,
+    Required,
+    TypedDict,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
 
 from toolhall.model.content import CONTENT_TYPES, Reply
 from toolhall.model.errors import BadArguments, Problem
-from toolhall.model.json import Json, JsonObject, escape_pointer
+from toolhall.model.json import Json, JsonObject, encode, escape_pointer
 from toolhall.model.text import clean_text
 from toolhall.model.tool import Output
-from toolhall.schema.types import PydanticV1Model, SchemaMode, decoder_of, field_hints, has_fields, schemas_of, to_json
+from toolhall.schema.types import (
+    PydanticV1Model,
+    SchemaMode,
+    bytes_decoder_of,
+    decoder_of,
+    field_hints,
+    has_fields,
+    schemas_of,
+    to_json,
+)
 from toolhall.schema.validator import (
     LIST_ALL_MAX_BYTES,
     LIST_ALL_MAX_CHECKS,
@@ -60,7 +80,7 @@ class Signature(msgspec.Struct, frozen=True):
 
     input: JsonObject
     output: Output
-    bind: Callable[[JsonObject], JsonObject]
+    bind: "Binder"
 
 
 def read_signature(function: Callable[..., Any], skip: int, returns: Any = None) -> Signature:
@@ -143,21 +163,34 @@ def _is_content(hint: Any) -> bool:
     return get_origin(hint) is not dict and any(_is_content(argument) for argument in arguments)
 
 
-def make_binder(parameters: list[inspect.Parameter], hints: dict[str, Any]) -> Callable[[JsonObject], JsonObject]:
-    """A function that decodes arguments to parameter values; it raises BadArguments with all problems."""
+class Binder(Protocol):
+    """Converts arguments to the values of a function's parameters; raises BadArguments with all problems."""
+
+    def __call__(self, arguments: JsonObject, encoded: bytes | None = None) -> JsonObject:
+        """Bind the arguments; `encoded` are the same as JSON, if they were encoded before."""
+        ...
+
+
+def pass_arguments(arguments: JsonObject, encoded: bytes | None = None) -> JsonObject:  # noqa: ARG001 - of Binder
+    """Bind arguments to a function that takes them as they are."""
+    return arguments
+
+
+def make_binder(parameters: list[inspect.Parameter], hints: dict[str, Any]) -> Binder:
+    """A function that decodes arguments to parameter values."""
     if not parameters:
-        return lambda arguments: arguments
+        return pass_arguments
     fields = {
         p.name: Required[hints[p.name]] if p.default is p.empty else NotRequired[hints[p.name]] for p in parameters
     }
     arguments_type = TypedDict("Arguments", fields)  # type: ignore[misc]  # made from the signature
-    decode = decoder_of(arguments_type)
+    decode = bytes_decoder_of(arguments_type)
 
-    def bind(arguments: JsonObject) -> JsonObject:
+    def bind(arguments: JsonObject, encoded: bytes | None = None) -> JsonObject:
         try:
-            return decode(arguments)  # type: ignore[no-any-return]
+            return decode(encode(arguments) if encoded is None else encoded)  # type: ignore[no-any-return]
         except msgspec.ValidationError:
-            return _bind_with_ints(decode, arguments, hints)
+            return _bind_with_ints(lambda value: decode(encode(value)), arguments, hints)
 
     return bind
 

@@ -101,8 +101,13 @@ def decoder_of(hint: Any) -> Callable[[Json], Any]:
 
     It uses a compiled decoder: `msgspec.convert` inspects the type on every call and takes five times as long.
     """
-    decode = msgspec.json.Decoder(to_msgspec_type(hint), dec_hook=_decode_hook).decode
+    decode = bytes_decoder_of(hint)
     return lambda value: decode(encode(value))
+
+
+def bytes_decoder_of(hint: Any) -> Callable[[bytes], Any]:
+    """A function that decodes JSON bytes to a value of this type; it raises msgspec.ValidationError."""
+    return msgspec.json.Decoder(to_msgspec_type(hint), dec_hook=_decode_hook).decode
 
 
 def to_msgspec_type(hint: Any) -> Any:

@@ -5,7 +5,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.harness import asgi_client
 from tests.harness.asgi_client import FORWARDED
-from tests.unit.builders import call_of
 from toolhall import Config, Toolhall, tool
 
 
@@ -22,7 +21,7 @@ async def got(hall: Toolhall, headers: dict[str, str] | None = None) -> tuple[in
 
 async def test_metrics_are_valid_prometheus_text() -> None:
     with Toolhall(pick) as hall:
-        hall.telemetry.record_call(call_of(), "test_metrics.pick@0.1.0", "ok", 0.001)
+        hall.telemetry.record_call("test_metrics.pick@0.1.0", "test", "ok", 0.001)
         hall.journal.failing = True
         status, headers, body = await got(hall)
     assert (status, headers[b"content-type"]) == (200, b"text/plain; version=0.0.4; charset=utf-8")

@@ -18,8 +18,10 @@ from toolhall.model.caller import LOCAL, Allow, Caller
 from toolhall.model.content import Reply, Text
 from toolhall.model.errors import Denied, ToolFailed, Unauthenticated, Unavailable
 from toolhall.model.messages import CallTool, InputRequiredSignal, Roots
+from toolhall.model.secret import Secret
 from toolhall.pipeline.audit import Audit
 from toolhall.pipeline.states import Allowed, Equipped, Found
+from toolhall.redaction.redactor import Redactor
 from toolhall.stores.audit.journal import MemoryJournal
 
 CANARY = "hunter2"
@@ -276,10 +278,19 @@ def test_audit_record_names_the_caller_the_person_and_whom_it_acts_for() -> None
     journal = MemoryJournal()
     callers = [Caller("ci", person="ada", acting_for="bob"), Caller("ada", person="ada"), Caller("eve")]
     for caller in callers:
-        Audit(journal, Clock(), Clock()).write(call_of(caller=caller), None, "ok", redactions=2)
+        Audit(journal, Clock(), Clock()).write(call_of(caller=caller), None, "ok")
     named = [(record.caller, record.person, record.acting_for) for record in journal.records]
     assert named == [("ci", "ada", "bob"), ("ada", None, None), ("eve", None, None)]
-    assert {record.redactions for record in journal.records} == {2}
+
+
+def test_audit_record_counts_what_the_redactor_of_the_call_removed() -> None:
+    journal, call, redactor = MemoryJournal(), call_of(), Redactor((Secret("hunter2-hunter2"),))
+    redactor.redact_text("hunter2-hunter2 and hunter2-hunter2")
+    Audit(journal, Clock(), Clock()).write(
+        call, Equipped(call, entry_named(), Allow("test"), {}, redactor=redactor), "ok"
+    )
+    (record,) = journal.records
+    assert record.redactions == redactor.count > 0
 
 
 @pytest.mark.parametrize("size", [10, 5_000])

@@ -30,9 +30,10 @@ from toolhall.pipeline.audit import Audit
 from toolhall.pipeline.dispatcher import Dispatcher
 from toolhall.pipeline.equip import Equip
 from toolhall.pipeline.find import Authorize, Find
-from toolhall.pipeline.limit import Limit, Rate, RateLimits
+from toolhall.pipeline.limit import Limit, RateLimits
 from toolhall.pipeline.pipeline import Pipeline, Stages
 from toolhall.pipeline.policy import LevelPolicy
+from toolhall.pipeline.rate_buckets import Rate
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
 from toolhall.pipeline.validate import Check, Validate

@@ -5,8 +5,9 @@ import pytest
 from tests.unit.builders import Clock, call_of, entry_named
 from toolhall.model.caller import Allow, Caller
 from toolhall.model.errors import Limited
-from toolhall.pipeline import limit
-from toolhall.pipeline.limit import Limit, Rate, RateLimits
+from toolhall.pipeline import rate_buckets
+from toolhall.pipeline.limit import Limit, RateLimits
+from toolhall.pipeline.rate_buckets import Rate
 from toolhall.pipeline.states import Allowed
 
 ENTRY = entry_named()
@@ -102,7 +103,7 @@ def test_limit_retry_after_stays_short_when_the_clock_is_set_back() -> None:
 
 
 def test_limit_at_max_keys_admits_a_new_caller_and_evicts_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limit, "MAX_KEYS", 10)
+    monkeypatch.setattr(rate_buckets, "MAX_KEYS", 10)
     clock = Clock()
     stage = limited(1, 1, clock)
     for number in range(10):
@@ -114,7 +115,7 @@ def test_limit_at_max_keys_admits_a_new_caller_and_evicts_the_oldest(monkeypatch
 
 
 def test_limit_evicts_callers_with_a_full_allowance_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limit, "MAX_KEYS", 3)
+    monkeypatch.setattr(rate_buckets, "MAX_KEYS", 3)
     clock = Clock()
     stage = limited(1, 1, clock)
     calls(stage, "old")
@@ -127,7 +128,7 @@ def test_limit_evicts_callers_with_a_full_allowance_first(monkeypatch: pytest.Mo
 
 def test_limit_evicts_a_tenth_of_the_keys_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looking through everybody for each of them would take ever longer, the more there are."""
-    monkeypatch.setattr(limit, "MAX_KEYS", 100)
+    monkeypatch.setattr(rate_buckets, "MAX_KEYS", 100)
     stage = limited(1, 1, Clock())
     assert sum(calls(stage, f"caller-{number}") for number in range(101)) == 101
     assert calls(stage, "caller-9") == 1, "the oldest tenth was forgotten"

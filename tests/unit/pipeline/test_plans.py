@@ -7,6 +7,7 @@ import msgspec
 from tests.unit.builders import Clock, call_of, entry_named
 from toolhall.model.caller import Allow, Caller
 from toolhall.pipeline.access_rules import NoRules
+from toolhall.pipeline.limit import Limit, RateLimits
 from toolhall.pipeline.plans import CallPlans
 from toolhall.pipeline.policy import LevelPolicy
 from toolhall.pipeline.states import Allowed
@@ -24,7 +25,7 @@ def vars_of(struct: object) -> dict[str, object]:
 def test_plans_do_not_keep_decisions_alive_that_the_policy_dropped() -> None:
     entry, registry, policy = entry_named(), Registry(10), LevelPolicy(clock=Clock())
     registry.add((entry,))
-    plans = CallPlans(registry, policy)
+    plans = CallPlans(registry, policy, Limit(RateLimits(), Clock()).charges)
     call = call_of(tool=entry.id, caller=CALLER)
     for _ in range(20):
         policy.set_rules(NoRules())

@@ -1,16 +1,17 @@
 """MCP's JSON-RPC envelope, protocol revisions and error codes: read_message, Revision, McpRefusal.
 
 Theory of operation of `read_message`. Nearly all messages are `tools/call` requests of one shape: an id, a name, small
-arguments without escapes, and `_meta`. `read_usual_call` decodes these with a type, in which `_meta` stays raw, and
+arguments without escapes, and `_meta`. `read_plain_call` decodes these with a type, in which `_meta` stays raw, and
 makes the checks of `strict_json` only where something can be wrong:
 
 - The envelope has a fixed shape, so each of its keys is one colon of the body, and a duplicate key is one more.
 - Arguments are decoded and encoded once. The encoding has a colon for each key that was kept, and is passed on with the
-  request: the audit's digest is made of it.
-- `_meta` is usually the same bytes in every request of a client. It is decoded strictly once and remembered.
+  call: the audit's digest is made of it, and the tool's function is given what is decoded from it.
+- `_meta` is usually the same bytes in every request of a client. It is decoded strictly once and remembered, unless it
+  holds a progress token or a trace, which differ in every request.
 
-Whatever is unusual in any way is read by the general decoder, which also reports what is wrong with it; a property test
-compares both.
+Whatever is not plain is read by the general decoder, which also reports what is wrong with it; a property test compares
+both.
 """
 
 from typing import Literal, TypeAlias
@@ -154,68 +155,82 @@ class McpDecodeError(Exception):
         super().__init__(refusal.message)
 
 
-class _UsualParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+class PlainCall(msgspec.Struct, frozen=True, gc=False):
+    """A `tools/call` request of the usual shape; see the theory of operation above."""
+
+    id: RequestId
+    name: str
+    arguments: JsonObject
+    encoded_arguments: bytes  # as JSON
+    raw_meta: bytes  # params._meta as it was sent, which is remembered; empty if there is none
+
+    def to_request(self) -> "JsonRpcRequest":
+        """The same request in the general form."""
+        params: JsonObject = {"name": self.name, "arguments": self.arguments}
+        if self.raw_meta:
+            known = _metas.get(self.raw_meta)
+            params["_meta"] = strict_json.decode(self.raw_meta) if known is None else known[0]
+        return JsonRpcRequest(self.id, "tools/call", params, self.encoded_arguments, self.raw_meta or None)
+
+
+class _PlainParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     name: str
     arguments: dict[str, Json]
     meta: msgspec.Raw = msgspec.field(name="_meta", default=msgspec.Raw())
 
 
-class _UsualCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+class _PlainMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     jsonrpc: Literal["2.0"]
     id: int | str
     method: Literal["tools/call"]
-    params: _UsualParams
+    params: _PlainParams
 
 
-_decode_usual = msgspec.json.Decoder(_UsualCall).decode
+_decode_plain = msgspec.json.Decoder(_PlainMessage).decode
 _ENVELOPE_COLONS = 6  # jsonrpc, id, method, params; name, arguments
 _MAX_METAS = 256  # remembered; clients that put something new into each request fill it up, and it is emptied
 _metas: dict[bytes, tuple[JsonObject, int]] = {}  # by its bytes: the value and the number of its colons
+_NOT_REMEMBERED = ("progressToken", "traceparent")
 
 
-def read_usual_call(body: bytes) -> JsonRpcRequest | None:
+def read_plain_call(body: bytes) -> PlainCall | None:
     """Decode a `tools/call` of the usual shape; None if the general decoder has to look at it."""
-    if b"\\" in body or len(body) > SMALL_BODY or _TOOLS_CALL not in body:
+    # `find`, because `in` with bytes raises and drops an exception inside CPython.
+    if len(body) > SMALL_BODY or body.find(b"\\") >= 0 or body.find(_TOOLS_CALL) < 0:
         return None
     try:
-        message = _decode_usual(body)
+        message = _decode_plain(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     request_id, params = message.id, message.params
-    name, arguments, raw_meta = params.name, params.arguments, bytes(params.meta)
+    arguments, raw_meta = params.arguments, bytes(params.meta)
     encoded = encode(arguments)
     colons = _ENVELOPE_COLONS + encoded.count(b":")
-    values: JsonObject = {"name": name, "arguments": arguments}
     if raw_meta:
         meta = _metas.get(raw_meta) or _remember_meta(raw_meta)
         if meta is None:
             return None
-        values["_meta"] = meta[0]
         colons += 1 + meta[1]
-    if body.count(b":") != colons or not _is_plain_id(request_id):  # a duplicate key, or a colon in id or name
+    if body.count(b":") != colons:  # a duplicate key, or a colon in id or name
         return None
-    if (len(encoded) > MAX_DIGITS and has_long_number(encoded)) or _may_exceed_limits(body, encoded):
+    if not (-MAX_INTEGER < request_id < MAX_INTEGER if type(request_id) is int else _is_id(request_id)):
         return None
-    return JsonRpcRequest(request_id, "tools/call", values, encoded, raw_meta or None)
-
-
-def _is_plain_id(request_id: int | str) -> bool:
-    return -MAX_INTEGER < request_id < MAX_INTEGER if type(request_id) is int else _is_id(request_id)
-
-
-def _may_exceed_limits(body: bytes, encoded: bytes) -> bool:
-    """Whether depth and lengths of keys must be checked: deep arguments, or a long key beside brackets, take room."""
-    has_room = len(encoded) > MAX_DEPTH or len(body) > MAX_DEPTH + MAX_KEY_LENGTH
-    return has_room and body.count(b"{") + body.count(b"[") > MAX_DEPTH
+    if len(encoded) > MAX_DIGITS and has_long_number(encoded):
+        return None
+    # Depth and lengths of keys: deep arguments, or a long key beside brackets, take room.
+    if len(encoded) > MAX_DEPTH or len(body) > MAX_DEPTH + MAX_KEY_LENGTH:
+        if body.count(b"{") + body.count(b"[") > MAX_DEPTH:
+            return None
+    return PlainCall(request_id, params.name, arguments, encoded, raw_meta)
 
 
 def _remember_meta(raw: bytes) -> tuple[JsonObject, int] | None:
-    """Decode `_meta` strictly and remember it with the number of its colons; None if it is not the usual one."""
+    """Decode `_meta` strictly and remember it with the number of its colons; None if it is not to be remembered."""
     try:
         meta = strict_json.decode(raw)
     except Malformed:
         return None
-    if type(meta) is not dict or "progressToken" in meta:  # the token differs in every request
+    if type(meta) is not dict or any(key in meta for key in _NOT_REMEMBERED):
         return None
     if len(_metas) >= _MAX_METAS:
         _metas.clear()
@@ -225,9 +240,9 @@ def _remember_meta(raw: bytes) -> tuple[JsonObject, int] | None:
 
 def read_message(body: bytes) -> JsonRpcMessage:
     """Decode one message; raises McpDecodeError."""
-    usual = read_usual_call(body)
-    if usual is not None:
-        return usual
+    plain = read_plain_call(body)
+    if plain is not None:
+        return plain.to_request()
     try:
         message = strict_json.decode(body, ENVELOPE_DEPTH)
     except Malformed as error:

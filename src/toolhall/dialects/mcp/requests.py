@@ -10,6 +10,8 @@ import msgspec
 from toolhall.dialects.mcp.protocol import (
     REVISION_2026_07_28,
     JsonRpcRequest,
+    McpRefusal,
+    PlainCall,
     Revision,
     header_mismatch,
     invalid_params,
@@ -181,15 +183,26 @@ def check_headers(headers: Mapping[bytes, bytes], request: JsonRpcRequest, meta:
         _check_equal(headers, b"mcp-name", name, decoded=True)
 
 
-def repeats_usual_call(headers: Mapping[bytes, bytes], request: JsonRpcRequest) -> bool:
-    """True if the headers repeat a `tools/call` of MCP 2026-07-28 literally; if not, see check_headers."""
-    name: str = request.params["name"]
-    return (
-        headers.get(b"mcp-name") == name.encode()
-        and headers.get(b"mcp-method") == b"tools/call"
-        and headers.get(b"mcp-protocol-version") == _STATELESS_VERSION
-        and name.isascii()
-    )
+def read_plain_meta(plain: PlainCall, headers: Mapping[bytes, bytes]) -> RequestMeta | None:
+    """The RequestMeta of a plain call whose headers repeat it literally.
+
+    None if the request has to be looked at in general, with check_headers, and may have to be refused.
+    """
+    name = plain.name
+    if (
+        headers.get(b"mcp-name") != name.encode()
+        or headers.get(b"mcp-method") != b"tools/call"
+        or headers.get(b"mcp-protocol-version") != _STATELESS_VERSION
+        or not name.isascii()
+    ):
+        return None
+    known = _request_metas.get(plain.raw_meta)
+    if known is None:
+        try:
+            known = read_request_meta(plain.to_request())
+        except McpRefusal:
+            return None
+    return known
 
 
 def check_version_header(headers: Mapping[bytes, bytes], request: JsonRpcRequest) -> None:

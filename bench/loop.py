@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import uvicorn
 import uvloop
@@ -120,14 +120,13 @@ async def _measure(folder: Path, rounds: int, calls: int) -> LoopFigures:
     with Toolhall(tools, config=config) as hall:
         await hall.open()
         server = HallServer(hall)
-        server.config.load()
         ceiling = uvicorn.Config(
             Ceiling(Full(messages.KEY, folder / "record.jsonl")), http="httptools", ws="none", access_log=False
         )
         ceiling.load()
         spoken = messages.mcp_call()
         targets = {
-            "toolhall": LoopTarget(_protocol(server.config, server.server_state), spoken),
+            "toolhall": LoopTarget(server.new_connection, spoken),
             "ceiling": LoopTarget(lambda: HttpToolsProtocol(ceiling, ServerState(), {}), spoken),
         }
         hall.http.opened = True
@@ -143,8 +142,3 @@ async def _measure(folder: Path, rounds: int, calls: int) -> LoopFigures:
                 seen.thread[name].append((time.thread_time() - thread) / calls * 1e6)
                 seen.process[name].append((time.process_time() - process) / calls * 1e6)
         return seen
-
-
-def _protocol(config: Any, state: ServerState) -> Callable[[], asyncio.Protocol]:
-    protocol: Callable[..., asyncio.Protocol] = config.http_protocol_class
-    return lambda: protocol(config, state, {})

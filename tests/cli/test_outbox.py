@@ -9,7 +9,8 @@ import pytest
 
 from tests.harness.http_client import AsyncConnection
 from tests.threats.shielded import Shielded, connected, shielded
-from toolhall.server.request_cycle import RequestCycle, WriteBatcher, write_batcher_for
+from toolhall.server.request_cycle import RequestCycle
+from toolhall.server.write_batcher import WriteBatcher, write_batcher_for
 
 CALLS = 20
 

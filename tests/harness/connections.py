@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import httptools
-from uvicorn.server import ServerState
 
 from toolhall.auth.authenticator import Receive, Scope, Send
 from toolhall.auth.profiles import LocalAuthenticator
@@ -15,9 +14,10 @@ from toolhall.http.request_guard import RequestRejected, RequestValidator
 from toolhall.http.request_slots import ConcurrencyLimiter
 from toolhall.model.json import encode
 from toolhall.model.messages import WireResponse
-from toolhall.server.context import ConnectionLimiter, ServerConfig, ServerContext
+from toolhall.server.context import ServerContext
+from toolhall.server.limits import ConnectionLimiter
 from toolhall.server.protocol import HttpProtocol
-from toolhall.server.websocket_protocol import WebSocketProtocol
+from toolhall.server.request_cycle import RequestCycle
 
 MAX_BODY = 20_000
 TURNS = 25  # of the event loop: more than any request here needs
@@ -108,7 +108,8 @@ class ObservedApp(HttpApp):
         super().__init__(validator, LocalAuthenticator(), endpoints, {}, self._start)
         self.opened = True
         self.requests: list[SeenRequest] = []
-        self.recognized = 0  # requests that were served by a known head
+        self.parsed: list[object] = []  # requests that were parsed
+        self.recognized = 0  # requests that were served by a known head, without the parser
 
     async def _start(self) -> None:
         """There is nothing to start."""
@@ -119,9 +120,9 @@ class ObservedApp(HttpApp):
         await super().__call__(scope, receive, send)
 
     def serve(self, head: RequestHead, body: bytes, exchange: ServerExchange) -> Awaitable[None]:
-        """Serve a request whose head is known."""
+        """Serve a plain request."""
         self.requests.append(seen_head(head.scope))
-        self.recognized += 1
+        self.recognized += exchange not in self.parsed
         return super().serve(head, body, exchange)
 
     async def _answer(self, request: HttpRequest) -> None:
@@ -151,6 +152,20 @@ class ObservedApp(HttpApp):
     async def _early(self, request: HttpRequest) -> None:
         """Answer before the body is read."""
         await request.reply(WireResponse(b'{"early":true}'))
+
+
+class ObservedProtocol(HttpProtocol):
+    """HttpProtocol that notes which requests were parsed."""
+
+    def __init__(self, context: ServerContext, app: ObservedApp) -> None:
+        super().__init__(context)
+        self._app = app
+
+    def on_request(self, scope: Scope, *, keep_alive: bool, expects_continue: bool) -> RequestCycle:
+        """Take a request of the parser."""
+        cycle = super().on_request(scope, keep_alive=keep_alive, expects_continue=expects_continue)
+        self._app.parsed.append(cycle)
+        return cycle
 
 
 class ParserOnly:
@@ -193,6 +208,7 @@ class Outcome(NamedTuple):
     answered: int
     after_timeouts: list[tuple[bool, bytes]]  # closed, and what was written; see TIMEOUT_CHECKS
     left: int  # slots and tasks that are still taken when the connection has ended
+    awaits_body: bool  # a request with a known head was recognized, and its body is incomplete
 
 
 class MemoryConnection:
@@ -201,10 +217,8 @@ class MemoryConnection:
     def __init__(self, *, known_heads: bool = True) -> None:
         self.app = ObservedApp()
         served = _Served(self.app if known_heads else ParserOnly(self.app))
-        config = ServerConfig(served, ServerContext(served, ConnectionLimiter()), HttpProtocol, WebSocketProtocol)
-        config.load()
-        self.state = ServerState()
-        self.protocol = HttpProtocol(config, self.state, {})
+        self.context = ServerContext(served, ConnectionLimiter())
+        self.protocol = ObservedProtocol(self.context, self.app)
         self.transport = MemoryTransport()
         self.protocol.connection_made(self.transport)
 
@@ -227,17 +241,18 @@ class MemoryConnection:
 
     async def finish(self) -> Outcome:
         """Compare the state with time that passes, then end the connection."""
-        protocol, transport, state = self.protocol, self.transport, self.state
+        protocol, transport, context = self.protocol, self.transport, self.context
         requests = list(self.app.requests)
+        awaits_body = protocol.partial is not None
         responses, closed, aborted = bytes(transport.written), transport.closed, transport.aborted
-        is_reading, waiting, pipelined = not transport.paused, len(state.tasks), len(protocol.pipeline)
+        is_reading, waiting, pipelined = not transport.paused, len(context.tasks), len(protocol.pipeline)
         after_timeouts: list[tuple[bool, bytes]] = []
         for now in TIMEOUT_CHECKS:
             protocol.check_timeouts(now)
             after_timeouts.append((transport.closed, bytes(transport.written[len(responses) :])))
         protocol.connection_lost(None)
         await self.settle()
-        left = len(state.tasks) + len(state.connections) + self.app.limiter.callers.in_use
+        left = len(context.tasks) + len(context.connections) + self.app.limiter.callers.in_use
         return Outcome(
             requests,
             responses,
@@ -246,9 +261,10 @@ class MemoryConnection:
             is_reading,
             waiting,
             pipelined,
-            state.total_requests,
+            context.answered,
             after_timeouts,
             left,
+            awaits_body,
         )
 
 
@@ -260,7 +276,7 @@ async def run_connection(pieces: Sequence[Piece], *, known_heads: bool) -> tuple
 
 
 class ParsedRequests:
-    """The requests that httptools alone finds in the same pieces; set up as uvicorn does."""
+    """The requests that httptools alone finds in the same pieces; set up as the server does."""
 
     def __init__(self, pieces: Iterable[Piece]) -> None:
         self.requests: list[SeenRequest] = []
@@ -288,7 +304,7 @@ class ParsedRequests:
 
     def on_headers_complete(self) -> None:
         url = httptools.parse_url(self._target)
-        url.path.decode("ascii")  # uvicorn answers 400 if it is not ASCII
+        url.path.decode("ascii")  # the server answers 400 if it is not ASCII
         target = url.path + (b"?" + url.query if url.query else b"")
         self.requests.append(SeenRequest(self._method().decode("ascii"), target, without_length(self._headers)))
 

@@ -97,10 +97,27 @@ FORMS = CORPUS | VARIANTS | ANSWERS | EARLY
 def check(pieces: Sequence[Piece]) -> int:
     """Compare the three readers; how many requests were recognized by their heads."""
     outcome, parsed, recognized = asyncio.run(run_both(pieces))
-    assert outcome == parsed
-    assert outcome.left == 0
-    check_requests(outcome, ParsedRequests(pieces))
+    if outcome.awaits_body:
+        check_awaited(outcome, parsed)
+    else:
+        assert outcome == parsed
+        check_requests(outcome, ParsedRequests(pieces))
+    assert outcome.left == parsed.left == 0
     return recognized
+
+
+def check_awaited(outcome: Outcome, parsed: Outcome) -> None:
+    """A request whose head is known and whose body is incomplete: the application sees it when the rest is there.
+
+    With the parser it has seen the head. Until then both have seen and answered the same; then the head's deadline ends
+    the connection.
+    """
+    assert outcome.requests == parsed.requests[:-1]
+    assert parsed.requests[-1].body is None
+    assert parsed.responses.startswith(outcome.responses)
+    assert (outcome.closed, outcome.waiting, outcome.pipelined, outcome.is_reading) == (False, 0, 0, True)
+    assert [closed for closed, _ in outcome.after_timeouts] == [False, False, True, True]
+    assert outcome.after_timeouts[-1][1].startswith(b"HTTP/1.1 408 ")
 
 
 async def run_both(pieces: Sequence[Piece]) -> tuple[Outcome, Outcome, int]:
@@ -138,7 +155,7 @@ def test_known_heads_change_nothing_for_a_request_that_is_split_at_any_position(
     for position in range(len(second) + 1):
         before, after = second[:position], second[position:]
         recognized = check([Piece(first), Piece(before), Piece(after), Piece(first)])
-        assert recognized == (2 if position in (0, len(second)) else 1)
+        assert recognized == (1 if 0 < position < second.index(b"\r\n\r\n") + 4 else 2)
         check([Piece(first + before), Piece(after + first), Piece(second)])
 
 

@@ -13,7 +13,8 @@ from tests.harness.sync_mcp_client import post
 from tests.unit.builders import Clock
 from toolhall import Config, Toolhall, tool
 from toolhall.http.request_slots import ConcurrencyLimiter
-from toolhall.server.context import ConnectionLimiter, ServerContext
+from toolhall.server.context import ServerContext
+from toolhall.server.limits import ConnectionLimiter
 from toolhall.server.server import HallServer
 
 
@@ -43,12 +44,12 @@ class Shielded:
     @property
     def connections(self) -> list[Any]:
         """The server's side of every connection."""
-        return list(self.server.server_state.connections)
+        return list(self.server.context.connections)
 
     @property
     def tasks(self) -> int:
         """How many requests are being answered."""
-        return len(self.server.server_state.tasks)
+        return len(self.server.context.tasks)
 
     def after(self, seconds: float) -> None:
         """Let time pass, and look at every connection as the server does once a second."""

@@ -9,7 +9,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "toolhall"
 QUEUES = {"Queue", "LifoQueue", "PriorityQueue", "SimpleQueue"}
-TASKS = {"create_task", "ensure_future", "run_coroutine_threadsafe"}
+TASKS = {"create_task", "ensure_future", "run_coroutine_threadsafe", "EagerStarter"}
 # Lines whose bound is held by whoever puts something in.
 BOUNDED_BY_HAND = {
     "execution/remote/http_transport.py": "calls that wait for a connection: 1,000",
@@ -17,6 +17,8 @@ BOUNDED_BY_HAND = {
     "execution/thread_pool.py": "jobs: one for each thread; calls that wait: 1,000 for each tool",
     "execution/worker.py": "orders: one call, and its cancellation",
     "toolserver/hub_link.py": "news of a call: 64, and questions, each of which is waited for",
+    "server/protocol.py": "pipelined requests: 512, and those of one more read",
+    "server/websocket_protocol.py": "messages of one read, after which reading pauses",
     "mcp/sessions.py": "streams of a session: 16, and a mebibyte of what they keep",
     "stores/audit/journal.py": "records: 20,000 that wait for the disk, and the calls that wait for them",
 }
@@ -33,6 +35,7 @@ STARTERS = {
     "execution/remote/websocket_transport.py": "one for each call that was cancelled, until that is said",
     "toolserver/hub_link.py": "one for each call that tells something",
     "server/protocol.py": "one for each request, bounded by the places",
+    "server/websocket_protocol.py": "one for each connection, of which 10,000 are open",
     "server/reload.py": "one for each answered connection, of which 128 are open",
     "cli/serve_stdio.py": "the one that serves",
     "registration/service.py": "one, which is waited for",

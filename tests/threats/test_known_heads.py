@@ -16,7 +16,8 @@ from toolhall import Config, Toolhall, Toolkit, tool
 from toolhall.http.request import RequestHead, ServerExchange
 from toolhall.registration.access import NewGrant, NewKey
 from toolhall.registration.records import DefinitionDocument, RegistrationSource
-from toolhall.server.context import ConnectionLimiter, ServerContext
+from toolhall.server.context import ServerContext
+from toolhall.server.limits import ConnectionLimiter
 from toolhall.server.server import HallServer
 from toolhall.stores.audit.journal import MemoryJournal
 
@@ -55,8 +56,12 @@ class Served:
         self.grant = ""
         serve = hall.http.serve
 
+        seen: list[RequestHead] = []  # by a connection each: the first request of a head was parsed
+
         def counting(head: RequestHead, body: bytes, exchange: ServerExchange) -> Awaitable[None]:
-            self.recognized += 1
+            if head in seen:
+                self.recognized += 1
+            seen.append(head)
             return serve(head, body, exchange)
 
         hall.http.serve = counting  # type: ignore[method-assign] # counted for the test

@@ -24,7 +24,7 @@ class Terminal(io.StringIO):
 def logged(output: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> Generator[logging.Logger]:
     """The log of a command, on this output."""
     monkeypatch.setattr(sys, "stderr", output)
-    loggers = [logging.getLogger(name) for name in ("toolhall", "uvicorn.error")]
+    loggers = [logging.getLogger(name) for name in ("toolhall",)]
     before = [(logger.level, logger.propagate, list(logger.handlers)) for logger in loggers]
     start_logging("debug")
     try:

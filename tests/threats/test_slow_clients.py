@@ -10,7 +10,7 @@ from tests.harness.http_client import HOST, AsyncConnection, http_request
 from tests.harness.mcp_messages import MODERN, encoded, headers_for, request_in
 from tests.harness.sync_mcp_client import post
 from tests.threats.shielded import Shielded, connected, shielded
-from toolhall.server.context import (
+from toolhall.server.limits import (
     MIN_PROGRESS_BYTES,
     ConnectionLimiter,
     ConnectionTimeouts,
@@ -28,7 +28,7 @@ async def send_and_wait(served: Shielded, client: AsyncConnection, data: bytes) 
     """Send this, and wait until the server has it."""
     client.send(data)
     (connection,) = served.connections
-    await served.until(lambda: connection.scope is not None and connection.url)
+    await served.until(lambda: connection.parser.url)
     await asyncio.sleep(0)
 
 
@@ -49,9 +49,9 @@ async def test_I1_slow_request_headers_get_408_at_the_deadline_of_the_whole_head
         await send_and_wait(served, client, HEAD)
         served.after(LIMITS.headers - 1)
         (connection,) = served.connections
-        before = len(connection.headers)
+        before = len(connection.parser.headers)
         client.send(b"X-More: of the same\r\n")
-        await served.until(lambda: len(connection.headers) > before)
+        await served.until(lambda: len(connection.parser.headers) > before)
         served.after(0.5)
         assert not served.connections[0].transport.is_closing()
         served.after(0.5)
@@ -110,7 +110,7 @@ async def test_I1_many_half_open_connections_are_closed_at_their_deadline_while_
         slow = [await stack.enter_async_context(connected(served)) for _ in range(CROWD)]
         for client in slow:
             client.send(HEAD)
-        await served.until(lambda: sum(each.scope is not None for each in served.connections) == CROWD)
+        await served.until(lambda: sum(each.parser.has_begun for each in served.connections) == CROWD)
         async with connected(served) as client:
             served.gate.set()
             client.send(served.call("holds"))
@@ -234,7 +234,7 @@ async def test_I2_connection_whose_reader_stops_is_closed_after_thirty_seconds()
     async with shielded() as served, connected(served, limit=1024) as client:
         client.send(served.call("large", size=900_000) * 20)
         (connection,) = served.connections
-        await served.until(lambda: connection.flow.write_paused)
+        await served.until(lambda: connection.write_paused)
         assert connection.transport.get_write_buffer_size() < 1_100_000
         served.after(LIMITS.write_stall - 0.1)
         assert served.connections
@@ -248,7 +248,7 @@ async def test_I2_connection_whose_reader_resumes_in_time_is_served_to_the_end()
     async with shielded() as served, connected(served, limit=1024) as client:
         client.send(served.call("large", size=900_000) * 20)
         (connection,) = served.connections
-        await served.until(lambda: connection.flow.write_paused)
+        await served.until(lambda: connection.write_paused)
         served.after(LIMITS.write_stall - 1)
         for _ in range(20):
             assert await client.status() == 200

@@ -10,7 +10,7 @@ import pytest
 from tests.harness.http_client import HOST, AsyncConnection, Header, http_request
 from tests.harness.mcp_messages import encoded
 from tests.threats.shielded import Shielded, connected, shielded
-from toolhall.server.context import ConnectionLimiter, ConnectionTimeouts
+from toolhall.server.limits import ConnectionLimiter, ConnectionTimeouts
 from toolhall.server.websocket_protocol import MAX_FRAGMENTS, WebSocketProtocol
 
 LIMITS = ConnectionTimeouts()
@@ -167,7 +167,7 @@ async def test_I2_websocket_whose_reader_stops_is_cut_after_thirty_seconds() -> 
             (socket,) = served.connections
             for number in range(20):
                 client.send(frame(TEXT | LAST, encoded({**ask, "id": str(number)})))
-            await served.until(lambda: not socket.writable.is_set())
+            await served.until(lambda: socket.write_paused)
             served.after(LIMITS.write_stall - 0.1)
             assert served.connections
             served.after(0.1)

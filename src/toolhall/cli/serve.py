@@ -24,7 +24,7 @@ from toolhall.model.errors import LifespanFailed
 from toolhall.server.process import ServeConfig, protect_process
 
 _ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - only compared
-_WORKER_MAIN = f"{__package__}.serve_http"  # what a worker process runs; to import it here would import uvicorn
+_WORKER_MAIN = f"{__package__}.serve_http"  # what a worker process runs; to import it here would import the server
 ServeMode: TypeAlias = Literal["http", "stdio", "reload", "workers"]
 
 
@@ -86,26 +86,26 @@ def _run_serve(targets: tuple[str, ...], options: ServeOptions) -> int:
 
 
 def _serve_as(mode: ServeMode, config: ServeConfig) -> int:
-    """Serve in one of four modes, each imported lazily: uvicorn takes as long to import as the hall."""
+    """Serve in one of four modes, each imported lazily."""
     match mode:
         case "stdio":
-            from toolhall.cli.serve_stdio import serve_stdio  # lazy: the hall without uvicorn
+            from toolhall.cli.serve_stdio import serve_stdio  # lazy: the hall without its HTTP server
 
             return serve_stdio(config)
         case "reload":
-            from toolhall.server.reload import run_reloading  # lazy: neither the hall nor uvicorn
+            from toolhall.server.reload import run_reloading  # lazy: neither the hall nor its HTTP server
 
             _check_sockets_can_be_shared()
             with listen_as_configured(config.config) as listening:
                 return run_reloading(_WORKER_MAIN, config, listening, _TerminalOutput(config))
         case "workers":
-            from toolhall.server.supervisor import run_workers  # lazy: neither the hall nor uvicorn
+            from toolhall.server.supervisor import run_workers  # lazy: neither the hall nor its HTTP server
 
             _check_sockets_can_be_shared()
             with listen_as_configured(config.config) as listening:
                 return run_workers(_WORKER_MAIN, config, listening, _TerminalOutput(config))
         case "http":
-            from toolhall.cli.serve_http import serve_http  # lazy: the hall and uvicorn
+            from toolhall.cli.serve_http import serve_http  # lazy: the hall and its HTTP server
 
             return serve_http(config)
 

@@ -91,7 +91,7 @@ def _wipe_env_memory(libc: ctypes.CDLL, names: Collection[str]) -> None:
 def new_event_loop() -> asyncio.AbstractEventLoop:
     """A uvloop event loop where uvloop is installed (not on Windows), else one of asyncio."""
     try:
-        import uvloop  # lazy: for --stdio and --join; over HTTP uvicorn chooses the loop
+        import uvloop  # lazy: not installed everywhere
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()

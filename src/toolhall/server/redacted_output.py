@@ -28,7 +28,7 @@ from toolhall.redaction.log_redaction import StreamRedactor
 if sys.platform == "linux":
     import fcntl
 
-_LOGGERS = ("toolhall", "uvicorn.error")
+_LOGGERS = ("toolhall",)
 _STDOUT, _STDERR = 1, 2
 _CHUNK = 64 * 1024
 _PIPE_BYTES = 1024 * 1024

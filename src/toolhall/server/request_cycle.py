@@ -1,380 +1,283 @@
-"""RequestCycle: one request and its response on a connection, and WriteBatcher, which writes responses together.
+"""RequestCycle: one request on a connection and its response, as ASGI's two callables and as a ServerExchange.
 
 Theory of operation. A response that is complete when the application sends it is written in one piece: `send_json`
 takes status and body (the application finds the cycle in the ASGI scope under SERVER_EXTENSION), and `send` holds the
-head of a response back until its body follows. Responses that become ready in the same iteration of the
-event loop are written by WriteBatcher right after one another, after the tasks of that iteration have run; a response
-is written at once when no other request is in progress.
+head of a response with a content length back until its body follows. Responses by `send_json` are written by the
+connection's WriteBatcher.
+
+A response is *started* when its head was sent by the application, and *complete* when its last byte was written. An
+application that fails before it has started is answered for with 500; later, the connection is closed, so that the
+client notices. Both are logged.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
-from weakref import WeakKeyDictionary
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
-
+from toolhall.auth.authenticator import AsgiApp, AsgiMessage, Scope
 from toolhall.http.request import SERVER_EXTENSION, RequestHead
+from toolhall.server.context import HeadApp
+from toolhall.server.responses import CONTINUE_RESPONSE, encode_headers
 
 if TYPE_CHECKING:
     from toolhall.server.protocol import HttpProtocol
 
-BUSY_PAUSE_SECONDS = 0.25  # without reading after a 503: the client was told to retry later, and some retry at once
-_CONTENT_LENGTH = b"content-length"
-_JSON_HEADERS = b"content-type: application/json\r\ncontent-length: "
-
-Message: TypeAlias = Any  # an ASGI message; uvicorn's types differ from ours
-App: TypeAlias = Any
+MAX_UNREAD_BODY = 64 * 1024  # reading pauses while the application has not received this much
+_NO_BODY_STATUS = (204, 304)
+_HEADER_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_BAD_HEADER_VALUE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+_INTERNAL_ERROR = b'{"error":{"code":"internal","message":"the server failed to answer; its log says why"}}'
 
 _log = logging.getLogger("toolhall.http")
 
 
-class PendingWrite(Protocol):
-    """A response that is ready to be written."""
-
-    def flush(self) -> None:
-        """Write it now."""
-        ...
-
-
-class WriteBatcher:
-    """Writes responses that become ready in the same iteration of the event loop right after one another.
-
-    All connections of an event loop share one. A response that cannot be written is logged and delays no other.
-    """
-
-    __slots__ = ("_pending",)
-
-    def __init__(self) -> None:
-        self._pending: list[PendingWrite] = []
-
-    def schedule(self, write: PendingWrite, loop: asyncio.AbstractEventLoop) -> None:
-        """Write it after everything else that is scheduled for this iteration has run."""
-        if not self._pending:
-            loop.call_soon(self._flush)
-        self._pending.append(write)
-
-    def _flush(self) -> None:
-        pending, self._pending = self._pending, []
-        for write in pending:
-            try:
-                write.flush()
-            except Exception:  # noqa: BLE001 - the other responses are written all the same
-                _log.exception("a reply could not be sent")
-
-
-_batchers: WeakKeyDictionary[asyncio.AbstractEventLoop, WriteBatcher] = WeakKeyDictionary()
-
-
-def write_batcher_for(loop: asyncio.AbstractEventLoop) -> WriteBatcher:
-    """The WriteBatcher that all connections of this event loop share."""
-    batcher = _batchers.get(loop)
-    if batcher is None:
-        batcher = _batchers[loop] = WriteBatcher()
-    return batcher
-
-
-class LazyEvent:
-    """An asyncio.Event that is created only when a task waits for it: most requests never do."""
-
-    __slots__ = ("_is_set", "_waiter")
-
-    def __init__(self) -> None:
-        self._is_set = False
-        self._waiter: asyncio.Event | None = None
-
-    def set(self) -> None:
-        """Wake the waiting task."""
-        self._is_set = True
-        if self._waiter is not None:
-            self._waiter.set()
-
-    def clear(self) -> None:
-        """Make `wait` block again."""
-        self._is_set = False
-        if self._waiter is not None:
-            self._waiter.clear()
-
-    async def wait(self) -> None:
-        """Return once it is set."""
-        if not self._is_set:
-            if self._waiter is None:
-                self._waiter = asyncio.Event()
-            await self._waiter.wait()
-
-
-class HeaderCache:
-    """The server's default headers as encoded lines, encoded again only when uvicorn replaces the list (date)."""
-
-    __slots__ = ("_encoded", "_headers", "_json_prefixes")
-
-    def __init__(self) -> None:
-        self._headers: object = None
-        self._encoded = b""
-        self._json_prefixes: dict[int, bytes] = {}
-
-    def encode(self, headers: list[tuple[bytes, bytes]]) -> bytes:
-        """Encode these headers, or return the cached lines of the same list."""
-        if headers is not self._headers:
-            self._headers, self._encoded = headers, _encode_headers(headers)
-            self._json_prefixes.clear()
-        return self._encoded
-
-    def json_prefix(self, status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
-        """The head of a JSON response up to the value of its content length."""
-        prefix = self._json_prefixes.get(status) if headers is self._headers else None
-        if prefix is None:
-            prefix = STATUS_LINE[status] + self.encode(headers) + _JSON_HEADERS
-            self._json_prefixes[status] = prefix
-        return prefix
-
-
-class RequestCycle(RequestResponseCycle):
+class RequestCycle:
     """Answers one request: runs the application, hands it the body, writes its response."""
 
-    header_cache = HeaderCache()
-    task: asyncio.Task[None]
-
     # Initial state of every request; as class attributes they cost nothing per request.
-    _event: LazyEvent | None = None
-    _pending_head: bytes | None = None  # of a response whose body has not been sent yet
-    _pending_response: bytes | None = None  # complete, and not written yet
-    _body_delivered = False  # a further `receive` waits for the disconnect
-    _disconnect_callback: Callable[[], None] | None = None
-    access_log = False
+    head: RequestHead | None = None  # of a plain request
+    task: asyncio.Task[None] | None = None  # None while its first step runs, and for ever if that was the last
+    keep_alive = True
+    is_head = False  # the method HEAD
     waiting_for_100_continue = False
+    more_body = False  # whether the body is incomplete
     disconnected = False
-    more_body = True
+    watches_disconnect = False  # then reading must not pause: a paused transport does not notice a disconnect
     response_started = False
     response_complete = False
-    chunked_encoding: bool | None = None
-    expected_content_length = 0
-    body: bytes | bytearray  # type: ignore[assignment] # of a known head it is complete
+    _body_delivered = False  # a further `receive` waits for the disconnect
+    _news: asyncio.Event | None = None  # made when a task waits: most requests never do
+    _disconnect_callback: Callable[[], None] | None = None
+    _pending_response: bytes | None = None  # complete, and not written yet
+    _pending_head = b""  # of a response whose body has not been sent yet
+    _has_no_body = False  # of the response, whatever the application sends
+    _chunked = False
+    _remaining: int | None = None  # bytes of the response body that its content length still promises
 
-    def __init__(self, connection: "HttpProtocol", scope: Any, *, keep_alive: bool) -> None:
-        """Replaces uvicorn's constructor, which takes and stores many more arguments."""
+    def __init__(self, connection: "HttpProtocol", scope: Scope, body: bytes | bytearray) -> None:
         self.connection = connection
         self.scope = scope
-        self.keep_alive = keep_alive
+        self.body = body
 
-    # What uvicorn's code expects of a cycle, and all requests of a connection share.
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop."""
-        return self.connection.loop
-
-    @property
-    def transport(self) -> asyncio.Transport:  # type: ignore[override]
-        """The connection's transport."""
-        return self.connection.transport
-
-    @property
-    def flow(self) -> FlowControl:  # type: ignore[override]
-        """The connection's flow control."""
-        return self.connection.flow
-
-    @property
-    def logger(self) -> logging.Logger:  # type: ignore[override]
-        """Where uvicorn logs the failure of an application."""
-        return self.connection.logger
-
-    @property
-    def access_logger(self) -> logging.Logger:  # type: ignore[override]
-        """Not used: see AccessLog."""
-        return self.connection.access_logger
-
-    @property
-    def default_headers(self) -> list[tuple[bytes, bytes]]:  # type: ignore[override]
-        """The headers of every response."""
-        return self.connection.server_state.default_headers
-
-    @property
-    def message_event(self) -> LazyEvent:  # type: ignore[override] # has every method that uvicorn calls
-        """Set when a part of the body has arrived, the response is complete, or the client has gone."""
-        if self._event is None:
-            self._event = LazyEvent()
-        return self._event
-
-    def on_response(self) -> None:
-        """Tell the connection that the response is complete."""
-        self.connection.on_response_complete()
-
-    async def run_asgi(self, app: App) -> None:
-        """Run the application; if it fails or sends no complete response, uvicorn's code logs that and answers."""
-        scope: Any = self.scope
+    async def run_asgi(self, app: AsgiApp) -> None:
+        """Run the application with the scope of this request."""
+        scope = self.scope
         scope[SERVER_EXTENSION] = self
-        failed: BaseException | None = None
         try:
             await app(scope, self.receive, self.send)
-        except BaseException as error:  # noqa: BLE001 - raised again inside uvicorn's code
-            failed = error
-        await self._fail(failed)
+        except BaseException as error:  # noqa: BLE001 - the server goes on
+            await self._fail(error)
+        else:
+            if not self.response_complete and self._pending_response is None:
+                await self._fail(None)
         scope.pop(SERVER_EXTENSION, None)  # breaks the cycle scope -> self -> scope, so that no garbage is left
-        self.connection.tasks.discard(self.task)
+        if self.task is not None:
+            self.connection.context.tasks.discard(self.task)
 
-    async def run_known(self, app: App, head: RequestHead, body: bytes) -> None:
-        """Serve a request whose head is known, without an ASGI scope of its own."""
-        failed: BaseException | None = None
+    async def run_plain(self, app: HeadApp, head: RequestHead) -> None:
+        """Serve a request whose head was prepared and whose body is complete, without an ASGI scope of its own."""
         try:
-            await app.serve(head, body, self)
-        except BaseException as error:  # noqa: BLE001 - raised again inside uvicorn's code
-            failed = error
-        if failed is not None or not (self.response_complete or self._pending_response):
-            await self._fail(failed)
-        self.connection.tasks.discard(self.task)  # a done callback would cost an iteration of the loop for each request
+            await app.serve(head, bytes(self.body), self)
+        except BaseException as error:  # noqa: BLE001 - the server goes on
+            await self._fail(error)
+        else:
+            if not self.response_complete and self._pending_response is None:
+                await self._fail(None)
+        if self.task is not None:  # a done callback would cost an iteration of the loop
+            self.connection.context.tasks.discard(self.task)
 
-    async def _fail(self, failed: BaseException | None) -> None:
-        """End a request whose application failed or did not respond: uvicorn's code logs that, and answers 500."""
-        if failed is not None and self._pending_response is not None:
+    async def _fail(self, error: BaseException | None) -> None:
+        """End a request whose application raised this error, or did not respond."""
+        if self._pending_response is not None:
             self.flush()  # it was sent before the application failed
-        if failed is not None or not (self.response_complete or self._pending_response):
-            await super().run_asgi(_FinishedApp(failed))
+        if error is None:
+            if self.disconnected:
+                return
+            _log.error("the application ended without a complete response to %s", self.scope["path"])
+        else:
+            _log.error("the application failed at %s", self.scope["path"], exc_info=error)
+        if self.response_started or self.disconnected:
+            self.connection.transport.close()
+            return
+        length = b"%d" % len(_INTERNAL_ERROR)
+        headers = [(b"content-type", b"application/json"), (b"content-length", length), (b"connection", b"close")]
+        await self.send({"type": "http.response.start", "status": 500, "headers": headers})
+        await self.send({"type": "http.response.body", "body": _INTERNAL_ERROR})
+
+    # The request.
+
+    def feed_body(self, data: bytes) -> None:
+        """Take a part of the body; the rest of one that is answered already is dropped."""
+        if self.response_complete:
+            return
+        self.body += data
+        if self._news is not None:
+            self._news.set()
+        if len(self.body) > MAX_UNREAD_BODY:
+            self.connection.pause_reading()
+
+    def end_body(self) -> None:
+        """Note that the body is complete."""
+        self.more_body = False
+        if self._news is not None:
+            self._news.set()
+
+    def disconnect(self) -> None:
+        """Mark the client as gone: end a pending `receive` and call the disconnect callback."""
+        self.disconnected = True
+        if self._news is not None:
+            self._news.set()
+        callback, self._disconnect_callback = self._disconnect_callback, None
+        if callback is not None:
+            callback()
+
+    def on_disconnect(self, callback: Callable[[], None] | None) -> None:
+        """Call this once, when the client has disconnected; None removes the callback."""
+        self._disconnect_callback = callback
+        self.watches_disconnect = callback is not None
+        if callback is None:
+            return
+        if self.disconnected:
+            self.connection.loop.call_soon(self.disconnect)
+        else:
+            self.connection.resume_reading()
+
+    def pause_reading(self) -> None:
+        """Read nothing more for a quarter of a second, once the response that is ready has been written."""
+        self.connection.loop.call_soon(self.connection.pause_while_busy)
+
+    async def receive(self) -> AsgiMessage:
+        """The next ASGI message of the request: a part of the body, or in the end the disconnect."""
+        connection = self.connection
+        if self.waiting_for_100_continue:
+            self.waiting_for_100_continue = False
+            connection.transport.write(CONTINUE_RESPONSE)
+        while not (self.disconnected or self.response_complete or self._has_part):
+            if self._news is None:
+                self._news = asyncio.Event()
+            self._news.clear()
+            self.watches_disconnect = True
+            connection.resume_reading()
+            await self._news.wait()
+        if self.disconnected or self.response_complete:
+            return {"type": "http.disconnect"}
+        self._body_delivered = not self.more_body
+        body, self.body = bytes(self.body), bytearray() if self.more_body else b""
+        return {"type": "http.request", "body": body, "more_body": self.more_body}
+
+    @property
+    def _has_part(self) -> bool:
+        return bool(self.body) or not (self.more_body or self._body_delivered)
+
+    # The response.
 
     def send_json(self, status: int, body: bytes) -> bool:
         """Send a complete JSON response and return True; False if it must take the way through `send`."""
         connection = self.connection
         if (
             self.response_started
-            or connection.flow.write_paused
+            or connection.write_paused
             or self.disconnected
             or not self.keep_alive
-            or self.scope["method"] == "HEAD"
+            or self.is_head
+            or self.more_body  # the client may wait for the answer before it sends the rest
         ):
             return False
         self.response_started = True
-        self.waiting_for_100_continue = False
-        prefix = self.header_cache.json_prefix(status, connection.server_state.default_headers)
-        self._pending_response = b"%b%d\r\n\r\n%b" % (prefix, len(body), body)
-        if self.more_body or len(connection.tasks) == 1:  # no other request is in progress
-            self.flush()
-        else:
-            connection.write_batcher.schedule(self, connection.loop)
+        self._pending_response = b"%b%d\r\n\r\n%b" % (connection.context.heads.start_json(status), len(body), body)
+        connection.write_batcher.schedule(self, connection.loop)
         return True
 
-    def on_disconnect(self, callback: Callable[[], None] | None) -> None:
-        """Call this once, when the client has disconnected; None removes the callback."""
-        self._disconnect_callback = callback
-        if callback is None:
-            return
-        if self.disconnected:
-            self.loop.call_soon(self.disconnect)
-        else:
-            self.flow.resume_reading()  # a paused transport does not notice a disconnect
-
-    def pause_reading(self) -> None:
-        """Read nothing more for a quarter of a second, once the response that is ready has been written."""
-        self.loop.call_soon(pause_reading, self.transport, self.flow, self.loop)
-
-    def disconnect(self) -> None:
-        """Mark the client as gone: end a pending `receive` and call the disconnect callback."""
-        self.disconnected = True
-        self.message_event.set()
-        callback, self._disconnect_callback = self._disconnect_callback, None
-        if callback is not None:
-            callback()
+    @property
+    def has_pending_response(self) -> bool:
+        """Whether a complete response waits to be written."""
+        return self._pending_response is not None
 
     def flush(self) -> None:
         """Write the complete response that is ready."""
         response, self._pending_response = self._pending_response, None
         self.response_complete = True
-        if self._event is not None:
-            self._event.set()
-        transport = self.connection.transport
-        if self.disconnected or response is None or transport.is_closing():
+        if self._news is not None:
+            self._news.set()
+        connection = self.connection
+        transport = connection.transport
+        if response is None or self.disconnected or transport.is_closing():
             return
         transport.write(response)
-        self.connection.on_response_complete()
+        connection.on_response_complete()
         if not self.keep_alive:  # the server is shutting down
             transport.close()
 
-    async def receive(self) -> Message:
-        """The next ASGI message of the request; a body that has arrived completely is returned without waiting."""
-        if (
-            self.more_body
-            or self.waiting_for_100_continue
-            or self.disconnected
-            or self.response_complete
-            or self._body_delivered
-        ):
-            return await super().receive()
-        self._body_delivered = True
-        if self._event is not None:
-            self._event.clear()
-        body, self.body = self.body, b""
-        return {"type": "http.request", "body": bytes(body), "more_body": False}
-
-    async def send(self, message: Message) -> None:
-        """Send a part of the response; the head of one with a content length is written together with its body."""
-        if self._pending_head is not None:
-            self._send_complete_body(message)
-        elif self.response_started or self.flow.write_paused or self.disconnected or not self._begin_complete(message):
-            await super().send(message)
-
-    def _begin_complete(self, message: Message) -> bool:
-        """Hold back the head of a response that states its length and no connection header; False for all others."""
-        headers = message.get("headers", ())
-        if message["type"] != "http.response.start" or self.scope["method"] == "HEAD" or not self.keep_alive:
-            return False
-        length = next((value for name, value in headers if name == _CONTENT_LENGTH), None)
-        lines = _encode_headers(headers)
-        # A line break inside a header, or a header about the connection: uvicorn's code handles those.
-        if length is None or lines.count(b"\n") != len(headers) or lines.count(b"\r") != len(headers):
-            return False
-        if b"\nconnection:" in lines or lines.startswith(b"connection:"):
-            return False
-        self.response_started = True
-        self.waiting_for_100_continue = False
-        self.expected_content_length = int(length)
-        self._pending_head = b"%s%s%s\r\n" % (
-            STATUS_LINE[message["status"]],
-            self.header_cache.encode(self.default_headers),
-            lines,
-        )
-        return True
-
-    def _send_complete_body(self, message: Message) -> None:
-        head, body = self._pending_head or b"", message.get("body", b"")
-        self._pending_head = None
-        if (
-            message["type"] != "http.response.body"
-            or message.get("more_body")
-            or len(body) != self.expected_content_length
-        ):
-            self.transport.close()
-            raise RuntimeError("the response body does not have the length that its content-length header states")
-        self.response_complete = True
+    async def send(self, message: AsgiMessage) -> None:
+        """Send a part of the response; waits while the client does not read."""
+        connection = self.connection
+        if connection.write_paused and not self.disconnected:
+            await connection.drain()
         if self.disconnected:
             return
-        self.transport.write(head + body)
-        self.message_event.set()
-        self.on_response()
+        kind = message["type"]
+        if self.response_complete or self._pending_response is not None:
+            raise RuntimeError(f"{kind} was sent after the response was complete")
+        expected = "http.response.body" if self.response_started else "http.response.start"
+        if kind != expected:
+            raise RuntimeError(f"{kind} was sent in place of {expected}")
+        if self.response_started:
+            self._send_body(message)
+        else:
+            self._send_start(message)
 
+    def _send_start(self, message: AsgiMessage) -> None:
+        """Write the head, or hold it back if a body of known length follows."""
+        status: int = message["status"]
+        headers = [(name.lower(), value) for name, value in message.get("headers", ())]
+        headers = [each for each in headers if each[0] != b"transfer-encoding"]  # ASGI leaves that to the server
+        length: int | None = None
+        for name, value in headers:
+            if not _HEADER_NAME.fullmatch(name) or _BAD_HEADER_VALUE.search(value):
+                raise RuntimeError(f"the response has an invalid header: {name[:64]!r}")
+            if name == b"content-length":
+                length = int(value)
+            elif name == b"connection" and b"close" in value.lower():
+                self.keep_alive = False
+        self.response_started = True
+        self.waiting_for_100_continue = False
+        extra = b""
+        self._has_no_body = self.is_head or status in _NO_BODY_STATUS
+        if length is None and not self._has_no_body:
+            if self.scope["http_version"] == "1.1":
+                self._chunked = True
+                extra += b"transfer-encoding: chunked\r\n"
+            else:
+                self.keep_alive = False  # the end of the connection ends the body
+        if not self.keep_alive and not any(name == b"connection" for name, _ in headers):
+            extra += b"connection: close\r\n"
+        head = b"%s%s%s\r\n" % (self.connection.context.heads.start(status), encode_headers(headers), extra)
+        if length is None or self._has_no_body:
+            self.connection.transport.write(head)
+        else:
+            self._remaining, self._pending_head = length, head
 
-class _FinishedApp:
-    """An application that only raises what the real one raised, so that uvicorn's code logs and answers it."""
-
-    def __init__(self, error: BaseException | None) -> None:
-        self._error = error
-
-    async def __call__(self, *_: object) -> None:
-        if self._error is not None:
-            raise self._error
-
-
-def _encode_headers(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    return b"".join([b"%s: %s\r\n" % pair for pair in headers])
-
-
-def pause_reading(transport: asyncio.Transport, flow: FlowControl, loop: asyncio.AbstractEventLoop) -> None:
-    """Read nothing from a client for BUSY_PAUSE_SECONDS."""
-    if not transport.is_closing():
-        flow.pause_reading()
-        loop.call_later(BUSY_PAUSE_SECONDS, _resume_reading, transport, flow)
-
-
-def _resume_reading(transport: asyncio.Transport, flow: FlowControl) -> None:
-    if not transport.is_closing():
-        flow.resume_reading()
+    def _send_body(self, message: AsgiMessage) -> None:
+        body, more = message.get("body", b""), message.get("more_body", False)
+        if self._has_no_body:
+            body = b""
+        elif self._chunked:
+            body = (b"%x\r\n%s\r\n" % (len(body), body) if body else b"") + (b"" if more else b"0\r\n\r\n")
+        elif self._remaining is not None:
+            self._remaining -= len(body)
+            if self._remaining < 0 or (self._remaining and not more):
+                raise RuntimeError("the response body does not have the length that its content-length header states")
+        connection = self.connection
+        if self._pending_head or body:
+            connection.transport.write(self._pending_head + body)
+            self._pending_head = b""
+        if more:
+            return
+        self.response_complete = True
+        if self._news is not None:
+            self._news.set()
+        if not self.keep_alive:
+            connection.transport.close()
+        connection.on_response_complete()

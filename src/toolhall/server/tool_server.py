@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from toolhall.dialects.hub.lease_messages import HubRefusal, JoinResult, ToolServerEndpoint, write_join
-from toolhall.server.context import ConnectionTimeouts, ServerContext
+from toolhall.server.context import ServerContext
+from toolhall.server.limits import ConnectionTimeouts
 from toolhall.server.server import HttpServer
 from toolhall.toolserver.handler import CallHandler
 from toolhall.toolserver.http import ToolServerApp
@@ -119,7 +120,8 @@ class ToolServerProcess:
             finally:
                 server.stop()
                 await _wait_first(serving, self._stop.forced.wait())
-                server.force_exit = not serving.done()
+                if not serving.done():
+                    server.stop_now()
                 await serving
                 await hall.close()
                 await self._handler.close()

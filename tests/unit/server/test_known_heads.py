@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.harness.connections import MAX_BODY, MemoryConnection, ParsedRequests, Piece
-from toolhall.server.protocol import MAX_HEAD_BYTES, MAX_HEADS, MAX_UNUSED_HEADS, HeadTemplate
+from toolhall.server.known_heads import MAX_HEAD_BYTES, MAX_HEADS, MAX_UNUSED_HEADS, HeadTemplate
 
 LINE = b"POST /mcp HTTP/1.1\r\n"
 HOST = b"Host: localhost\r\n"
@@ -36,8 +36,8 @@ def known(data: bytes | None = None) -> HeadTemplate:
 
 def body_of(data: bytes, head: HeadTemplate | None = None) -> bytes | None:
     """The body of a request that is recognized; None if it is not."""
-    start = (head or known()).body_start(data)
-    return data[start:] if start else None
+    found = (head or known()).find_body(data)
+    return data[found[0] :] if found is not None and found[1] == len(data) else None
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_head_template_of_data_without_the_end_of_a_head_is_none() -> None:
 
 @pytest.mark.parametrize("size", [1, 9, 10, 99, 100, 70_000])
 @pytest.mark.parametrize("line", [b"", b"X-A: 5\r\n"], ids=["length_last", "length_first"])
-def test_body_start_of_the_same_head_with_other_digits_is_found(size: int, line: bytes) -> None:
+def test_find_body_of_the_same_head_with_other_digits_is_found(size: int, line: bytes) -> None:
     head, body = known(request(b"{}", line)), b"x" * size
     assert body_of(request(body, line), head) == body
 
@@ -176,16 +176,18 @@ def test_body_start_of_the_same_head_with_other_digits_is_found(size: int, line:
         b"",
     ],
 )
-def test_body_start_of_any_other_request_is_zero(data: bytes) -> None:
+def test_find_body_ends_elsewhere_or_nowhere_in_any_other_request(data: bytes) -> None:
     assert body_of(data) is None
 
 
-def test_body_start_of_every_beginning_of_a_request_is_zero() -> None:
+def test_find_body_of_every_beginning_of_a_head_is_none() -> None:
     head, data = known(), request()
-    assert not any(head.body_start(data[:end]) for end in range(len(data)))
+    start = data.index(b"\r\n\r\n") + 4
+    assert not any(head.find_body(data[:end]) for end in range(start))
+    assert {head.find_body(data[:end]) for end in range(start, len(data) + 1)} == {(start, len(data))}
 
 
-def test_body_start_takes_the_first_end_of_the_head() -> None:
+def test_find_body_takes_the_first_end_of_the_head() -> None:
     body = b"1\r\n\r\n" + request(b"{}")
     assert body_of(request(body)) == body
     smuggled = LINE + HOST + TYPE + b"Content-Length: 2\r\nX-A: b\r\n\r\n{}" + b"Content-Length: 4\r\n\r\n1234"

@@ -52,7 +52,10 @@ class BackgroundTasks:
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         """Run the coroutine in a task of the running loop."""
-        task = asyncio.get_running_loop().create_task(coroutine)
+        return self.add(asyncio.get_running_loop().create_task(coroutine))
+
+    def add(self, task: "asyncio.Task[T]") -> "asyncio.Task[T]":
+        """Hold a task that runs already."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -211,7 +214,8 @@ def on_first_suspend(
         waiting_for = next(steps)
     except StopIteration as finished:
         return finished.value  # type: ignore[no-any-return]
-    return (yield from drive_suspended(steps, waiting_for, on_suspend, should_abandon))
+    ended: T = yield from drive_suspended(steps, waiting_for, on_suspend, should_abandon)
+    return ended
 
 
 def drive_suspended(

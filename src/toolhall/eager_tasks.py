@@ -5,9 +5,9 @@ the next iteration, which costs more than many an answer. The request needs a ta
 and the current task of asyncio belong to one.
 
 Since Python 3.12, `asyncio.Task` has `eager_start`. On 3.11 the same comes about with the task's own means: its
-constructor hands the first step to `loop.call_soon`, which is replaced for that moment, and the step is run here.
-asyncio allows that only while no task is current, as in callbacks of protocols; inside another task, the new one is
-started the usual way.
+constructor hands the first step to `loop.call_soon`, which is replaced for that moment, and the step is run here. A
+task that is current meanwhile steps aside, as it does for `eager_start`: `_leave_task` and `_enter_task` are what
+asyncio documents for this, under "Extending".
 """
 
 import asyncio
@@ -26,10 +26,10 @@ class EagerStarter:
     asyncio from making one up for each.
     """
 
-    __slots__ = ("_base", "_context", "_first_step", "_loop", "_name")
+    __slots__ = ("_base", "_context", "_first_step", "_name", "loop")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, name: str) -> None:
-        self._loop: Any = loop
+        self.loop: Any = loop
         self._name = name
         self._base = copy_context()
         self._context: Context | None = None
@@ -37,26 +37,35 @@ class EagerStarter:
 
     if sys.version_info >= (3, 12):
 
-        def start(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-            """Start a task, and return it after its first step."""
+        def start(self, coroutine: Coroutine[Any, Any, T], context: Context | None = None) -> asyncio.Task[T]:
+            """Start a task, in this context or a copy of the starter's, and return it after its first step."""
             return asyncio.Task(
-                coroutine, loop=self._loop, name=self._name, context=self._base.copy(), eager_start=True
+                coroutine, loop=self.loop, name=self._name, context=context or self._base.copy(), eager_start=True
             )
 
     else:
 
-        def start(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-            """Start a task, and return it after its first step; inside another task, before."""
-            loop, context = self._loop, self._base.copy()
-            if asyncio.current_task(loop) is not None:
-                return asyncio.Task(coroutine, loop=loop, name=self._name, context=context)
+        def start(self, coroutine: Coroutine[Any, Any, T], context: Context | None = None) -> asyncio.Task[T]:
+            """Start a task, in this context or a copy of the starter's, and return it after its first step."""
+            loop = self.loop
+            if context is None:
+                context = self._base.copy()
             self._context = context
             loop.call_soon = self._call_soon
             try:
                 task = asyncio.Task(coroutine, loop=loop, name=self._name, context=context)
             finally:
                 del loop.call_soon
-            context.run(self._first_step)
+            first_step, current = self._first_step, asyncio.current_task(loop)
+            del self._first_step  # it refers to the task
+            if current is None:
+                context.run(first_step)
+                return task
+            asyncio.tasks._leave_task(loop, current)  # pyright: ignore[reportPrivateUsage] - see above
+            try:
+                context.run(first_step)
+            finally:
+                asyncio.tasks._enter_task(loop, current)  # pyright: ignore[reportPrivateUsage]
             return task
 
         def _call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> object:
@@ -64,4 +73,4 @@ class EagerStarter:
             if context is self._context:
                 self._first_step = callback
                 return None
-            return type(self._loop).call_soon(self._loop, callback, *args, context=context)
+            return type(self.loop).call_soon(self.loop, callback, *args, context=context)

@@ -1,7 +1,9 @@
 """`McpHttp`, the `/mcp` endpoint: stateless requests, and sessions with resumable streams (`StatefulHttp`)."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import copy_context
+from typing import Any
 
 from toolhall.dialects.mcp.protocol import (
     INVALID_REQUEST,
@@ -12,6 +14,7 @@ from toolhall.dialects.mcp.protocol import (
     JsonRpcResponse,
     McpDecodeError,
     McpRefusal,
+    PlainCall,
     read_message,
     read_plain_call,
 )
@@ -26,11 +29,12 @@ from toolhall.dialects.mcp.requests import (
     read_request_meta,
 )
 from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo, write_error
+from toolhall.eager_tasks import EagerStarter
 from toolhall.http.request import HttpRequest
 from toolhall.http.request_guard import RequestValidator
 from toolhall.http.sse import EventStream, ResumePoint, priming_event, serve_events, start_events
 from toolhall.mcp.response import HttpResponseLink
-from toolhall.mcp.sessions import HttpSession, McpSessions, ResumableRequest
+from toolhall.mcp.sessions import HttpSession, McpSessions, ResumableRequest, SessionResponse
 from toolhall.mcp.stateful import McpSession
 from toolhall.mcp.stateless import LISTEN_METHOD, StatelessMcp
 from toolhall.mcp.tool_requests import refuse_call, resolve_name
@@ -39,6 +43,7 @@ from toolhall.model.messages import WireResponse
 from toolhall.pipeline.dispatcher import Dispatcher
 
 SESSION_HEADER = b"mcp-session-id"
+_VERSION_HEADER = b"mcp-protocol-version"
 RETRY_MS = 1_000
 _ACCEPTED = WireResponse(b"", 202)
 _ENDED = WireResponse(b"", 200)
@@ -52,6 +57,7 @@ class StatefulHttp:
         self._dispatcher = dispatcher
         self._encoders = {revision.name: McpEncoder(server, revision) for revision in STATEFUL_REVISIONS.values()}
         self._sessions = McpSessions(clock)
+        self._starter: EagerStarter | None = None  # of the loop that served last
 
     async def handle_request(self, http_request: HttpRequest, request: JsonRpcRequest, size: int) -> None:
         """Answer a request in its session; `initialize` opens one."""
@@ -60,7 +66,9 @@ class StatefulHttp:
             return
         session = await self._session(http_request, request, size)
         if session:
-            await self._answer(http_request, session, request, size)
+            response = SessionResponse(session, request, size, http_request.caller)
+            work = session.session.answer(request, response, size, http_request.caller)
+            await self._answer(http_request, response, work)
 
     async def handle_message(self, request: HttpRequest, message: JsonRpcNotification | JsonRpcResponse) -> None:
         """Handle a notification, or the response to a question of a tool."""
@@ -78,7 +86,7 @@ class StatefulHttp:
     async def get_or_delete(self, request: HttpRequest) -> None:
         """GET opens a stream, DELETE ends the session; without a session both get 405."""
         # MCP 2026-07-28 has neither, and ignores the session header.
-        is_stateless = request.headers.get(b"mcp-protocol-version") == _STATELESS_VERSION
+        is_stateless = request.headers.get(_VERSION_HEADER) == _STATELESS_VERSION
         if is_stateless or request.method not in ("GET", "DELETE") or SESSION_HEADER not in request.headers:
             await request.refuse(
                 405, "use POST; GET and DELETE need the session of an older revision", (b"allow", b"POST")
@@ -125,7 +133,7 @@ class StatefulHttp:
             return None
 
     def _find_session(self, request: HttpRequest) -> HttpSession:
-        version = request.headers.get(b"mcp-protocol-version")
+        version = request.headers.get(_VERSION_HEADER)
         if version is not None and version.decode("latin-1") not in STATEFUL_REVISIONS:
             known = ", ".join(STATEFUL_REVISIONS)
             raise McpRefusal(INVALID_REQUEST, f"in a session MCP-Protocol-Version must be one of {known}")
@@ -137,31 +145,42 @@ class StatefulHttp:
             raise McpRefusal(INVALID_REQUEST, "there is no such session; send initialize again", status=404)
         return session
 
+    def call(self, http_request: HttpRequest, plain: PlainCall, size: int) -> Awaitable[None]:
+        """Answer a plain call in its session."""
+        try:
+            session = self._find_session(http_request)
+        except McpRefusal:
+            return self.handle_request(http_request, plain.to_request(), size)  # which reports it
+        response = SessionResponse(session, plain, size, http_request.caller)
+        work = session.session.answer_plain(plain, response, size, http_request.caller)
+        return self._answer(http_request, response, work)
+
     async def _answer(
-        self, http_request: HttpRequest, session: HttpSession, request: JsonRpcRequest, size: int
+        self, http_request: HttpRequest, response: SessionResponse, work: Coroutine[Any, Any, WireResponse]
     ) -> None:
         """Run the request in its own task; this connection only reads its stream: a disconnect does not cancel it."""
-        resumable = session.begin(request, size, session.session.policy_key(http_request.caller))
+        loop = asyncio.get_running_loop()
+        if self._starter is None or self._starter.loop is not loop:
+            self._starter = EagerStarter(loop, "MCP request")
+        task = self._starter.start(response.finish_with(work), copy_context())
+        session, wire = response.session, response.wire
+        if wire is not None and not response.has_stream:  # the usual case: answered in the first step
+            if not http_request.try_reply(wire):
+                await http_request.reply(wire)
+            return
+        resumable, release_slot = response.resumable, http_request.detach_slot()
         stream = resumable.stream
-        responses: list[WireResponse] = []
-
-        async def work() -> None:
-            wire = await session.session.answer(request, stream, size, http_request.caller)
-            responses.append(wire)
-            stream.finish(wire.body)
-
-        release_slot = http_request.detach_slot()
 
         def done(_: object) -> None:
-            # A cancelled request gets no response, but its stream must end, also if it was cancelled before it started.
+            # A cancelled request gets no response, but its stream must end.
             stream.finish()
             release_slot()
 
-        session.inflight.start(request.id, work()).add_done_callback(done)
+        session.inflight.add(response.request.id, task).add_done_callback(done)
         await stream.wait_until_started()
-        if stream.has_only_answer and responses:
+        if stream.has_only_answer and response.wire is not None:
             session.discard(resumable)
-            await http_request.reply(responses[0])
+            await http_request.reply(response.wire)
         else:
             await self._stream(http_request, session, stream)
 
@@ -234,11 +253,15 @@ class McpHttp:
 
     def __call__(self, request: HttpRequest) -> Awaitable[None]:
         """`POST /mcp`: answer one message."""
-        body = request.body
+        body, headers = request.body, request.headers
         plain = None if body is None else read_plain_call(body)
-        meta = None if plain is None else read_plain_meta(plain, request.headers)
-        if body is None or plain is None or meta is None or self._must_look_up_tool():
+        if body is None or plain is None:
             return self._receive(request)
+        if SESSION_HEADER in headers and not plain.raw_meta and headers.get(_VERSION_HEADER) != _STATELESS_VERSION:
+            return self._stateful.call(request, plain, len(body))
+        meta = read_plain_meta(plain, headers)
+        if meta is None or self._must_look_up_tool():
+            return self._receive_request(request, plain.to_request(), len(body))
         link = HttpResponseLink(request, meta, self._stateless.encoder)
         work = self._stateless.answer_plain(plain, meta, request.caller, link, len(body), link.watch_disconnect)
         return self._respond(request, link, work)
@@ -256,16 +279,18 @@ class McpHttp:
             error = refuse_call(self._dispatcher, unreadable.request, request.caller, len(body), unreadable.refusal)
             await request.reply(write_error(unreadable.id, error))
             return
-        is_stateless = request.headers.get(b"mcp-protocol-version") == _STATELESS_VERSION
         if isinstance(message, JsonRpcRequest):
-            if is_stateless or is_stateless_request(message):
-                await self._answer(request, message, len(body))
-            else:
-                await self._stateful.handle_request(request, message, len(body))
-        elif is_stateless:
+            await self._receive_request(request, message, len(body))
+        elif request.headers.get(_VERSION_HEADER) == _STATELESS_VERSION:
             await request.reply(_ACCEPTED)
         else:
             await self._stateful.handle_message(request, message)
+
+    async def _receive_request(self, http_request: HttpRequest, request: JsonRpcRequest, size: int) -> None:
+        if http_request.headers.get(_VERSION_HEADER) == _STATELESS_VERSION or is_stateless_request(request):
+            await self._answer(http_request, request, size)
+        else:
+            await self._stateful.handle_request(http_request, request, size)
 
     async def get_or_delete(self, request: HttpRequest) -> None:
         """`GET` and `DELETE /mcp`, for sessions only."""

@@ -9,16 +9,24 @@ import logging
 import re
 import secrets
 from collections import OrderedDict, deque
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from typing import Any
 
 import msgspec
 
 from toolhall.concurrency import BackgroundTasks
-from toolhall.dialects.mcp.protocol import RATE_LIMITED, JsonRpcNotification, JsonRpcRequest, McpRefusal, RequestId
+from toolhall.dialects.mcp.protocol import (
+    RATE_LIMITED,
+    JsonRpcNotification,
+    JsonRpcRequest,
+    McpRefusal,
+    PlainCall,
+    RequestId,
+)
 from toolhall.http.sse import EventStream
 from toolhall.mcp.stateful import McpSession
 from toolhall.model.caller import LOCAL, Caller
+from toolhall.model.messages import WireResponse
 
 _log = logging.getLogger("toolhall.mcp")
 MAX_SESSIONS = 10_000
@@ -44,7 +52,11 @@ class InflightRequests:
 
     def start(self, request_id: RequestId, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a request; of two with the same id, a cancellation reaches the later one."""
-        task = self._tasks[request_id] = self._all.start(work)
+        return self.add(request_id, asyncio.get_running_loop().create_task(work))
+
+    def add(self, request_id: RequestId, task: asyncio.Task[None]) -> asyncio.Task[None]:
+        """Hold the task of a request that runs already."""
+        self._tasks[request_id] = self._all.add(task)
         task.add_done_callback(lambda done: self._forget(request_id, done))
         return task
 
@@ -142,6 +154,54 @@ class HttpSession:
         """Notify the client on its standalone stream; while that is not read, one notification is kept."""
         if self.is_reading or self.standalone.last_number == self.read_number:
             self.standalone.send(self.session.encoder.tools_list_changed())
+
+
+class SessionResponse:
+    """The response to one request of a session: a plain one, or a stream that the client can resume.
+
+    It is the request's MessageSink. The stream is made with the first message before the response, or when the request
+    has to wait: most requests are answered in their first step, and need none.
+    """
+
+    wire: WireResponse | None = None  # once the request is answered
+    _resumable: ResumableRequest | None = None
+
+    def __init__(self, session: HttpSession, request: JsonRpcRequest | PlainCall, size: int, caller: Caller) -> None:
+        self.session = session
+        self.request = request
+        self._size = size
+        self._caller = caller
+
+    @property
+    def has_stream(self) -> bool:
+        """Whether there is a stream."""
+        return self._resumable is not None
+
+    @property
+    def resumable(self) -> ResumableRequest:
+        """The request with its stream, which is made now if there is none."""
+        if self._resumable is None:
+            request, session = self.request, self.session
+            self._resumable = session.begin(
+                request.to_request() if isinstance(request, PlainCall) else request,
+                self._size,
+                session.session.policy_key(self._caller),
+            )
+        return self._resumable
+
+    def send(self, message: bytes) -> None:
+        """Send a message before the response."""
+        self.resumable.stream.send(message)
+
+    def disconnect_reader(self, retry_ms: int) -> None:
+        """End the current connection of the reader, who may resume after this time."""
+        self.resumable.stream.disconnect_reader(retry_ms)
+
+    async def finish_with(self, work: Awaitable[WireResponse]) -> None:
+        """Keep the response once the work is done; it ends the stream, if there is one."""
+        self.wire = await work
+        if self._resumable is not None:
+            self._resumable.stream.finish(self.wire.body)
 
 
 class McpSessions:

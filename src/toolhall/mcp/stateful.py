@@ -6,11 +6,15 @@ import itertools
 import logging
 from collections.abc import Callable, Hashable
 
+import msgspec
+
 from toolhall.dialects.mcp.input_requests import write_input_request
 from toolhall.dialects.mcp.protocol import (
     JsonRpcRequest,
     JsonRpcResponse,
     McpRefusal,
+    PlainCall,
+    RequestId,
     Revision,
     invalid_params,
     method_not_found,
@@ -29,7 +33,7 @@ from toolhall.mcp.tool_requests import (
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Broken, ToolFailed, ToolhallError
 from toolhall.model.json import Json, JsonObject, encode
-from toolhall.model.messages import CompletedCall, InputRequired, LogLevel, Question, Visit, WireResponse
+from toolhall.model.messages import Answer, CallTool, CompletedCall, InputRequired, Question, Visit, WireResponse
 from toolhall.pipeline.dispatcher import Dispatcher
 
 QUESTION_SECONDS = 300.0
@@ -43,7 +47,8 @@ class McpSession:
     def __init__(self, dispatcher: Dispatcher, encoder: McpEncoder, caller: Caller, capabilities: JsonObject) -> None:
         self._dispatcher = dispatcher
         self._capabilities = capabilities
-        self._log_level: LogLevel = "info"
+        self._meta = RequestMeta(encoder.revision, capabilities, "info")  # of requests without a progress token
+        self._dialect = f"mcp@{encoder.revision.name}"
         self._pending_questions: dict[str, asyncio.Future[Json]] = {}
         self._question_ids = itertools.count(1)
         self._initialized = asyncio.Event()
@@ -90,7 +95,8 @@ class McpSession:
             case "ping":
                 return self.encoder.response(request.id, {})
             case "logging/setLevel":
-                self._log_level = read_log_level(request.params.get("level"))
+                level = read_log_level(request.params.get("level"))
+                self._meta = msgspec.structs.replace(self._meta, log_level=level)
                 return self.encoder.response(request.id, {})
             case "initialize":
                 raise invalid_params("this session is initialized already")
@@ -109,7 +115,7 @@ class McpSession:
         if request.method != "tools/call":
             return False
         try:
-            call = resolve_call(self._dispatcher, read_call(request, f"mcp@{self.revision.name}", size))
+            call = resolve_call(self._dispatcher, read_call(request, self._dialect, size))
         except McpRefusal:
             return False
         return await self._dispatcher.record_repeat(call, caller) is None
@@ -121,23 +127,36 @@ class McpSession:
 
     async def _call(self, request: JsonRpcRequest, sink: MessageSink, size: int, caller: Caller) -> WireResponse:
         join_trace(request)
-        dialect = f"mcp@{self.revision.name}"
         try:
-            call = resolve_call(self._dispatcher, read_call(request, dialect, size))
-            meta = RequestMeta(self.revision, self._capabilities, self._log_level, read_progress_token(request))
+            call = resolve_call(self._dispatcher, read_call(request, self._dialect, size))
+            meta = msgspec.structs.replace(self._meta, progress_token=read_progress_token(request))
         except McpRefusal as refusal:
-            raise refuse_call(self._dispatcher, request, caller, size, refusal, dialect) from None
+            raise refuse_call(self._dispatcher, request, caller, size, refusal, self._dialect) from None
         link = StatefulLink(sink, meta, self.encoder, self._ask_client)
-        return self._response(request, as_url_elicitations(await self._dispatcher.answer(call, caller, link), meta))
+        return self._response(request.id, await self._dispatcher.answer(call, caller, link), meta)
 
-    def _response(self, request: JsonRpcRequest, answer: object) -> WireResponse:
-        match answer:
+    async def answer_plain(self, plain: PlainCall, sink: MessageSink, size: int, caller: Caller) -> WireResponse:
+        """Return the response to a plain call, authorized by its caller."""
+        call = CallTool(plain.name, plain.arguments, self._dialect, size, None, None, None, plain.encoded_arguments)
+        if self._dispatcher.shortlist.pins:
+            call = resolve_call(self._dispatcher, call)
+        meta = self._meta
+        link = StatefulLink(sink, meta, self.encoder, self._ask_client)
+        answer = await self._dispatcher.answer(call, caller, link)
+        try:
+            return self._response(plain.id, answer, meta)
+        except Exception:  # noqa: BLE001 - a tool can return what cannot be encoded; the client still gets a response
+            _log.exception("the answer to tools/call could not be written")
+            return self.encoder.error(plain.id, Broken())
+
+    def _response(self, request_id: RequestId, answer: Answer, meta: RequestMeta) -> WireResponse:
+        if type(answer) is CompletedCall:
+            return self.encoder.call_result(request_id, answer)
+        match as_url_elicitations(answer, meta):
             case InputRequired(questions) if visits := [each for each in questions.values() if isinstance(each, Visit)]:
-                return self.encoder.url_elicitation_required(request.id, visits)
-            case CompletedCall():
-                return self.encoder.call_result(request.id, answer)
-            case ToolhallError():
-                return self.encoder.error(request.id, answer)
+                return self.encoder.url_elicitation_required(request_id, visits)
+            case ToolhallError() as error:
+                return self.encoder.error(request_id, error)
             case _:
                 raise TypeError("a legacy session asks its questions while the call runs")
 

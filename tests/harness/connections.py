@@ -205,7 +205,6 @@ class Outcome(NamedTuple):
     is_reading: bool
     waiting: int  # requests that are being answered
     pipelined: int
-    answered: int
     after_timeouts: list[tuple[bool, bytes]]  # closed, and what was written; see TIMEOUT_CHECKS
     left: int  # slots and tasks that are still taken when the connection has ended
     awaits_body: bool  # a request with a known head was recognized, and its body is incomplete
@@ -261,7 +260,6 @@ class MemoryConnection:
             is_reading,
             waiting,
             pipelined,
-            context.answered,
             after_timeouts,
             left,
             awaits_body,

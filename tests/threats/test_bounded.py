@@ -18,6 +18,7 @@ BOUNDED_BY_HAND = {
     "execution/worker.py": "orders: one call, and its cancellation",
     "toolserver/hub_link.py": "news of a call: 64, and questions, each of which is waited for",
     "server/protocol.py": "pipelined requests: 512, and those of one more read",
+    "server/write_batcher.py": "deferred requests: one for each connection, of which 10,000 are open",
     "server/websocket_protocol.py": "messages of one read, after which reading pauses",
     "mcp/sessions.py": "streams of a session: 16, and a mebibyte of what they keep",
     "stores/audit/journal.py": "records: 20,000 that wait for the disk, and the calls that wait for them",

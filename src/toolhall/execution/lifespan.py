@@ -5,7 +5,7 @@ its own. `Lifespans` enters each of them once, in the order in which they were a
 
 All of it happens in one task that lives as long as the lifespans do, because task groups and cancel scopes have to
 be left by the task that entered them. The task also leaves them when it is cancelled, as `asyncio.run` does to every
-task that is left at its end. That is no guarantee: a server that ends its process in another way, as uvicorn, with a mounted hall, does
+task that is left at its end. That is no guarantee: a server that ends its process in another way, as uvicorn does
 after SIGTERM, leaves nothing unless it was told to (`hall.lifespan`, or the ASGI lifespan events).
 """
 

@@ -1,6 +1,7 @@
 """`HttpApp`, the ASGI application: validates, authenticates, limits and routes requests to endpoints.
 
-The order is the code of `HttpApp._serve`: headers, caller, endpoint, slot, endpoint call. Lifespan events open
+The order is the code of `HttpApp._serve`: headers, caller, endpoint, slot, endpoint call. Plain requests, whose headers
+Toolhall's own server has had validated, are served by `HttpApp.serve` without ASGI. Lifespan events open
 the hall; where the application is mounted and gets none, the first request opens it.
 """
 
@@ -12,7 +13,6 @@ from functools import partial
 from toolhall.auth.authenticator import (
     AsgiApp,
     AuthenticationFailed,
-    AuthResult,
     Receive,
     RequestAuthenticator,
     Scope,
@@ -47,6 +47,7 @@ from toolhall.stores.common import StoreFailed
 from toolhall.telemetry import set_trace_context
 
 RETRY_SECONDS = 1.0
+_REFUSALS = (RequestRejected, AuthenticationFailed, NoSlot, OSError)  # OSError: the client went away
 _log = logging.getLogger("toolhall.http")
 
 
@@ -90,9 +91,9 @@ class HttpApp:
             if remaining is None:
                 return
             scope = remaining
-        request = HttpRequest(scope["method"], {}, ANONYMOUS, receive, send)
-        request.scope, request.extension = scope, scope.get(SERVER_EXTENSION)
-        await self._serve(request, None)
+        request = HttpRequest(scope, {}, ANONYMOUS, receive, send)
+        request.extension = scope.get(SERVER_EXTENSION)
+        await self._serve(request)
 
     def prepare(self, scope: Scope) -> RequestHead | None:
         """Return the head of a POST to a known path for use with further bodies; None if it cannot be reused.
@@ -116,40 +117,58 @@ class HttpApp:
         """Serve a request whose head is known and whose body is complete; for Toolhall's own server."""
         if not self.opened or self._mounted_apps is not None:  # changed since the head became known
             return self({**head.scope, SERVER_EXTENSION: exchange}, exchange.receive, exchange.send)
-        request = HttpRequest("POST", head.headers, ANONYMOUS, exchange.receive, exchange.send)
-        request.scope, request.extension, request.body = head.scope, exchange, body
-        return self._serve(request, head)
+        request = HttpRequest(head.scope, head.headers, ANONYMOUS, exchange.receive, exchange.send)
+        request.extension, request.body = exchange, body
+        request.path, request.query, request.raw_path = head.path, head.query, head.raw_path
+        return self._serve_plain(request, head)
 
-    async def _serve(self, request: HttpRequest, head: RequestHead | None) -> None:
-        scope, callers = request.scope, self.limiter.callers
+    async def _serve_plain(self, request: HttpRequest, head: RequestHead) -> None:
+        """Serve a request with a prepared head; the steps are those of `_serve`, without what `prepare` has done."""
+        callers = self.limiter.callers
         request.limiter, request.challenges, request.authenticator = self.limiter, self._challenges, self._authenticator
         try:
-            if head is None:
-                self._read_head(request)
-                caller: AuthResult = self._authenticator.authenticate(scope, request.headers)
+            caller = head.local_caller
+            if caller is None:
+                result = self._authenticator.authenticate(head.scope, head.headers)
+                caller = result if isinstance(result, Caller) else await result
+            request.caller = caller
+            if caller.proof != "none" and callers.try_acquire(caller.id):  # the common case
+                request.slot, request.slot_key = callers, caller.id
             else:
-                request.path, request.query, request.raw_path = head.path, head.query, head.raw_path
-                caller = head.local_caller or self._authenticator.authenticate(scope, request.headers)
-            request.caller = caller = caller if isinstance(caller, Caller) else await caller
-            endpoint = self._endpoint(request) if head is None else head.endpoint
-            if head is not None or _is_body_complete(request) or not defer_slot_until_body(request):
-                if caller.proof != "none" and callers.try_acquire(caller.id):  # the common case
-                    request.slot, request.slot_key = callers, caller.id
-                else:
-                    await request.acquire_slot()
-            await endpoint(request)
-        except RequestRejected as rejection:
-            # Close the connection: the rest of a rejected body must not be read as the next request.
-            await request.refuse(rejection.status, rejection.message, (b"connection", b"close"))
-        except AuthenticationFailed as failure:
-            await request.reply(self._auth_error(failure, scope), (b"connection", b"close"))
-        except NoSlot:
-            await self._reject_busy(request)
-        except OSError:
-            _log.debug("the client went away")
+                await request.acquire_slot()
+            await head.endpoint(request)
+        except _REFUSALS as refusal:
+            await self._refuse(request, refusal)
         finally:
             if request.slot is not None:  # it was neither released with the reply nor detached
                 request.release_slot()
+
+    async def _serve(self, request: HttpRequest) -> None:
+        request.limiter, request.challenges, request.authenticator = self.limiter, self._challenges, self._authenticator
+        try:
+            self._read_head(request)
+            request.caller = await resolve_caller(self._authenticator.authenticate(request.scope, request.headers))
+            endpoint = self._endpoint(request)
+            if _is_body_complete(request) or not defer_slot_until_body(request):
+                await request.acquire_slot()
+            await endpoint(request)
+        except _REFUSALS as refusal:
+            await self._refuse(request, refusal)
+        finally:
+            request.release_slot()
+
+    async def _refuse(self, request: HttpRequest, refusal: Exception) -> None:
+        """Send the response to a request that was refused with one of _REFUSALS."""
+        match refusal:
+            case RequestRejected():
+                # Close the connection: the rest of a rejected body must not be read as the next request.
+                await request.refuse(refusal.status, refusal.message, (b"connection", b"close"))
+            case AuthenticationFailed():
+                await request.reply(self._auth_error(refusal, request.scope), (b"connection", b"close"))
+            case NoSlot():
+                await self._reject_busy(request)
+            case _:
+                _log.debug("the client went away")
 
     def _read_head(self, request: HttpRequest) -> None:
         scope = request.scope
@@ -182,7 +201,7 @@ class HttpApp:
         elif self.opened or await self._open():
             return scope
         else:
-            await HttpRequest(scope["method"], {}, ANONYMOUS, receive, send).reply(_unavailable_response(scope["path"]))
+            await HttpRequest(scope, {}, ANONYMOUS, receive, send).reply(_unavailable_response(scope["path"]))
         return None
 
     def add_routes(self, routes: Mapping[str, AsgiApp]) -> None:

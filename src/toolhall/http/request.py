@@ -107,41 +107,30 @@ class RequestHead:
 class HttpRequest:
     """One HTTP request: headers, caller, concurrency slot, and the methods that send the response."""
 
-    __slots__ = (
-        "_send",
-        "authenticator",
-        "body",
-        "caller",
-        "challenges",
-        "extension",
-        "headers",
-        "limiter",
-        "method",
-        "path",
-        "query",
-        "raw_path",
-        "receive",
-        "scope",
-        "slot",
-        "slot_key",
-    )
+    # What few requests have; as class attributes they cost nothing per request.
+    body: bytes | None = None  # if it came with the head, which was validated; else `receive` has it
+    extension: ServerExtension | None = None  # None: another ASGI server
+    path = ""
+    raw_path = b""  # before unescaping; empty if the server does not provide it
+    query = b""
+    limiter: ConcurrencyLimiter | None = None  # None: no limit
+    slot: ReleasableSlot | None = None  # the pool that it holds a slot of, under `slot_key`
+    slot_key: str
+    challenges: AuthChallenges | None = None  # completes 401 and 403
+    authenticator: RequestAuthenticator | None = None  # of the caller
 
-    def __init__(self, method: str, headers: Headers, caller: Caller, receive: Receive, send: Send) -> None:
-        self.method = method
+    def __init__(self, scope: Scope, headers: Headers, caller: Caller, receive: Receive, send: Send) -> None:
+        self.scope = scope
         self.headers = headers
         self.caller = caller
         self.receive = receive
-        self.body: bytes | None = None  # if it came with the head, which was validated; else `receive` has it
-        self.extension: ServerExtension | None = None  # None: another ASGI server
-        self.path = ""
-        self.raw_path = b""  # before unescaping; empty if the server does not provide it
-        self.query = b""
-        self.limiter: ConcurrencyLimiter | None = None  # None: no limit
-        self.slot: ReleasableSlot | None = None  # the pool that it holds a slot of, under `slot_key`
-        self.scope: Scope = {}
-        self.challenges: AuthChallenges | None = None  # completes 401 and 403
-        self.authenticator: RequestAuthenticator | None = None  # of the caller
         self._send = send
+
+    @property
+    def method(self) -> str:
+        """The HTTP method."""
+        method: str = self.scope["method"]
+        return method
 
     @property
     def parameters(self) -> dict[str, str]:

@@ -116,7 +116,6 @@ class ServerContext:
         self.heads = ResponseHeads()
         self.connections: set[ServerConnection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
-        self.answered = 0  # requests
 
 
 def _as_head_app(app: object) -> HeadApp | None:

@@ -58,19 +58,35 @@ class HeadTemplate(NamedTuple):
         if not data.startswith(before):
             return None
         start = len(before)
-        end = data.find(_HEAD_END, start) + len(_HEAD_END)
-        digits_end = end - len(after)
-        digits = data[start:digits_end]
-        if data[digits_end:end] != after or not digits.isdigit() or digits[0] == _ZERO or len(digits) > _MAX_DIGITS:
+        digits_end = data.find(b"\r", start, start + _MAX_DIGITS + 1)
+        if digits_end <= start or not data.startswith(after, digits_end):
             return None
+        digits = data[start:digits_end]
+        if not digits.isdigit() or digits[0] == _ZERO:
+            return None
+        end = digits_end + len(after)
         return end, end + int(digits)
 
 
-class KnownHead(NamedTuple):
+class KnownHead:
     """A template, and the head that it stands for."""
 
-    template: HeadTemplate
-    head: RequestHead
+    __slots__ = ("_found", "_latest", "head", "template")
+
+    def __init__(self, template: HeadTemplate, head: RequestHead) -> None:
+        self.template = template
+        self.head = head
+        self._latest = template.before + b"0" + template.after  # no request has it: no length is 0
+        self._found = (0, 0)
+
+    def find_body(self, data: bytes) -> tuple[int, int] | None:
+        """Where the body begins and ends, as HeadTemplate does; a head with the digits of the latest is found faster."""
+        if data.startswith(self._latest):
+            return self._found
+        found = self.template.find_body(data)
+        if found is not None:
+            self._latest, self._found = data[: found[0]], found
+        return found
 
 
 class KnownHeads:

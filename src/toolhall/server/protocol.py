@@ -36,6 +36,7 @@ sending side looks the same as one that has gone: it gets what is answered by th
 import asyncio
 import logging
 from collections import deque
+from functools import partial
 
 from toolhall.auth.authenticator import Scope
 from toolhall.eager_tasks import EagerStarter
@@ -109,7 +110,7 @@ class HttpProtocol(Connection):
             self._add_to_partial(self.partial, data)
             return
         for known in self._known.heads:
-            found = known.template.find_body(data)
+            found = known.find_body(data)
             if found is not None:
                 start, end = found
                 if end == len(data):
@@ -247,7 +248,18 @@ class HttpProtocol(Connection):
             self.pause_reading()
 
     def _start(self, cycle: RequestCycle) -> None:
-        context, self._active = self.context, cycle
+        """Run a request now, or in a later iteration of the event loop if this one has answered enough."""
+        self._active = cycle
+        if self.write_batcher.is_full:
+            self.write_batcher.defer(partial(self._run, cycle))
+        else:
+            self._run(cycle)
+
+    def _run(self, cycle: RequestCycle) -> None:
+        context = self.context
+        if cycle.disconnected:  # while it was deferred
+            cycle.response_complete = True
+            return
         if cycle.head is not None and context.head_app is not None:
             task = self._starter.start(cycle.run_plain(context.head_app, cycle.head))
         else:
@@ -267,7 +279,6 @@ class HttpProtocol(Connection):
             self.transport.abort()
             return True
         self.transport.write(context.busy_responses.for_path(path, keep_alive=cycle.keep_alive))
-        context.answered += 1
         if not cycle.keep_alive:
             self.transport.close()
         elif not self.pipeline:
@@ -279,7 +290,6 @@ class HttpProtocol(Connection):
 
         That one is started in a callback of its own, because this may be the task of the previous one.
         """
-        self.context.answered += 1
         if self.pipeline:
             self.loop.call_soon(self._start_next)
         elif self.read_paused:

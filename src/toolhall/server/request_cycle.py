@@ -3,7 +3,7 @@
 Theory of operation. A response that is complete when the application sends it is written in one piece: `send_json`
 takes status and body (the application finds the cycle in the ASGI scope under SERVER_EXTENSION), and `send` holds the
 head of a response with a content length back until its body follows. Responses by `send_json` are written by the
-connection's WriteBatcher.
+connection's WriteBatcher, unless the connection is the only one.
 
 A response is *started* when its head was sent by the application, and *complete* when its last byte was written. An
 application that fails before it has started is answered for with 500; later, the connection is closed, so that the
@@ -176,6 +176,7 @@ class RequestCycle:
     def send_json(self, status: int, body: bytes) -> bool:
         """Send a complete JSON response and return True; False if it must take the way through `send`."""
         connection = self.connection
+        context = connection.context
         if (
             self.response_started
             or connection.write_paused
@@ -186,8 +187,11 @@ class RequestCycle:
         ):
             return False
         self.response_started = True
-        self._pending_response = b"%b%d\r\n\r\n%b" % (connection.context.heads.start_json(status), len(body), body)
-        connection.write_batcher.schedule(self, connection.loop)
+        self._pending_response = b"%b%d\r\n\r\n%b" % (context.heads.start_json(status), len(body), body)
+        if len(context.connections) > 1:
+            connection.write_batcher.schedule(self, connection.loop)
+        else:  # there is nobody to write to together
+            self.flush()
         return True
 
     @property
@@ -206,7 +210,8 @@ class RequestCycle:
         if response is None or self.disconnected or transport.is_closing():
             return
         transport.write(response)
-        connection.on_response_complete()
+        if connection.pipeline or connection.read_paused:
+            connection.on_response_complete()
         if not self.keep_alive:  # the server is shutting down
             transport.close()
 

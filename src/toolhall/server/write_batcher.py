@@ -1,15 +1,19 @@
-"""WriteBatcher: writes the responses that become ready in one iteration of the event loop right after one another.
+"""WriteBatcher: answers at most MAX_BATCH requests in one iteration of the event loop, and writes the answers together.
 
-Most of what sending costs is to wake the reader. Responses that are written in one go wake a client of several
-connections once. The batch is bounded: the first of many clients must not wait until the last one is answered.
+Most of what sending costs is to wake the reader. Responses that are written right after one another wake a client of
+several connections once. The batch is bounded, because an event loop may deliver the requests of a thousand clients in
+one iteration, and uvloop sends what was written at its end: requests beyond the batch wait for the next iteration, in
+the order in which they came, so that the first client does not wait until the last one is answered.
 """
 
 import asyncio
 import logging
+from collections import deque
+from collections.abc import Callable
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
-MAX_BATCH = 64  # responses; about a millisecond of calls
+MAX_BATCH = 64  # responses; a millisecond or two of calls
 
 _log = logging.getLogger("toolhall.http")
 
@@ -28,27 +32,42 @@ class WriteBatcher:
     A response that cannot be written is logged and delays no other.
     """
 
-    __slots__ = ("_pending",)
+    __slots__ = ("_deferred", "_is_scheduled", "_pending")
 
     def __init__(self) -> None:
         self._pending: list[PendingWrite] = []
+        self._deferred: deque[Callable[[], None]] = deque()  # one for each connection at most
+        self._is_scheduled = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether requests have to wait for the next iteration: those of this one are enough, or others wait."""
+        return len(self._pending) >= MAX_BATCH or bool(self._deferred)
 
     def schedule(self, write: PendingWrite, loop: asyncio.AbstractEventLoop) -> None:
-        """Write it after what the event loop is doing in this iteration, or now, with MAX_BATCH - 1 others."""
-        pending = self._pending
-        pending.append(write)
-        if len(pending) == 1:
-            loop.call_soon(self._flush)
-        elif len(pending) == MAX_BATCH:
-            self._flush()
+        """Write it after what the event loop is doing in this iteration."""
+        self._pending.append(write)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            loop.call_soon(self._flush, loop)
 
-    def _flush(self) -> None:
+    def defer(self, start: Callable[[], None]) -> None:
+        """Start this request in one of the next iterations; only while the batch `is_full`."""
+        self._deferred.append(start)
+
+    def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Write what is ready, then start what was deferred, as much as a batch has room for."""
         pending, self._pending = self._pending, []
+        self._is_scheduled = bool(self._deferred)
+        if self._is_scheduled:
+            loop.call_soon(self._flush, loop)
         for write in pending:
             try:
                 write.flush()
             except Exception:  # noqa: BLE001 - the other responses are written all the same
                 _log.exception("a reply could not be sent")
+        for _ in range(min(MAX_BATCH, len(self._deferred))):
+            self._deferred.popleft()()
 
 
 _batchers: WeakKeyDictionary[asyncio.AbstractEventLoop, WriteBatcher] = WeakKeyDictionary()

@@ -51,8 +51,8 @@ class ToolServerApp:
             await send({"type": "websocket.close", "code": 1008})
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request, path = HttpRequest(scope["method"], {}, ANONYMOUS, receive, send), scope["path"]
-        request.limiter, request.scope, request.path = self.limiter, scope, path
+        request, path = HttpRequest(scope, {}, ANONYMOUS, receive, send), scope["path"]
+        request.limiter, request.path = self.limiter, path
         request.extension = scope.get(SERVER_EXTENSION)
         try:
             request.headers = _headers(scope)

@@ -39,5 +39,5 @@ async def test_oxp_health_of_unhealthy_core_is_503(state: str, status: int) -> N
 
     with Toolhall(pick) as hall:
         oxp = OxpHttp(hall.dispatcher, RequestValidator(), new_id=lambda: "1", state=lambda: state)
-        await oxp.health(HttpRequest("GET", {}, LOCAL, receive, send))
+        await oxp.health(HttpRequest({"method": "GET"}, {}, LOCAL, receive, send))
     assert sent[0]["status"] == status

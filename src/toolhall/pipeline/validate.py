@@ -102,6 +102,7 @@ def _depth(value: Json) -> int:
 
 _log = logging.getLogger("toolhall.check")
 _decode = msgspec.json.decode
+_UNENCODABLE = (TypeError, ValueError, NotImplementedError, RecursionError, msgspec.MsgspecError)
 _TEXT, _OPTIONAL_TEXT = (str,), (str, type(None))
 _COMMON_FIELDS = {"notes": (Notes, type(None)), "meta": (dict, type(None))}
 _FIELD_TYPES: dict[type, dict[str, tuple[type, ...]]] = {
@@ -174,28 +175,32 @@ class Check:
         ]
         size = sum(map(_size, result.content))
         if size <= self._max_bytes and metas:
-            size += len(self._encoded(metas, entry))
+            try:
+                encoded = to_json_within(metas, self._max_bytes - size)
+            except _UNENCODABLE as error:
+                raise self._encoding_error(error, entry) from error
+            size = self._max_bytes + 1 if encoded is None else size + len(encoded)
         if size > self._max_bytes:
             raise self._too_large(entry)
         return result
 
     def _value(self, value: Json, entry: Entry) -> Result:
-        encoded, validator = self._encoded(value, entry), entry.output_validator
+        try:
+            encoded = to_json_within(value, self._max_bytes)
+        except _UNENCODABLE as error:
+            raise self._encoding_error(error, entry) from error
+        if encoded is None:
+            raise self._too_large(entry)
+        validator = entry.output_validator
         if validator is not None and not validator.accepts(plain := _decode(encoded)):
             raise self._schema_error(plain, len(encoded), validator, entry)
         return Result(encoded, (), value if type(value) is str else None)
 
-    def _encoded(self, value: object, entry: Entry) -> bytes:
-        try:
-            encoded = to_json_within(value, self._max_bytes)
-        except (TypeError, ValueError, NotImplementedError, RecursionError, msgspec.MsgspecError) as error:
-            _log.exception("tool %s returned what cannot be written as JSON", entry.id)
-            # Of these exceptions, only NotImplementedError is ours and never quotes a value.
-            why = f": {error}" if self._explain and isinstance(error, NotImplementedError) else ""
-            raise BadOutput(f"the tool returned something that cannot be written as JSON{why}") from error
-        if encoded is None:
-            raise self._too_large(entry)
-        return encoded
+    def _encoding_error(self, error: Exception, entry: Entry) -> BadOutput:
+        _log.exception("tool %s returned what cannot be written as JSON", entry.id)
+        # Of these exceptions, only NotImplementedError is ours and never quotes a value.
+        why = f": {error}" if self._explain and isinstance(error, NotImplementedError) else ""
+        return BadOutput(f"the tool returned something that cannot be written as JSON{why}")
 
     def _schema_error(self, value: Json, size: int, validator: Validator, entry: Entry) -> BadOutput:
         problems = validator.problems(value, size)

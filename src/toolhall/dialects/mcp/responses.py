@@ -169,9 +169,10 @@ class McpEncoder:
 
     def _structured_result(self, request_id: RequestId, result: Result, structured: bytes) -> WireResponse:
         """The common result, a value and its text, assembled from bytes that are encoded already."""
-        text = encode(_result_text(result))
-        body = b',"result":{"content":[{"type":"text","text":' + text + b'}],"structuredContent":' + structured
-        return WireResponse(b'{"jsonrpc":"2.0","id":' + encode(request_id) + body + self._result_end)
+        return WireResponse(
+            b'{"jsonrpc":"2.0","id":%b,"result":{"content":[{"type":"text","text":%b}],"structuredContent":%b%b'
+            % (encode(request_id), encode(_result_text(result)), structured, self._result_end)
+        )
 
     def _error_result(self, request_id: RequestId, error: ErrorResult) -> WireResponse:
         body: JsonObject = {"content": [{"type": "text", "text": error.text}], "isError": True}

@@ -49,9 +49,9 @@ class Redactor:
     __slots__ = ("_forms", "count", "tail", "tool_secrets")
 
     def __init__(self, secrets: tuple[Secret, ...], credential: Secret | None = None) -> None:
-        self._forms = [
-            secret.derived(SecretForms) for secret in (secrets if credential is None else (credential, *secrets))
-        ]
+        self._forms = [secret.derived(SecretForms) for secret in secrets] if secrets else []
+        if credential is not None:
+            self._forms.insert(0, credential.derived(SecretForms))
         self.tool_secrets = secrets  # the secrets given to the tool, without the caller's own credential
         self.tail = ""  # the end of the stream so far, for redact_next
         self.count = 0

@@ -134,6 +134,9 @@ class SecretForms:
             *self._hex_forms,
             *(core.text for core in (*self._base64_forms, *self._base32_forms)),
         ]
+        # A form of the whole secret has at least as many characters as it stands for; half of that allows for escapes
+        # of fewer bytes than they stand for (`&nGt;`).
+        self._min_whole_length = min(map(len, (*self._unescaped_variants, *written))) // 2
         written += [run for runs in self._run_matchers for run in runs.runs]
         self._has_digit_form = any(_DIGITS.issuperset(each) for each in written)
         letters = set(secret) & JSON_SHORT_ESCAPES.keys()
@@ -144,7 +147,9 @@ class SecretForms:
 
     def occurs_in(self, text: bytes) -> bool:
         """True if the text contains the secret, or a run of it, in any form."""
-        return len(text) >= self._min_length and (self.occurs_whole_in(text) or self._occurs_as_run(text))
+        if len(text) < self._min_length:
+            return False
+        return (len(text) >= self._min_whole_length and self.occurs_whole_in(text)) or self._occurs_as_run(text)
 
     def occurs_in_joined(self, text: str) -> bool:
         """True if a text that was joined from several contains the secret; a short secret could occur by chance."""

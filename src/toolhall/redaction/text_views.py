@@ -184,6 +184,12 @@ class RunMatcher:
 
     def occurs_in(self, text: str) -> bool:
         """True if the text contains a run."""
+        if not self._blocks:
+            for anchor in self._anchors:
+                if anchor in text:
+                    break
+            else:
+                return False
         return next(self.find_spans(text), None) is not None
 
     def find_spans(self, text: str) -> Iterator[tuple[int, int]]:

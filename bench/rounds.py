@@ -1,20 +1,9 @@
 """Measures several things in turn, over and over, so that all of them see the same machine."""
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
-
-
-class Effort(NamedTuple):
-    """How long to measure."""
-
-    rounds: int
-    seconds: int = 1  # of load, each time
-
-    def halved(self) -> "Effort":
-        """For measurements that are dear or steady."""
-        return self._replace(rounds=max(2, self.rounds // 2))
 
 
 def interleaved(lanes: Mapping[str, Callable[[], T]], rounds: int, *, warm: bool = True) -> dict[str, list[T]]:

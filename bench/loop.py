@@ -2,8 +2,9 @@
 
 Theory of operation. One event loop holds the connections of Toolhall and, with the ceiling behind it, of uvicorn. Every
 connection is handed one request, the loop runs until all are answered, and so on for one batch. A pass is one batch of
-every target, and each ratio is of two batches of the same pass, a fraction of a second apart. A round is the median of
-many passes, so that what disturbs a single batch is not seen in it.
+every target and then one more in the opposite order, which cancels the effects of the order and of a machine that gets
+faster or slower meanwhile; each ratio is of two targets in the same pass. A round is the median of many passes, so that
+what disturbs a single batch is not seen in it.
 
 Between two batches the records of the first are written (`settle`), because a loop that never rests starves the thread
 that writes them, until they are lost. That thread counts in the CPU of all threads, and not in the loop's.
@@ -37,7 +38,7 @@ from toolhall.server.server import HallServer
 from toolhall.stores.audit.journal import AuditJournal
 
 CONNECTIONS = 32
-BATCH = 320  # calls
+BATCH = 160  # calls
 PASSES = 40  # of a round
 WARM_UP_PASSES = 5
 DISTINCT_REQUESTS = 1_000
@@ -52,6 +53,10 @@ class Batch(NamedTuple):
 
     thread: float
     process: float
+
+    def mean(self, other: "Batch") -> "Batch":
+        """Of two batches of one size."""
+        return Batch((self.thread + other.thread) / 2, (self.process + other.process) / 2)
 
 
 class RecordingLoop(uvloop.Loop):
@@ -121,7 +126,7 @@ class LoopTarget:
 
 
 def measure_loop_cpu(rounds: int) -> dict[str, list[Batch]]:
-    """Measure all targets in turn; by target, one batch of each pass, PASSES of them in a round."""
+    """Measure all targets in turn; by target one value for each pass, PASSES of them in a round."""
     with tempfile.TemporaryDirectory(prefix="toolhall-bench-") as folder:
         return uvloop.run(_measure(Path(folder), rounds), loop_factory=RecordingLoop)
 
@@ -131,13 +136,16 @@ async def _measure(folder: Path, rounds: int) -> dict[str, list[Batch]]:
         targets = await _targets(folder, stack)
         for target in targets.values():
             stack.callback(target.close)
-        seen: dict[str, list[Batch]] = {name: [] for name in targets}
-        for number in range(WARM_UP_PASSES + rounds * PASSES):
-            for name in sorted(targets, key=list(targets).index, reverse=number % 2 == 1):
-                batch = await targets[name].batch()
-                if number >= WARM_UP_PASSES:
-                    seen[name].append(batch)
-        return seen
+        for _ in range(WARM_UP_PASSES):
+            await _pass(targets)
+        passes = [await _pass(targets) for _ in range(rounds * PASSES)]
+        return {name: [each[name] for each in passes] for name in targets}
+
+
+async def _pass(targets: dict[str, LoopTarget]) -> dict[str, Batch]:
+    there = {name: await target.batch() for name, target in targets.items()}
+    back = {name: await targets[name].batch() for name in reversed(targets)}
+    return {name: there[name].mean(back[name]) for name in targets}
 
 
 async def _targets(folder: Path, stack: AsyncExitStack) -> dict[str, LoopTarget]:

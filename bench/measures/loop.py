@@ -12,8 +12,9 @@ from bench.targets import TARGETS
 ABOUT = f"""The real connection code of both servers on {CONNECTIONS} connections whose transports only count, in one
 event loop, so that neither the kernel nor the load generator is measured. `toolhall` is the bare call over MCP
 2026-07-28, `session` is 2025-11-25, `key` has a key and three limits, `grant` a grant and a durable intent too; the
-others are dialects. All are measured in turn, {BATCH} calls at a time; a round is the median of {PASSES} such batches
-or of their ratios. All threads: with the audit's, until the records are on disk. Median (least-most) of the rounds."""
+others are dialects. All are measured in turn, {BATCH} calls at a time, forth and back; a round is the median of
+{PASSES} such passes or of their ratios. All threads: with the audit's, until the records are on disk. Median
+(least-most) of the rounds."""
 
 
 def measure_loop(options: Options) -> Section:

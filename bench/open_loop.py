@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections import deque
+from contextlib import ExitStack
 from typing import NamedTuple
 
 from bench.launch import PYTHON, ROOT, Server
@@ -108,40 +109,62 @@ def _end_of(received: bytes) -> int:
 
 def generate(plan: Plan) -> Latency:
     """Send all requests, and wait for all answers."""
-    requests = [plan.call.request(number) for number in range(DISTINCT_REQUESTS)]
-    connections = [Connection(plan.port) for _ in range(plan.connections)]
-    good = plan.call.good.encode()
-    for connection in connections:  # the first request of a connection is not the usual one
-        connection.send(requests[0], 0.0)
-        while not connection.receive(good):
-            pass
-    by_descriptor = {connection.socket.fileno(): connection for connection in connections}
-    descriptors, free = list(by_descriptor), deque(connections)
-    start = time.perf_counter()
-    due = _due_times(start, plan)
-    sent, taken, late = 0, list[float](), list[float]()
-    waited = False  # whether the next request had to wait for a connection
-    while len(taken) < len(due):
-        now = time.perf_counter()
-        while sent < len(due) and due[sent] <= now and free:
-            if not waited:
-                late.append(now - due[sent])
-            free.popleft().send(requests[sent % DISTINCT_REQUESTS], due[sent])
-            sent, waited = sent + 1, False
+    with ExitStack() as stack:
+        connections = [Connection(plan.port) for _ in range(plan.connections)]
+        for connection in connections:
+            stack.callback(connection.socket.close)
+        return _Generator(plan, connections).run()
+
+
+class _Generator:
+    def __init__(self, plan: Plan, connections: list[Connection]) -> None:
+        self._plan = plan
+        self._good = plan.call.good.encode()
+        self._requests = [plan.call.request(number) for number in range(DISTINCT_REQUESTS)]
+        self._by_descriptor = {connection.socket.fileno(): connection for connection in connections}
+        self._free = deque(connections)
+        self._sent = 0
+        self._waited = False  # whether the next request had to wait for a connection
+        self._late: list[float] = []
+
+    def run(self) -> Latency:
+        for connection in self._free:  # the first request of a connection is not the usual one
+            connection.send(self._requests[0], 0.0)
+            while not connection.receive(self._good):
+                pass
+        start = time.perf_counter()
+        due = _due_times(start, self._plan)
+        descriptors, taken = list(self._by_descriptor), list[float]()
+        while len(taken) < len(due):
+            timeout = self._send(due)
+            ready = select.select(descriptors, (), (), SILENCE_SECONDS if timeout is None else timeout)[0]
+            if not ready and timeout is None:
+                raise RuntimeError(f"no answer within {SILENCE_SECONDS:g} seconds")
+            for descriptor in ready:
+                connection = self._by_descriptor[descriptor]
+                if connection.receive(self._good):
+                    taken.append(time.perf_counter() - connection.due)
+                    self._free.append(connection)
+        elapsed = time.perf_counter() - start
+        cut, late = (statistics.quantiles(values, n=100) for values in (taken, self._late))
+        return Latency(cut[49] * 1e6, cut[98] * 1e6, late[98] * 1e6, len(taken) / elapsed)
+
+    def _send(self, due: list[float]) -> float | None:
+        """Send what is due; the seconds until there is more to send, or None if an answer must come first."""
+        now, sent = time.perf_counter(), self._sent
+        while sent < len(due) and due[sent] <= now and self._free:
+            if not self._waited:
+                self._late.append(now - due[sent])
+            self._free.popleft().send(self._requests[sent % DISTINCT_REQUESTS], due[sent])
+            sent, self._waited = sent + 1, False
             now = time.perf_counter()
-        waiting = sent < len(due) and bool(free)
-        waited = sent < len(due) and not free and due[sent] <= now
-        ready = select.select(descriptors, (), (), max(0.0, due[sent] - now) if waiting else SILENCE_SECONDS)[0]
-        if not ready and not waiting:
-            raise RuntimeError(f"no answer within {SILENCE_SECONDS:g} seconds")
-        for descriptor in ready:
-            connection = by_descriptor[descriptor]
-            if connection.receive(good):
-                taken.append(time.perf_counter() - connection.due)
-                free.append(connection)
-    elapsed = time.perf_counter() - start
-    cut = statistics.quantiles(taken, n=100)
-    return Latency(cut[49] * 1e6, cut[98] * 1e6, statistics.quantiles(late, n=100)[98] * 1e6, len(taken) / elapsed)
+        self._sent = sent
+        if sent == len(due):
+            return None
+        if self._free:
+            return max(0.0, due[sent] - now)
+        self._waited = due[sent] <= now
+        return None
 
 
 def _due_times(start: float, plan: Plan) -> list[float]:

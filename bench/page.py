@@ -46,7 +46,8 @@ class Result(NamedTuple):
     @classmethod
     def read(cls, kept: Mapping[str, Any]) -> "Result":
         """The result that `written` gave."""
-        return cls(**{**kept, "verdicts": [Verdict(**each) for each in kept["verdicts"]]})
+        fields: dict[str, Any] = {**kept, "verdicts": [Verdict(**each) for each in kept["verdicts"]]}
+        return cls(**fields)
 
     def written(self) -> dict[str, Any]:
         """As JSON."""

@@ -22,24 +22,31 @@ from bench.rounds import interleaved
 from bench.spread import ratios
 from bench.targets import TARGETS
 
-STATELESS = (TOOLHALL, FASTMCP, SDK, CEILING_WORK, CEILING_FULL)
 TOOLHALL_SESSION = "toolhall session"
+# What is compared with Toolhall most closely is measured right beside it.
+KINDS = {
+    TOOLHALL_SESSION: TOOLHALL,
+    TOOLHALL: TOOLHALL,
+    CEILING_FULL: CEILING_FULL,
+    CEILING_WORK: CEILING_WORK,
+    SDK: SDK,
+    FASTMCP: FASTMCP,
+    FASTMCP_SESSION: FASTMCP_SESSION,
+}
 
-ABOUT = f"""One tool, `add(a, b)`, with input and output schema; {CONNECTIONS} connections. The first rows speak
-2026-07-28, those called session 2025-11-25. Peers run on uvloop and httptools with plain JSON replies. The ceiling is a
-raw ASGI app on uvicorn: `work` decodes, validates, calls, validates, encodes; `full` adds header checks, key, limit,
-record and histogram. CPU is the server's, with children. Median (least-most) of the rounds; ratios are taken within
-each round."""
+ABOUT = f"""One tool, `add(a, b)`, with input and output schema; {CONNECTIONS} connections. All speak
+2026-07-28, but those called session 2025-11-25. Peers run on uvloop and httptools with plain JSON replies. The ceiling
+is a raw ASGI app on uvicorn: `work` decodes, validates, calls, validates, encodes; `full` adds header checks, key,
+limit, record and histogram. CPU is the server's, with children. Median (least-most) of the rounds; ratios are taken
+within each round."""
 
 
 def measure_call(options: Options) -> Section:
     """Every server in turn."""
-    specs = [*map(ServerSpec, STATELESS), ServerSpec(TOOLHALL), ServerSpec(FASTMCP_SESSION)]
-    with serving(*specs) as servers:
-        names = [*STATELESS, TOOLHALL_SESSION, FASTMCP_SESSION]
+    with serving(*map(ServerSpec, KINDS.values())) as servers:
         lanes = {
             name: partial(saturate, server, options.seconds, messages.mcp_call(_greet(name, server)))
-            for name, server in zip(names, servers, strict=True)
+            for name, server in zip(KINDS, servers, strict=True)
         }
         seen = interleaved(lanes, options.rounds)
     cpu = load.cpu_by_name(seen)

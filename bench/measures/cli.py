@@ -21,7 +21,7 @@ COMMANDS = {
     "version": ("--version",),
     "help": ("--help",),
     "list": ("list", TOOLS),
-    "call": ("call", "add", "a=1", "b=2.5", TOOLS),
+    "call": ("call", "add", "a=1", "b=2.5", TOOLS, "--yes"),
 }
 BARE = "interpreter alone"
 
@@ -54,13 +54,21 @@ def _lane(tree: Tree, arguments: tuple[str, ...], folder: Path) -> Callable[[], 
 
 def _cpu_ms(command: list[str], place: Place) -> float:
     """User and system time of one process, by the kernel's accounts when it has ended."""
-    process = subprocess.Popen(
-        command, cwd=place.folder, env=dict(place.environment), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-    )
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError(f"{' '.join(command[3:])} ended with {process.returncode}")
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            command,
+            cwd=place.folder,
+            env=dict(place.environment),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            output.seek(0)
+            said = output.read().decode(errors="replace")[-2000:]
+            raise RuntimeError(f"{' '.join(command[3:])} ended with {process.returncode}: {said}")
     return (usage.ru_utime + usage.ru_stime) * 1000
 
 

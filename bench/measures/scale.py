@@ -16,8 +16,8 @@ from bench.targets import TARGETS
 LARGEST = ServerSpec(TOOLHALL, 10_000)
 SPECS = (
     ServerSpec(TOOLHALL, 10),
-    ServerSpec(TOOLHALL, 1_000),
     LARGEST,
+    ServerSpec(TOOLHALL, 1_000),
     ServerSpec(FASTMCP, 10),
     ServerSpec(FASTMCP, 1_000),
 )

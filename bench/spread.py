@@ -22,7 +22,9 @@ class Spread(NamedTuple):
         return self.written(lambda value: f"{value:,.{digits}f}")
 
     def written(self, write: Callable[[float], str]) -> str:
-        """The same with each number written in another way."""
+        """The same with each number written in another way; of a single value only the value."""
+        if self.least == self.most:
+            return write(self.median)
         return f"{write(self.median)} ({write(self.least)}-{write(self.most)})"
 
     @property

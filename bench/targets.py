@@ -33,7 +33,7 @@ class Target(NamedTuple):
 
     def _number(self, value: float) -> str:
         if self.unit or value >= 100:
-            return f"{value:,.4g}" if value < 1_000 else f"{value:,.0f}"
+            return f"{value:.3g}" if value < 100 else f"{value:,.0f}"
         return f"1/{1 / value:.1f}".removesuffix(".0") if 0 < value < AS_FRACTION < 1 else f"{value:.2f}"
 
 

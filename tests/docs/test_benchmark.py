@@ -7,7 +7,7 @@ from bench.page import NOT_MEASURED, PAGE, read_results, render
 from bench.targets import TARGETS
 
 ROW = re.compile(r"\| (?P<what>[^|]+) \| (?P<bound>at (?:most|least) [^|]+) \| (?P<figure>[^|]+) \| (?P<met>[^|]*) \|")
-FIGURE = re.compile(r"(?P<number>1/)?[\d.,]+ \((?:1/)?[\d.,]+-(?:1/)?[\d.,]+\)")
+FIGURE = re.compile(r"(1/)?[\d.,]+( \((1/)?[\d.,]+-(1/)?[\d.,]+\))?( |;|$)")
 
 
 def test_page_is_rendered_from_the_results() -> None:

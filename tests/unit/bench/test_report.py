@@ -32,7 +32,8 @@ def test_verdict_compares_the_median_with_the_bound(kind: str, figures: list[flo
 def test_verdict_writes_small_ratios_as_fractions_and_units_behind_the_figure() -> None:
     assert Target("a.b", "", 1 / 30).verdict(Spread(1 / 32, 1 / 40, 1 / 20)).figure == "1/32 (1/40-1/20)"
     assert Target("a.b", "", 0.65).verdict(Spread(0.6, 0.1, 1.25), "why").figure == "0.60 (1/10-1.25); why"
-    assert Target("a.b", "", 60, unit="ms").verdict(Spread(12.345, 12, 13)).figure == "12.35 (12-13) ms"
+    assert Target("a.b", "", 60, unit="ms").verdict(Spread(12.345, 12, 13)).figure == "12.3 (12-13) ms"
+    assert Target("a.b", "", 60, unit="ms").verdict(Spread.of([1234.5])).figure == "1,234 ms"
     assert Target("a.b", "", 1 / 30).bound_text() == "at most 1/30"
 
 

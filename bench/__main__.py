@@ -15,9 +15,9 @@ from bench.launch import CLIENTS_PYTHON
 from bench.machine import conditions, raise_file_limit
 from bench.measures import MEASURES, NEEDS_PYTHON
 from bench.neighbours import Neighbours
-from bench.options import BEFORE, Options
 from bench.page import Result, read_results, target_table, write_results
 from bench.report import Section
+from bench.rounds import BEFORE, Options
 
 ROUNDS, QUICK_ROUNDS = 7, 3
 PROFILED_CALLS = 20_000

@@ -23,8 +23,8 @@ from bench.measures.stdio import measure_stdio
 from bench.measures.supply import measure_supply
 from bench.measures.trouble import measure_trouble
 from bench.measures.workers import measure_workers
-from bench.options import Options
 from bench.report import Section
+from bench.rounds import Options
 
 MEASURES: Mapping[str, Callable[[Options], Section]] = {
     "call": measure_call,

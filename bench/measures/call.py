@@ -16,9 +16,8 @@ from bench.launch import (
     serving,
 )
 from bench.load import CONNECTIONS, saturate
-from bench.options import Options
 from bench.report import Section, Verdict
-from bench.rounds import interleaved
+from bench.rounds import Options, interleaved
 from bench.spread import ratios
 from bench.targets import TARGETS
 

@@ -8,11 +8,10 @@ from functools import partial
 from pathlib import Path
 
 from bench.launch import PYTHON, SERVERS
-from bench.options import Options
 from bench.process import Place
 from bench.report import Section
 from bench.revision import THIS, Tree, checked_out
-from bench.rounds import interleaved
+from bench.rounds import Options, interleaved
 from bench.spread import Spread, ratios
 from bench.targets import TARGETS
 

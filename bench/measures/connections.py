@@ -6,9 +6,8 @@ from bench import load
 from bench.client import Client
 from bench.launch import CEILING_FULL, TOOLHALL, ServerSpec, serving
 from bench.load import saturate
-from bench.options import Options
 from bench.report import Section
-from bench.rounds import interleaved
+from bench.rounds import Options, interleaved
 from bench.spread import ratios
 
 COUNTS = (4, 32, 1_000)

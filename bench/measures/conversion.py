@@ -7,9 +7,8 @@ import sys
 import time
 from functools import partial
 
-from bench.options import Options
 from bench.report import Section
-from bench.rounds import interleaved
+from bench.rounds import Options, interleaved
 from bench.spread import Spread
 from bench.targets import TARGETS
 from tests.corpora.corpora import FILES

@@ -6,9 +6,8 @@ from bench import load, messages
 from bench.client import Client
 from bench.launch import TOOLHALL, ServerSpec, serving
 from bench.load import CONNECTIONS, saturate
-from bench.options import Options
 from bench.report import Section
-from bench.rounds import interleaved
+from bench.rounds import Options, interleaved
 from bench.spread import ratios
 from bench.targets import TARGETS
 

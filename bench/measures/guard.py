@@ -5,9 +5,8 @@ from functools import partial
 from bench import load, messages
 from bench.launch import TOOLHALL, TOOLHALL_GRANT, TOOLHALL_KEY, ServerSpec, serving
 from bench.load import CONNECTIONS, saturate
-from bench.options import Options
 from bench.report import Section
-from bench.rounds import interleaved
+from bench.rounds import Options, interleaved
 from bench.spread import ratios
 from bench.targets import TARGETS
 

@@ -6,9 +6,8 @@ import time
 from functools import partial
 
 from bench.launch import CLIENTS_PYTHON
-from bench.options import Options
 from bench.report import Section
-from bench.rounds import interleaved
+from bench.rounds import Options, interleaved
 from bench.spread import Spread
 from bench.targets import TARGETS
 

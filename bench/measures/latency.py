@@ -8,9 +8,8 @@ from bench.client import Client
 from bench.launch import CEILING_FULL, TOOLHALL, Server, ServerSpec, serving
 from bench.load import CONNECTIONS, saturate
 from bench.open_loop import Latency, measure_latency
-from bench.options import Options
 from bench.report import Section
-from bench.rounds import interleaved
+from bench.rounds import Options, interleaved
 from bench.spread import Spread, ratios
 from bench.targets import TARGETS
 

@@ -6,9 +6,8 @@ from bench import load
 from bench.client import Client
 from bench.launch import FASTMCP, SDK, TOOLHALL, Server, ServerSpec, serving
 from bench.load import Load, one_by_one
-from bench.options import Options
 from bench.report import Section, Verdict
-from bench.rounds import interleaved
+from bench.rounds import Options, interleaved
 from bench.spread import Spread, ratios
 from bench.targets import TARGETS
 

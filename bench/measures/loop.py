@@ -4,8 +4,8 @@ import statistics
 from collections.abc import Sequence
 
 from bench.loop import BARE, BATCH, CEILING, CONNECTIONS, PASSES, Batch, measure_loop_cpu
-from bench.options import Options
 from bench.report import Section
+from bench.rounds import Options
 from bench.spread import Spread
 from bench.targets import TARGETS
 

@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 from bench.client import Client
 from bench.launch import CEILING_FULL, FASTMCP_SESSION, TOOLHALL, ServerSpec, start
-from bench.options import Options
 from bench.process import Process, await_port
 from bench.report import Section
-from bench.rounds import interleaved
+from bench.rounds import Options, interleaved
 from bench.spread import Spread
 
 COUNT = 1_000

@@ -5,9 +5,8 @@ from functools import partial
 from bench import messages
 from bench.client import Client
 from bench.launch import NAPPING_PLACES, TOOLHALL, TOOLHALL_NAPPING, Server, ServerSpec, serving
-from bench.options import Options
 from bench.report import Section, Verdict
-from bench.rounds import interleaved
+from bench.rounds import Options, interleaved
 from bench.spread import Spread, ratios
 from bench.storm import Storm, anonymous, storm
 from bench.targets import TARGETS

@@ -16,9 +16,8 @@ from bench.gateways import (
     gateways,
 )
 from bench.load import CONNECTIONS
-from bench.options import Options
 from bench.report import Section, Verdict
-from bench.rounds import interleaved
+from bench.rounds import Options, interleaved
 from bench.spread import Spread, ratios
 from bench.targets import TARGETS
 

@@ -9,9 +9,8 @@ from bench.environment import environment
 from bench.launch import CEILING_FULL, PYTHON, TOOLHALL, ServerSpec, serving
 from bench.load import CONNECTIONS, saturate
 from bench.machine import python_build
-from bench.options import Options
 from bench.report import Section
-from bench.rounds import interleaved
+from bench.rounds import Options, interleaved
 from bench.spread import ratios
 from bench.targets import TARGETS
 

@@ -12,10 +12,9 @@ from bench.client import Client
 from bench.filled import fill
 from bench.launch import TOOLHALL, Server, ServerSpec, start
 from bench.load import Load, one_by_one, saturate
-from bench.options import Options
 from bench.process import await_port
 from bench.report import Section, Verdict
-from bench.rounds import interleaved
+from bench.rounds import Options, interleaved
 from bench.spread import Spread, ratios
 from bench.targets import TARGETS
 

@@ -7,9 +7,8 @@ from bench import load, messages
 from bench.client import Client
 from bench.launch import FASTMCP, TOOLHALL, Server, ServerSpec, serving
 from bench.load import Load, one_by_one, saturate
-from bench.options import Options
 from bench.report import Section
-from bench.rounds import interleaved
+from bench.rounds import Options, interleaved
 from bench.spread import Spread, ratios
 from bench.targets import TARGETS
 

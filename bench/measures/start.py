@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 from bench.client import Client
 from bench.launch import FASTMCP, SDK, TOOLHALL, ServerSpec, start
-from bench.options import Options
 from bench.process import await_port
 from bench.report import Section, Verdict
-from bench.rounds import interleaved
+from bench.rounds import Options, interleaved
 from bench.spread import Spread, ratios
 from bench.targets import TARGETS
 

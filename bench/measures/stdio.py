@@ -13,11 +13,10 @@ from pathlib import Path
 from bench import load, messages
 from bench.client import check_sum
 from bench.launch import FASTMCP, SDK, SERVERS, TOOLHALL, piping
-from bench.options import Options
 from bench.process import Process
 from bench.report import Section
 from bench.revision import THIS, Tree, checked_out
-from bench.rounds import interleaved
+from bench.rounds import Options, interleaved
 from bench.spread import ratios
 from bench.targets import TARGETS
 

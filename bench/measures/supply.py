@@ -7,8 +7,8 @@ from functools import partial
 
 import uvloop
 
-from bench.options import Options
 from bench.report import Section
+from bench.rounds import Options
 from bench.spread import Spread
 from bench.targets import TARGETS
 from toolhall import Config, Context, Toolhall, tool

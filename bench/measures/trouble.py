@@ -14,9 +14,8 @@ from typing import NamedTuple
 from bench import messages
 from bench.client import Client
 from bench.launch import TOOLHALL_TROUBLED, Server, ServerSpec, serving
-from bench.options import Options
 from bench.report import Section
-from bench.rounds import interleaved
+from bench.rounds import Options, interleaved
 from bench.spread import Spread, ratios
 from bench.targets import TARGETS
 

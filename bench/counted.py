@@ -6,8 +6,8 @@ import tempfile
 import time
 
 from bench import messages
+from bench.launch import Server
 from bench.load import CONNECTIONS, Load
-from bench.targets import Server
 
 PATIENCE_SECONDS = 300
 
@@ -38,10 +38,10 @@ def spend(server: Server, calls: int, call: messages.Spoken) -> Load:
         script.flush()
         before, start = server.process.cpu(), time.monotonic()
         answers = _answers(script.name, f"http://127.0.0.1:{server.port}{call.path}")
-        cpu, took = server.process.cpu() - before, time.monotonic() - start
+        cpu, took = server.process.cpu().since(before), time.monotonic() - start
     if answers["wrong"] or answers["good"] < calls:
         raise RuntimeError(f"{server.process.name}: {answers} instead of {calls} good ones:\n{server.process.said()}")
-    return Load(cpu / answers["good"] * 1e6, answers["good"] / took)
+    return Load.of(cpu, answers["good"], took)
 
 
 def _script(call: messages.Spoken, calls: int) -> str:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from bench import messages
 from bench.client import Client
+from bench.launch import ROOT, Server, apart
 from bench.process import Process, free_port
 from bench.storm import anonymous
-from bench.targets import ROOT, Server, apart
 
 COMMAND = ROOT / ".venv-gateways" / "bin" / "mcpgateway"
 UPSTREAM = "peer"

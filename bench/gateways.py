@@ -9,10 +9,10 @@ from typing import NamedTuple
 from bench import messages
 from bench.client import Client
 from bench.forge import forge_call, register, start_forge
+from bench.launch import CLIENTS_PYTHON, FASTMCP, SERVERS, TOOLHALL, TOOLHALL_COMMAND, Server, ServerSpec, apart, start
 from bench.node_tools import install
 from bench.process import Process, await_port, free_port
 from bench.storm import anonymous
-from bench.targets import CLIENTS_PYTHON, FASTMCP, SERVERS, TOOLHALL, TOOLHALL_COMMAND, Server, Target, apart, start
 
 HALL, HALL_SOCKET, HALL_TYPESCRIPT = "toolhall", "toolhall socket", "toolhall typescript"
 HALL_ALONE = "toolhall alone"
@@ -33,12 +33,12 @@ def gateways() -> Generator[dict[str, Gateway]]:
     """Start all gateways and check one response of each; at the end stop the backends before the gateways."""
     with tempfile.TemporaryDirectory(prefix="toolhall-bench-") as folder, ExitStack() as stack:
         house = _House(Path(folder), stack)
-        found = {HALL_ALONE: house.started(start(Target(TOOLHALL), house.folder(HALL_ALONE)))}
+        found = {HALL_ALONE: house.started(start(ServerSpec(TOOLHALL), house.folder(HALL_ALONE)))}
         tools = [str(TOOLHALL_COMMAND), "serve", str(SERVERS / "tools.py"), "--json", "--join"]
         found[HALL] = house.hall(HALL, tools)
         found[HALL_SOCKET] = house.hall(HALL_SOCKET, tools, "--socket")
         found[HALL_TYPESCRIPT] = house.hall(HALL_TYPESCRIPT, install(house.folder("node")))
-        upstream = house.started(start(Target(FASTMCP), house.folder(FASTMCP)))
+        upstream = house.started(start(ServerSpec(FASTMCP), house.folder(FASTMCP)))
         url = f"http://127.0.0.1:{upstream.port}/mcp"
         found[PROXY] = house.proxy(PROXY, url)
         found[PROXY_KEPT] = house.proxy(PROXY_KEPT, url, "--kept")

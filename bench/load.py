@@ -5,14 +5,17 @@ import re
 import subprocess
 import tempfile
 import time
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from bench import messages
 from bench.client import Client
-from bench.targets import Server
+from bench.launch import Server
+from bench.process import CpuTime
+from bench.spread import Spread
 
 CONNECTIONS = 32
+WRK_SECONDS = 120
 
 _SCRIPT = """
 wrk.method = "POST"
@@ -38,24 +41,53 @@ end
 
 
 class Load(NamedTuple):
-    """What one burst of load came to."""
+    """Figures of one burst of load."""
 
     cpu_us: float  # of the server, per call
+    kernel_us: float  # the part of it that the kernel used
     per_second: float
 
+    @classmethod
+    def of(cls, cpu: CpuTime, calls: int, seconds: float) -> "Load":
+        """So many calls that took this CPU and this long."""
+        return cls(cpu.total / calls * 1e6, cpu.kernel / calls * 1e6, calls / seconds)
 
-def saturate(server: Server, seconds: int, call: messages.Spoken | None = None) -> Load:
-    """Call the tool over 32 connections at once, by default in the newest revision of MCP."""
+
+Loads = Mapping[str, Sequence[Load]]
+COLUMNS = ("CPU µs per call", "of it kernel", "calls per second")
+
+
+def cells(loads: Sequence[Load]) -> list[str]:
+    """The cells below COLUMNS."""
+    cpu, kernel, rate = (Spread.of(values) for values in zip(*loads, strict=True))
+    return [cpu.text(1), kernel.text(1), rate.text()]
+
+
+def cpu_by_name(seen: Loads) -> dict[str, list[float]]:
+    """Of every lane the CPU per call, round by round."""
+    return {name: [load.cpu_us for load in loads] for name, loads in seen.items()}
+
+
+def figures(seen: Loads) -> dict[str, list[dict[str, float]]]:
+    """Every value, for JSON."""
+    return {name: [load._asdict() for load in loads] for name, loads in seen.items()}
+
+
+def saturate(
+    server: Server, seconds: int, call: messages.Spoken | None = None, *, connections: int = CONNECTIONS
+) -> Load:
+    """Call the tool over all connections at once, by default in the newest revision of MCP."""
     call = call or messages.mcp_call()
     with tempfile.NamedTemporaryFile("w", prefix="toolhall-bench-", suffix=".lua") as script:
         script.write(_script(call))
         script.flush()
         before = server.process.cpu()
-        summary = _run(Path(script.name), f"http://127.0.0.1:{server.port}{call.path}", seconds)
-        cpu = server.process.cpu() - before
+        url = f"http://127.0.0.1:{server.port}{call.path}"
+        summary = _run(["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "20s", "-s", script.name, url])
+        cpu = server.process.cpu().since(before)
     if summary["bad"] or not summary["calls"]:
         raise RuntimeError(f"{server.process.name}: {summary['bad']} of {summary['calls']} calls went wrong")
-    return Load(cpu / summary["calls"] * 1e6, summary["calls"] / summary["microseconds"] * 1e6)
+    return Load.of(cpu, summary["calls"], summary["microseconds"] / 1e6)
 
 
 def one_by_one(server: Server, bodies: list[bytes], method: str, seconds: float, name: str | None = None) -> Load:
@@ -67,8 +99,8 @@ def one_by_one(server: Server, bodies: list[bytes], method: str, seconds: float,
             for body in bodies:
                 client.post(body, headers)
             count += 1
-        elapsed, cpu = time.monotonic() - start, server.process.cpu() - before
-    return Load(cpu / count * 1e6, count / elapsed)
+        elapsed, cpu = time.monotonic() - start, server.process.cpu().since(before)
+    return Load.of(cpu, count, elapsed)
 
 
 def _script(call: messages.Spoken) -> str:
@@ -77,9 +109,8 @@ def _script(call: messages.Spoken) -> str:
     return _SCRIPT % {"headers": headers, "body": call.body, "good": call.good}
 
 
-def _run(script: Path, url: str, seconds: int) -> dict[str, int]:
-    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--timeout", "20s", "-s", str(script)]
-    run = subprocess.run([*command, url], capture_output=True, text=True, timeout=seconds + 60, check=False)
+def _run(command: Sequence[str]) -> dict[str, int]:
+    run = subprocess.run(command, capture_output=True, text=True, timeout=WRK_SECONDS, check=False)
     found = re.search(r"SUMMARY (.*)", run.stdout)
     if not found:
         raise RuntimeError(f"wrk failed: {run.stdout}{run.stderr}")

@@ -28,6 +28,13 @@ class Spoken(NamedTuple):
         """The body of one call."""
         return self.body.replace("%d", str(number)).encode()
 
+    def request(self, number: int) -> bytes:
+        """The whole HTTP request of one call."""
+        body = self.numbered(number)
+        pairs = {"Host": "127.0.0.1:8000"} | self.headers | {"Content-Length": str(len(body))}
+        lines = "".join(f"{name}: {value}\r\n" for name, value in pairs.items())
+        return f"POST {self.path} HTTP/1.1\r\n{lines}\r\n".encode() + body
+
 
 def request(method: str, params: Json, number: int = 1) -> bytes:
     """A JSON-RPC request."""

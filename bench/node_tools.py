@@ -4,7 +4,7 @@ import shutil
 import tarfile
 from pathlib import Path
 
-from bench.targets import ROOT, SERVERS
+from bench.launch import ROOT, SERVERS
 
 SDK = ROOT / "src" / "toolhall" / "sdk" / "toolhall-sdk.tgz"
 WS = ROOT / "sdk" / "typescript" / "node_modules" / "ws"  # all that the SDK depends on

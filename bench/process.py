@@ -16,6 +16,17 @@ STOP_SECONDS = 5.0
 MEGABYTE = 1024 * 1024
 
 
+class CpuTime(NamedTuple):
+    """Seconds of CPU; the kernel's part is sampled by its clock tick, the total is exact."""
+
+    total: float
+    kernel: float
+
+    def since(self, before: "CpuTime") -> "CpuTime":
+        """What was used in between."""
+        return CpuTime(self.total - before.total, self.kernel - before.kernel)
+
+
 class Memory(NamedTuple):
     """Of a process and its children, in megabytes."""
 
@@ -49,9 +60,10 @@ class Process:
         )
         self._process = psutil.Process(self.popen.pid)
 
-    def cpu(self) -> float:
-        """Seconds of CPU that it and its children have used."""
-        return sum(_cpu(process) for process in self._all())
+    def cpu(self) -> CpuTime:
+        """What it and its children have used."""
+        times = [_cpu(process) for process in self._all()]
+        return CpuTime(sum(time.total for time in times), sum(time.kernel for time in times))
 
     def memory(self) -> Memory:
         """What it and its children hold now."""
@@ -89,13 +101,14 @@ class Process:
         return [self._process, *self._process.children(recursive=True)]
 
 
-def _cpu(process: psutil.Process) -> float:
+def _cpu(process: psutil.Process) -> CpuTime:
     """By the kernel's clock of that process (clock_getcpuclockid): nanoseconds, where /proc counts hundredths."""
     try:
-        ended = process.cpu_times()
-        return time.clock_gettime(~process.pid << 3 | 2) + ended.children_user + ended.children_system
+        times = process.cpu_times()
+        own = time.clock_gettime(~process.pid << 3 | 2)
     except (psutil.NoSuchProcess, OSError):
-        return 0.0
+        return CpuTime(0.0, 0.0)
+    return CpuTime(own + times.children_user + times.children_system, times.system + times.children_system)
 
 
 def _quietly(act: Callable[[], object]) -> None:

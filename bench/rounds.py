@@ -1,19 +1,25 @@
-"""Measures several things in turn, over and over, so that all of them see the same machine."""
+"""Options of a run, and rounds that measure several things in turn, so that all of them see the same machine."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 T = TypeVar("T")
 
+# The last commit before connections recognized heads and calls had plans: what later work is compared with.
+BEFORE = "cf7fb8f"
 
-class Effort(NamedTuple):
-    """How long to measure."""
+
+class Options(NamedTuple):
+    """How long to measure, and what to compare this tree with."""
 
     rounds: int
     seconds: int = 1  # of load, each time
+    before: str = BEFORE  # revision of git that `cli` and `stdio` run beside this tree
+    python: Path | None = None  # another interpreter, for `python`
 
-    def halved(self) -> "Effort":
-        """For measurements that are dear or steady."""
+    def halved(self) -> "Options":
+        """For measures that take long or vary little."""
         return self._replace(rounds=max(2, self.rounds // 2))
 
 

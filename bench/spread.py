@@ -1,7 +1,7 @@
 """A figure measured several times: its median, with the least and the most that were seen."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 
@@ -19,7 +19,18 @@ class Spread(NamedTuple):
 
     def text(self, digits: int = 0) -> str:
         """`12.3 (11.9-14.0)`."""
-        return f"{self.median:,.{digits}f} ({self.least:,.{digits}f}-{self.most:,.{digits}f})"
+        return self.written(lambda value: f"{value:,.{digits}f}")
+
+    def written(self, write: Callable[[float], str]) -> str:
+        """The same with each number written in another way; of a single value only the value."""
+        if self.least == self.most:
+            return write(self.median)
+        return f"{write(self.median)} ({write(self.least)}-{write(self.most)})"
+
+    @property
+    def width(self) -> float:
+        """How much more the most is than the least, as a part of the median."""
+        return (self.most - self.least) / self.median
 
 
 def ratios(values: Sequence[float], base: Sequence[float]) -> Spread:

@@ -7,7 +7,7 @@ import tempfile
 from typing import NamedTuple
 
 from bench import messages
-from bench.targets import Server
+from bench.launch import Server
 
 _SCRIPT = """
 wrk.method = "POST"
@@ -62,7 +62,7 @@ def storm(server: Server, seconds: int, connections: int) -> Storm:
         url = f"http://127.0.0.1:{server.port}{call.path}"
         command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "20s", "-s", script.name, url]
         run = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60, check=False)
-        cpu = server.process.cpu() - before
+        cpu = server.process.cpu().since(before).total
     found = re.search(r"SUMMARY (.*)", run.stdout)
     if not found:
         raise RuntimeError(f"wrk failed: {run.stdout}{run.stderr}")

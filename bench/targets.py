@@ -1,122 +1,96 @@
-"""What is measured, and how each is started."""
+"""Targets of the project: one bound for each figure that a measure yields, all in one table.
 
-import json
-import os
-import subprocess
-import sys
-import tempfile
-from collections.abc import Generator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import NamedTuple
+A target is judged by the median of the rounds. Most are ratios of two figures that were measured in turn in one run,
+because figures of different runs, let alone machines, cannot be compared.
+"""
 
-from bench import messages
-from bench.process import Place, Process, await_port, free_port
+from typing import Literal, NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
-SERVERS = ROOT / "bench" / "servers"
-CLIENTS_PYTHON = ROOT / ".venv-clients" / "bin" / "python"
-TOOLHALL_COMMAND = Path(sys.executable).parent / "toolhall"
+from bench.report import Verdict
+from bench.spread import Spread
 
-TOOLHALL, FASTMCP, SDK = "toolhall", "fastmcp", "sdk"
-TOOLHALL_NAPPING = "toolhall napping"
-TOOLHALL_TROUBLED = "toolhall troubled"
-NAPPING_PLACES = 32  # so few that the places are what is scarce, and not this machine
-FASTMCP_SESSION = "fastmcp session"
-TOOLHALL_KEY, TOOLHALL_GRANT = "toolhall key", "toolhall grant"
-HALLS = (TOOLHALL, TOOLHALL_KEY, TOOLHALL_GRANT)
-GUARDED = {TOOLHALL_KEY: "1", TOOLHALL_GRANT: "4"}  # by kind, the tool's level: 4 asks for a grant and an intent
-CEILING_WORK, CEILING_FULL = "ceiling work", "ceiling full"
+AS_FRACTION = 0.2  # ratios below this are written as 1/n
 
 
 class Target(NamedTuple):
-    """A server with so many tools; `page_size` is Toolhall's only."""
+    """A bound on one figure; without a unit, the figure is a ratio."""
 
-    kind: str
-    tools: int = 1
-    page_size: int | None = None
+    key: str  # begins with the measure that yields it
+    what: str
+    bound: float
+    kind: Literal["at most", "at least"] = "at most"
+    unit: str = ""
 
+    def verdict(self, figure: Spread, note: str = "") -> Verdict:
+        """Whether the median keeps the bound."""
+        met = figure.median <= self.bound if self.kind == "at most" else figure.median >= self.bound
+        unit = f" {self.unit}" if self.unit else ""
+        return Verdict(self.key, met, figure.written(self._number) + unit + (f"; {note}" if note else ""))
 
-class Server(NamedTuple):
-    """A running one."""
+    def bound_text(self) -> str:
+        """`at most 0.65`."""
+        return f"{self.kind} {self._number(self.bound)}{f' {self.unit}' if self.unit else ''}"
 
-    process: Process
-    port: int
-    key: str | None = None  # of a caller that may call the tool, where one must
-
-
-@contextmanager
-def serving(*targets: Target) -> Generator[list[Server]]:
-    """All of them over HTTP, started together, stopped at the end."""
-    with tempfile.TemporaryDirectory(prefix="toolhall-bench-") as folder:
-        servers: list[Server] = []
-        try:
-            for number, target in enumerate(targets):
-                servers.append(start(target, Path(folder) / str(number)))
-            for server in servers:
-                await_port(server.process, server.port)
-            yield servers
-        finally:
-            for server in servers:
-                server.process.stop()
+    def _number(self, value: float) -> str:
+        if self.unit or value >= 100:
+            return f"{value:.3g}" if value < 100 else f"{value:,.0f}"
+        return f"1/{1 / value:.1f}".removesuffix(".0") if 0 < value < AS_FRACTION < 1 else f"{value:.2f}"
 
 
-@contextmanager
-def piping(kind: str) -> Generator[Process]:
-    """One of them over standard input and output."""
-    with tempfile.TemporaryDirectory(prefix="toolhall-bench-") as folder:
-        target = Target(kind)
-        process = Process(kind, _command(target, Path(folder), None), _place(target, Path(folder)), piped=True)
-        try:
-            yield process
-        finally:
-            process.stop()
-
-
-def start(target: Target, folder: Path) -> Server:
-    """Start it on a port of its own, with a folder for what it records."""
-    folder.mkdir(exist_ok=True)
-    port = free_port()
-    key = _founded(folder) if target.kind in GUARDED else None
-    return Server(Process(target.kind, _command(target, folder, port), _place(target, folder)), port, key)
-
-
-def _founded(folder: Path) -> str:
-    """A hall with one caller, that was granted everything; its key."""
-    where = ["--data", str(folder), "--json"]
-    created = subprocess.run([TOOLHALL_COMMAND, "key", "create", "bench", *where], check=True, capture_output=True)
-    subprocess.run([TOOLHALL_COMMAND, "grant", "add", "bench", "*", *where], check=True, capture_output=True)
-    key: str = json.loads(created.stdout)["secret"]
-    return key
-
-
-def _command(target: Target, folder: Path, port: int | None) -> list[str]:
-    listen = [] if port is None else ["--port", str(port)]
-    peer = {FASTMCP: "fastmcp_peer.py", FASTMCP_SESSION: "fastmcp_peer.py", SDK: "sdk_peer.py"}.get(target.kind)
-    if peer:
-        session = ["--session"] if target.kind == FASTMCP_SESSION else []
-        return [str(CLIENTS_PYTHON), str(SERVERS / peer), "--tools", str(target.tools), *listen, *session]
-    special = {TOOLHALL_NAPPING: "napping.py", TOOLHALL_TROUBLED: "troubled.py"}
-    tools = special.get(target.kind, "tools.py" if target.kind in HALLS else None)
-    if tools:  # as its users start it
-        how = [*(listen or ["--stdio"]), *(["--profile", "server"] if target.kind in GUARDED else [])]
-        return [str(TOOLHALL_COMMAND), "serve", str(SERVERS / tools), "--data", str(folder), *how]
-    record = ["--record", str(folder / "record.jsonl")] if target.kind == CEILING_FULL else []
-    return [sys.executable, str(SERVERS / "ceiling.py"), *listen, "--key", messages.KEY, *record]
-
-
-def apart(folder: Path, **settings: str) -> Place:
-    """Away from our settings files, and without variables that would make the run special."""
-    special = ("TOOLHALL_", "PYTHON", "FASTMCP_", "UVICORN_", "WEB_CONCURRENCY")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(special)}
-    return Place(folder, kept | settings)
-
-
-def _place(target: Target, folder: Path) -> Place:
-    page = {} if target.page_size is None else {"TOOLHALL_PAGE_SIZE": str(target.page_size)}
-    if target.kind == TOOLHALL_NAPPING:
-        page["TOOLHALL_MAX_CONCURRENCY"] = str(NAPPING_PLACES)
-    if target.kind in GUARDED:
-        limit = json.dumps({"per_second": 1_000_000, "burst": 1_000_000})
-        page |= {"TOOLHALL_TOOL_LIMIT": limit, "TOOLHALL_PAIR_LIMIT": limit, "BENCH_LEVEL": GUARDED[target.kind]}
-    return apart(folder, **page, BENCH_TOOLS=str(target.tools))
+TARGETS = {
+    target.key: target
+    for target in (
+        Target("call.ceiling", "CPU of a bare `tools/call` over HTTP, against the ceiling `full`", 0.65),
+        Target("call.fastmcp", "the same, against FastMCP", 1 / 30),
+        Target("call.sdk", "the same, against the official SDK", 1 / 8),
+        Target("call.session", "CPU of a call in a session of 2025-11-25, against the bare call", 1.3),
+        Target("python.ceiling", "CPU of a bare call on Python 3.12 or newer, against the ceiling `full` there", 0.5),
+        Target("guard.key", "CPU of a call with a key and three limits, against the bare call", 1.15),
+        Target("guard.grant", "CPU of a call with a grant and a durable intent too, against the bare call", 1.4),
+        Target("dialects.oxp", "CPU of a call in OXP, against the bare call", 1.3),
+        Target("dialects.hub", "CPU of a call in hub messages, against the bare call", 1.3),
+        Target("dialects.machine", "CPU of a call in machine messages, against the bare call", 1.3),
+        Target("dialects.openapi", "CPU of a call over REST, against the bare call", 1.3),
+        Target("loop.spread", "spread of `loop`'s ratio to the ceiling, from least to most", 5, unit="%"),
+        Target("latency.p99", "p99 at 70 % load and 32 connections, against the ceiling's", 1.2),
+        Target("workers.rate", "calls per second of two workers, against one", 1.7, "at least"),
+        Target("proxied.http", "CPU of a call to a tool server over HTTP, against the bare call", 2.0),
+        Target("proxied.socket", "CPU of a call to a tool server over a socket, against the bare call", 2.2),
+        Target("proxied.typescript", "CPU of a call to a tool server in TypeScript, against the bare call", 2.2),
+        Target("proxied.fastmcp", "CPU of FastMCP's proxy, against the dearest of these", 50, "at least"),
+        Target("proxied.contextforge", "CPU of ContextForge, against the dearest of these", 50, "at least"),
+        Target(
+            "stdio.before", "CPU of a call over stdio, 32 in flight, against the tree before (30 µs for 55)", 30 / 55
+        ),
+        Target("scale.tools", "CPU of a call at 10,000 tools, against 10", 1.05),
+        Target("list.1000", "CPU of a list of 1,000 tools in one page, against FastMCP", 1 / 20),
+        Target("list.10000", "CPU of a list of 10,000 tools in one page, against FastMCP", 1 / 20),
+        Target("registry.start", "start with 10,000 registered tools", 3.0, unit="s"),
+        Target("registry.call", "CPU of a call at 10,000 registered tools, against 10", 1.25),
+        Target("registry.lookup", "CPU of a lookup by version range at 10,000 registered tools, against 10", 1.25),
+        Target("registry.page", "CPU of a page of the list at 10,000 registered tools, against 1,000", 1.25),
+        Target("cli.version", "CPU of `toolhall --version`, against the tree before", 0.5),
+        Target("cli.help", "CPU of `toolhall --help`, against the tree before", 0.5),
+        Target("cli.list", "CPU of `toolhall list FILE`, against the tree before", 0.5),
+        Target("cli.call", "CPU of `toolhall call TOOL FILE`, against the tree before", 0.5),
+        Target("start.seconds", "time from start to the first answer, against FastMCP", 1.0),
+        Target("start.memory", "memory at rest (RSS), against FastMCP", 1.0),
+        Target("import.toolhall", "`import toolhall`, more than a bare interpreter", 60, unit="ms"),
+        Target(
+            "overload.running",
+            "good answers at three times the load of a tool that runs, against the peak",
+            0.8,
+            "at least",
+        ),
+        Target(
+            "overload.waiting",
+            "good answers at three times the load of a tool that waits, against the peak",
+            0.8,
+            "at least",
+        ),
+        Target("overload.memory", "memory under overload, the last round against the first", 1.1),
+        Target("conversion.rate", "definitions converted per second of one core", 10_000, "at least", "a second"),
+        Target("trouble.p99", "p99 of a good tool among bad ones, against its p99 alone", 1.5),
+        Target("supply.secret", "CPU that one secret adds to a call", 15, unit="µs"),
+    )
+}

@@ -7,9 +7,10 @@ import sys
 import time
 from functools import partial
 
-from bench.report import Section, Verdict
-from bench.rounds import Effort, interleaved
+from bench.report import Section
+from bench.rounds import Options, interleaved
 from bench.spread import Spread
+from bench.targets import TARGETS
 from tests.corpora.corpora import FILES
 from toolhall.dialects import strict_json
 from toolhall.dialects.catalogs import CATALOGS, WRITE_ONLY_CATALOGS
@@ -17,19 +18,17 @@ from toolhall.dialects.convert.converter import Converter
 from toolhall.dialects.findings import BadDocument
 from toolhall.model.json import encode
 
-LEAST_PER_SECOND = 10_000
-
 ABOUT = """In this process, without files: each line is decoded strictly, its dialect detected, converted with carriers
 and a list of losses, and encoded again. Strict mode refuses most definitions, which counts like an answer. The mean is
 over all definitions and all dialects that are read and written; those that are only written are shown beside them. The
 command is the whole process, from its start to its last line."""
 
 
-def measure_conversion(effort: Effort) -> Section:
+def measure_conversion(options: Options) -> Section:
     """Every target dialect in turn, over all definitions there are."""
     lines = [line for file in FILES for line in file.read_bytes().splitlines()]
     targets = (*CATALOGS, *WRITE_ONLY_CATALOGS)
-    seen = interleaved({target: partial(_convert, lines, target) for target in targets}, effort.halved().rounds)
+    seen = interleaved({target: partial(_convert, lines, target) for target in targets}, options.halved().rounds)
     # A round's mean is over what the same moments of the machine gave.
     means = [statistics.mean(each) for each in zip(*(seen[target] for target in CATALOGS), strict=True)]
     slowest = max(CATALOGS, key=lambda target: statistics.median(seen[target]))
@@ -37,12 +36,13 @@ def measure_conversion(effort: Effort) -> Section:
         **seen,
         "mean of those with carriers": means,
         f"slowest of those with carriers: {slowest}": seen[slowest],
-        "the command, to oxp": [_command(lines) for _ in range(effort.halved().rounds)],
+        "the command, to oxp": [_command(lines) for _ in range(options.halved().rounds)],
     }
     rows = [_row(target, values) for target, values in shown.items()]
     columns = ["target", "CPU µs per definition", "definitions per CPU second"]
+    verdict = TARGETS["conversion.rate"].verdict(Spread.of([1e6 / value for value in means]))
     about = f"{len(lines):,} definitions from {len(FILES)} files. {ABOUT}"
-    return Section("A conversion", about, columns, rows, [_verdict(means)], {**seen, "mean": means})
+    return Section("A conversion", about, columns, rows, [verdict], {**seen, "mean": means})
 
 
 def _convert(lines: list[bytes], target: str) -> float:
@@ -74,9 +74,3 @@ def _command(lines: list[bytes]) -> float:
 
 def _row(name: str, values: list[float]) -> list[str]:
     return [name, Spread.of(values).text(1), Spread.of([1e6 / value for value in values]).text()]
-
-
-def _verdict(means: list[float]) -> Verdict:
-    rate = Spread.of([1e6 / value for value in means])
-    target = f"at least {LEAST_PER_SECOND:,} definitions converted per second of one core"
-    return Verdict(target, rate.median >= LEAST_PER_SECOND, rate.text())

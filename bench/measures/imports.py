@@ -5,11 +5,12 @@ import sys
 import time
 from functools import partial
 
-from bench.report import Section, Verdict
-from bench.rounds import Effort, interleaved
-from bench.targets import CLIENTS_PYTHON
+from bench.launch import CLIENTS_PYTHON
+from bench.report import Section
+from bench.rounds import Options, interleaved
+from bench.spread import Spread
+from bench.targets import TARGETS
 
-MOST_MS = 60.0
 BARE = "pass"
 PLAIN = "import toolhall"
 STATEMENTS = (BARE, PLAIN, "from toolhall import Context, Toolkit, tool", "from toolhall import Toolhall")
@@ -19,19 +20,16 @@ ABOUT = """A new interpreter each time; the best of many, less the best of a bar
 imports each name when it is first used, so the rows with names show what using it costs."""
 
 
-def measure_import(effort: Effort) -> Section:
+def measure_import(options: Options) -> Section:
     """Every statement in turn; the peers less often, because they take a second each."""
-    ours = _best(sys.executable, STATEMENTS, effort.rounds * 2)
-    peers = _best(str(CLIENTS_PYTHON), PEER_STATEMENTS, effort.halved().rounds)
+    ours = _best(sys.executable, STATEMENTS, options.rounds * 2)
+    peers = _best(str(CLIENTS_PYTHON), PEER_STATEMENTS, options.halved().rounds)
     rows = [
         [f"`{text}`", f"{took:.1f}", f"{took - best[BARE]:.1f}"]
         for best in (ours, peers)
         for text, took in best.items()
     ]
-    cost = ours[PLAIN] - ours[BARE]
-    verdict = Verdict(
-        f"`{PLAIN}` at most {MOST_MS:g} ms more than a bare interpreter", cost <= MOST_MS, f"{cost:.1f} ms"
-    )
+    verdict = TARGETS["import.toolhall"].verdict(Spread.of([ours[PLAIN] - ours[BARE]]))
     columns = ["statement", "ms", "ms more than bare"]
     return Section("Import", ABOUT, columns, rows, [verdict], {"toolhall": ours, "peers": peers})
 

@@ -4,15 +4,15 @@ from functools import partial
 
 from bench import messages
 from bench.client import Client
+from bench.launch import NAPPING_PLACES, TOOLHALL, TOOLHALL_NAPPING, Server, ServerSpec, serving
 from bench.report import Section, Verdict
-from bench.rounds import Effort, interleaved
+from bench.rounds import Options, interleaved
 from bench.spread import Spread, ratios
 from bench.storm import Storm, anonymous, storm
-from bench.targets import NAPPING_PLACES, TOOLHALL, TOOLHALL_NAPPING, Server, Target, serving
+from bench.targets import TARGETS
 
 LOADS = {TOOLHALL: 32, TOOLHALL_NAPPING: NAPPING_PLACES}  # connections at which each is at its peak
 TIMES = 3
-GOODPUT, GROWTH = 0.8, 1.1
 
 ABOUT = """The tool `add`, and the same tool when it waits for a tenth of a second, of which 32 calls run at once. Peak
 is a closed loop over as many connections as the server can take at once, 32; overload is one over three times as many,
@@ -21,15 +21,15 @@ arrives is refused. `add` alone never waits, so nobody is refused there: more co
 refusal's cost is what the server's CPU took beyond that of the calls it answered, as they cost at the peak."""
 
 
-def measure_overload(effort: Effort) -> Section:
+def measure_overload(options: Options) -> Section:
     """Peak and overload in turn, so that both see the same machine."""
-    with serving(*map(Target, LOADS)) as servers:
+    with serving(*map(ServerSpec, LOADS)) as servers:
         lanes = {}
         for server, (kind, connections) in zip(servers, LOADS.items(), strict=True):
             _greet(server)
-            lanes[f"{kind}, peak"] = partial(storm, server, effort.seconds, connections)
-            lanes[f"{kind}, overload"] = partial(storm, server, effort.seconds, connections * TIMES)
-        seen = interleaved(lanes, effort.rounds)
+            lanes[f"{kind}, peak"] = partial(storm, server, options.seconds, connections)
+            lanes[f"{kind}, overload"] = partial(storm, server, options.seconds, connections * TIMES)
+        seen = interleaved(lanes, options.rounds)
     columns = ["load", "good answers a second", "times the peak", "refused a second", "CPU µs per refusal", "RSS MB"]
     rows = [_row(name, seen) for name in seen]
     figures = {name: [each._asdict() for each in storms] for name, storms in seen.items()}
@@ -59,12 +59,10 @@ def _cost(over: Storm, peak: Storm) -> float:
 
 def _verdicts(seen: dict[str, list[Storm]]) -> list[Verdict]:
     verdicts: list[Verdict] = []
-    for kind in LOADS:
+    growth: list[float] = []
+    for key, kind in (("overload.running", TOOLHALL), ("overload.waiting", TOOLHALL_NAPPING)):
         over, peak = seen[f"{kind}, overload"], seen[f"{kind}, peak"]
         times = ratios([each.good for each in over], [each.good for each in peak])
-        target = f"{kind}: at {TIMES} times the load at least {GOODPUT:.0%} of the peak's good answers"
-        verdicts.append(Verdict(target, times.median >= GOODPUT, times.text(2)))
-        growth = over[-1].rss / over[0].rss
-        target = f"{kind}: memory stays the same under overload (within {GROWTH})"
-        verdicts.append(Verdict(target, growth <= GROWTH, f"{growth:.2f} times from the first round to the last"))
-    return verdicts
+        verdicts.append(TARGETS[key].verdict(times))
+        growth.append(over[-1].rss / over[0].rss)
+    return [*verdicts, TARGETS["overload.memory"].verdict(Spread.of(growth))]

@@ -2,26 +2,28 @@
 
 from functools import partial
 
+from bench import load
 from bench.counted import spend
 from bench.gateways import (
     FORGE,
     FORGE_SESSION,
     HALL,
+    HALL_ALONE,
     HALL_SOCKET,
     HALL_TYPESCRIPT,
     PROXY,
     PROXY_KEPT,
     gateways,
 )
-from bench.load import CONNECTIONS, Load
+from bench.load import CONNECTIONS
 from bench.report import Section, Verdict
-from bench.rounds import Effort, interleaved
+from bench.rounds import Options, interleaved
 from bench.spread import Spread, ratios
+from bench.targets import TARGETS
 
-HALLS = (HALL, HALL_SOCKET, HALL_TYPESCRIPT)
+HALLS = {"proxied.http": HALL, "proxied.socket": HALL_SOCKET, "proxied.typescript": HALL_TYPESCRIPT}
 CALLS = {PROXY: 64, PROXY_KEPT: 320, FORGE: 64, FORGE_SESSION: 160}  # of a round: a few seconds of each
 HALL_CALLS = 6_000
-MOST_MICROSECONDS, LEAST_TIMES = 200, 50
 
 ABOUT = f"""`add(a, b)`, called by MCP over {CONNECTIONS} connections at once; in each round a number of calls, all of
 them answered. CPU is that of the process in the middle, without the server that runs the tool. `toolhall`: a hall, and
@@ -33,33 +35,23 @@ since contexts may mix. `contextforge` has authentication, pages, limits and met
 server behind it. Median (least-most) of the rounds; ratios are taken within each round."""
 
 
-def measure_proxied(effort: Effort) -> Section:
+def measure_proxied(options: Options) -> Section:
     """Every process in the middle in turn."""
     with gateways() as ways:
         lanes = {name: partial(spend, way.server, CALLS.get(name, HALL_CALLS), way.call) for name, way in ways.items()}
-        seen = interleaved(lanes, effort.rounds)
-    cpu = {name: [load.cpu_us for load in loads] for name, loads in seen.items()}
-    rows = [_row(name, loads, cpu) for name, loads in seen.items()]
-    columns = ["in the middle", "CPU µs per call", "calls per second", "times toolhall"]
-    figures = {name: [load._asdict() for load in loads] for name, loads in seen.items()}
-    return Section("A call that is passed on", ABOUT, columns, rows, _verdicts(cpu), figures)
-
-
-def _row(name: str, loads: list[Load], cpu: dict[str, list[float]]) -> list[str]:
-    rate = Spread.of([load.per_second for load in loads])
-    return [name, Spread.of(cpu[name]).text(1), rate.text(), ratios(cpu[name], cpu[HALL]).text(2)]
+        seen = interleaved(lanes, options.rounds)
+    cpu = load.cpu_by_name(seen)
+    rows = [[name, *load.cells(loads), ratios(cpu[name], cpu[HALL_ALONE]).text(2)] for name, loads in seen.items()]
+    columns = ["in the middle", *load.COLUMNS, "times the hall alone"]
+    return Section("A call that is passed on", ABOUT, columns, rows, _verdicts(cpu), load.figures(seen))
 
 
 def _verdicts(cpu: dict[str, list[float]]) -> list[Verdict]:
-    """Held against whichever tool server is the dearest for the hall."""
-    usual = {name: Spread.of(cpu[name]) for name in HALLS}
-    dearest = max(HALLS, key=lambda name: usual[name].median)
-    target = f"a call to a tool server costs the hall at most {MOST_MICROSECONDS} µs of CPU"
-    figure = "; ".join(f"{name} {spread.text()}" for name, spread in usual.items())
-    verdicts = [Verdict(target, usual[dearest].median <= MOST_MICROSECONDS, figure)]
-    for peer, best in ((PROXY, PROXY_KEPT), (FORGE, FORGE_SESSION)):
-        times, least = ratios(cpu[peer], cpu[dearest]), ratios(cpu[best], cpu[dearest])
-        target = f"a call through the hall costs at least {LEAST_TIMES} times less CPU than through {peer}"
-        figure = f"{dearest}: {times.text()} times; than {best} {least.text()} times"
-        verdicts.append(Verdict(target, times.median >= LEAST_TIMES, figure))
+    """The hall against a call it runs itself, and peers against whichever tool server is the dearest for the hall."""
+    verdicts = [TARGETS[key].verdict(ratios(cpu[name], cpu[HALL_ALONE])) for key, name in HALLS.items()]
+    dearest = max(HALLS.values(), key=lambda name: Spread.of(cpu[name]).median)
+    peers = {"proxied.fastmcp": (PROXY, PROXY_KEPT), "proxied.contextforge": (FORGE, FORGE_SESSION)}
+    for key, (peer, kept) in peers.items():
+        times, least = ratios(cpu[peer], cpu[dearest]), ratios(cpu[kept], cpu[dearest])
+        verdicts.append(TARGETS[key].verdict(times, f"with one connection for all calls {least.text()}"))
     return verdicts

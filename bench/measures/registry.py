@@ -7,20 +7,20 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from bench import messages
+from bench import load, messages
 from bench.client import Client
-from bench.filled import TOGETHER, fill
+from bench.filled import fill
+from bench.launch import TOOLHALL, Server, ServerSpec, start
 from bench.load import Load, one_by_one, saturate
 from bench.process import await_port
 from bench.report import Section, Verdict
-from bench.rounds import Effort, interleaved
+from bench.rounds import Options, interleaved
 from bench.spread import Spread, ratios
-from bench.targets import TOOLHALL, Server, Target, start
+from bench.targets import TARGETS
 
 SIZES = (10, 1_000, 10_000)
-FLAT = 1.25
-START_SECONDS = 3.0
-WAYS = ("a call", "a lookup by range", "a page")
+CALL, LOOKUP, PAGE = "a call", "a lookup by range", "a page"
+WAYS = {CALL: "registry.call", LOOKUP: "registry.lookup", PAGE: "registry.page"}
 
 ABOUT = """Toolhall alone, with tools that were registered in toolkits of a hundred and activated, in SQLite. A lookup
 by range is a call to `library0.search0@^1.0`, which nothing runs. A page is the first hundred of `tools/list`."""
@@ -33,29 +33,29 @@ class Started(NamedTuple):
     cpu_seconds: float
 
 
-def measure_registry(effort: Effort) -> Section:
+def measure_registry(options: Options) -> Section:
     """Every size in turn; first the starts, then the calls."""
     with tempfile.TemporaryDirectory(prefix="toolhall-bench-") as kept:
         folders = {size: Path(kept) / str(size) for size in SIZES}
         for size, folder in folders.items():
             fill(folder, size)
-        starts = interleaved({str(size): partial(_start, folders[size]) for size in SIZES}, effort.halved().rounds)
+        starts = interleaved({str(size): partial(_start, folders[size]) for size in SIZES}, options.halved().rounds)
         servers = {size: _serve(folders[size]) for size in SIZES}
         try:
-            lanes = {_lane(way, size): _work(way, servers[size], effort) for size in SIZES for way in WAYS}
-            seen = interleaved(lanes, effort.halved().rounds)
+            lanes = {_lane(way, size): _work(way, servers[size], options) for size in SIZES for way in WAYS}
+            seen = interleaved(lanes, options.halved().rounds)
         finally:
             for server in servers.values():
                 server.process.stop()
-    cpu = {lane: [load.cpu_us for load in loads] for lane, loads in seen.items()}
+    cpu = load.cpu_by_name(seen)
     rows = [_row(size, starts[str(size)], cpu) for size in SIZES]
     columns = ["tools", "seconds to the first answer", "CPU seconds", *(f"CPU µs, {way}" for way in WAYS)]
-    figures = {lane: [load._asdict() for load in loads] for lane, loads in seen.items()}
-    return Section("Registered tools", ABOUT, columns, rows, [_start_verdict(starts), *_verdicts(cpu)], figures)
+    verdicts = [_start_verdict(starts), *_verdicts(cpu)]
+    return Section("Registered tools", ABOUT, columns, rows, verdicts, load.figures(seen))
 
 
 def _serve(folder: Path) -> Server:
-    server = start(Target(TOOLHALL), folder)
+    server = start(ServerSpec(TOOLHALL), folder)
     await_port(server.process, server.port)
     return server
 
@@ -66,17 +66,17 @@ def _start(folder: Path) -> Started:
     try:
         with Client(server.port) as client:
             client.call()
-        return Started(time.monotonic() - begin, server.process.cpu())
+        return Started(time.monotonic() - begin, server.process.cpu().total)
     finally:
         server.process.stop()
 
 
-def _work(way: str, server: Server, effort: Effort) -> Callable[[], Load]:
-    if way == "a call":
-        return partial(saturate, server, effort.seconds)
-    if way == "a page":
-        return partial(one_by_one, server, [messages.listing()], "tools/list", effort.seconds)
-    return partial(one_by_one, server, [_lookup()], "tools/call", effort.seconds, name=_LOOKED_UP)
+def _work(way: str, server: Server, options: Options) -> Callable[[], Load]:
+    if way == CALL:
+        return partial(saturate, server, options.seconds)
+    if way == PAGE:
+        return partial(one_by_one, server, [messages.listing()], "tools/list", options.seconds)
+    return partial(one_by_one, server, [_lookup()], "tools/call", options.seconds, name=_LOOKED_UP)
 
 
 _LOOKED_UP = "library0.search0@^1.0"
@@ -97,19 +97,14 @@ def _row(size: int, starts: list[Started], cpu: dict[str, list[float]]) -> list[
 
 
 def _start_verdict(starts: dict[str, list[Started]]) -> Verdict:
-    spread = Spread.of([started.seconds for started in starts[str(SIZES[-1])]])
-    target = f"start with {SIZES[-1]:,} registered tools in under {START_SECONDS:g} s"
-    return Verdict(target, spread.median < START_SECONDS, f"{spread.text(2)} s")
+    seconds = Spread.of([started.seconds for started in starts[str(SIZES[-1])]])
+    return TARGETS["registry.start"].verdict(seconds)
 
 
 def _verdicts(cpu: dict[str, list[float]]) -> list[Verdict]:
-    verdicts: list[Verdict] = []
-    for way in WAYS:
-        sizes = SIZES[1:]
-        # Ten tools fill no page, so pages are compared from a thousand up.
-        base = SIZES[1] if way == "a page" and SIZES[0] < TOGETHER else SIZES[0]
-        times = {size: ratios(cpu[_lane(way, size)], cpu[_lane(way, base)]) for size in sizes if size != base}
-        figure = ", ".join(f"{spread.text(2)} times at {size:,}" for size, spread in times.items())
-        met = all(spread.median <= FLAT for spread in times.values())
-        verdicts.append(Verdict(f"{way} costs the same as at {base:,} tools (within {FLAT})", met, figure))
-    return verdicts
+    # Ten tools fill no page, so pages are compared from a thousand up.
+    bases = {way: SIZES[1] if way == PAGE else SIZES[0] for way in WAYS}
+    return [
+        TARGETS[key].verdict(ratios(cpu[_lane(way, SIZES[-1])], cpu[_lane(way, bases[way])]))
+        for way, key in WAYS.items()
+    ]

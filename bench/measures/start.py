@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.client import Client
+from bench.launch import FASTMCP, SDK, TOOLHALL, ServerSpec, start
 from bench.process import await_port
 from bench.report import Section, Verdict
-from bench.rounds import Effort, interleaved
-from bench.spread import Spread
-from bench.targets import FASTMCP, SDK, TOOLHALL, Target, start
+from bench.rounds import Options, interleaved
+from bench.spread import Spread, ratios
+from bench.targets import TARGETS
 
 KINDS = (TOOLHALL, FASTMCP, SDK)
 SETTLE_SECONDS = 0.3
@@ -29,9 +30,9 @@ class Started(NamedTuple):
     pss: float
 
 
-def measure_start(effort: Effort) -> Section:
+def measure_start(options: Options) -> Section:
     """Every target in turn, each time from scratch."""
-    seen = interleaved({kind: partial(_start, kind) for kind in KINDS}, effort.halved().rounds)
+    seen = interleaved({kind: partial(_start, kind) for kind in KINDS}, options.halved().rounds)
     rows = [[kind, *_texts(seen[kind])] for kind in KINDS]
     columns = ["server", "seconds to the first answer", "CPU seconds", "RSS MB", "PSS MB"]
     figures = {kind: [started._asdict() for started in starts] for kind, starts in seen.items()}
@@ -41,12 +42,12 @@ def measure_start(effort: Effort) -> Section:
 def _start(kind: str) -> Started:
     with tempfile.TemporaryDirectory(prefix="toolhall-bench-") as folder:
         begin = time.monotonic()
-        process, port, _ = start(Target(kind), Path(folder) / "data")
+        process, port, _ = start(ServerSpec(kind), Path(folder) / "data")
         try:
             await_port(process, port)
             with Client(port) as client:
                 client.call()
-            seconds, cpu = time.monotonic() - begin, process.cpu()
+            seconds, cpu = time.monotonic() - begin, process.cpu().total
             time.sleep(SETTLE_SECONDS)
             return Started(seconds, cpu, *process.memory())
         finally:
@@ -59,10 +60,7 @@ def _texts(starts: list[Started]) -> list[str]:
 
 
 def _verdicts(seen: dict[str, list[Started]]) -> list[Verdict]:
-    verdicts: list[Verdict] = []
-    for what, unit, pick in (("start-up", "s", 0), ("memory at rest (RSS)", "MB", 2)):
-        ours, theirs = (Spread.of([started[pick] for started in seen[kind]]) for kind in (TOOLHALL, FASTMCP))
-        digits = 2 if pick == 0 else 0
-        figure = f"{ours.text(digits)} against {theirs.text(digits)} {unit}"
-        verdicts.append(Verdict(f"{what} below FastMCP's", ours.median < theirs.median, figure))
-    return verdicts
+    ours, theirs = seen[TOOLHALL], seen[FASTMCP]
+    seconds = ratios([each.seconds for each in ours], [each.seconds for each in theirs])
+    memory = ratios([each.rss for each in ours], [each.rss for each in theirs])
+    return [TARGETS["start.seconds"].verdict(seconds), TARGETS["start.memory"].verdict(memory)]

@@ -3,49 +3,75 @@
 import json
 import os
 import select
+import tempfile
 import time
-from contextlib import ExitStack
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from functools import partial
+from pathlib import Path
 
-from bench import messages
+from bench import load, messages
 from bench.client import check_sum
-from bench.load import Load
+from bench.launch import FASTMCP, SDK, SERVERS, TOOLHALL, piping
 from bench.process import Process
 from bench.report import Section
-from bench.rounds import Effort, interleaved
-from bench.spread import Spread, ratios
-from bench.targets import FASTMCP, SDK, TOOLHALL, piping
+from bench.revision import THIS, Tree, checked_out
+from bench.rounds import Options, interleaved
+from bench.spread import ratios
+from bench.targets import TARGETS
 
-KINDS = (TOOLHALL, FASTMCP, SDK)
+BEFORE = "toolhall before"
+KINDS = (TOOLHALL, BEFORE, FASTMCP, SDK)
 IN_FLIGHT = (1, 32)
 SILENCE_SECONDS = 60.0
 
-ABOUT = """MCP 2025-11-25 after its handshake, one JSON message per line."""
+ABOUT = """MCP 2025-11-25 after its handshake, one JSON message per line. `toolhall before` runs the sources of revision
+{before} with the same interpreter and packages."""
 
 
-def measure_stdio(effort: Effort) -> Section:
-    """Every target in turn, at both depths."""
+def measure_stdio(options: Options) -> Section:
+    """Every server in turn, at both depths."""
     with ExitStack() as stack:
-        pipes = {kind: Pipe(stack.enter_context(piping(kind))) for kind in KINDS}
+        before = stack.enter_context(checked_out(options.before))
+        trees = {TOOLHALL: THIS, BEFORE: before}
+        pipes = {
+            kind: Pipe(stack.enter_context(_piping_tree(kind, trees[kind]) if kind in trees else piping(kind)))
+            for kind in KINDS
+        }
         for pipe in pipes.values():
             pipe.greet()
         lanes = {
-            f"{kind} {depth}": partial(pipe.load, depth, effort.seconds)
+            f"{kind} {depth}": partial(pipe.load, depth, options.seconds)
             for depth in IN_FLIGHT
             for kind, pipe in pipes.items()
         }
-        seen = interleaved(lanes, effort.halved().rounds)
-    rows = [_row(kind, depth, seen) for depth in IN_FLIGHT for kind in KINDS]
-    columns = ["server", "in flight", "CPU µs per call", "calls per second", "times fastmcp"]
-    figures = {name: [load._asdict() for load in loads] for name, loads in seen.items()}
-    return Section("A call over stdio", ABOUT, columns, rows, [], figures)
+        seen = interleaved(lanes, options.rounds)
+    cpu = load.cpu_by_name(seen)
+    rows = [
+        [kind, str(depth), *load.cells(seen[f"{kind} {depth}"]), *_compared(kind, depth, cpu)]
+        for depth in IN_FLIGHT
+        for kind in KINDS
+    ]
+    columns = ["server", "in flight", *load.COLUMNS, "times before", "times fastmcp"]
+    verdicts = [TARGETS["stdio.before"].verdict(ratios(cpu[f"{TOOLHALL} 32"], cpu[f"{BEFORE} 32"]))]
+    about = ABOUT.format(before=options.before)
+    return Section("A call over stdio", about, columns, rows, verdicts, load.figures(seen))
 
 
-def _row(kind: str, depth: int, seen: dict[str, list[Load]]) -> list[str]:
-    cpu = {name: [load.cpu_us for load in loads] for name, loads in seen.items()}
-    mine = cpu[f"{kind} {depth}"]
-    rate = Spread.of([load.per_second for load in seen[f"{kind} {depth}"]])
-    return [kind, str(depth), Spread.of(mine).text(1), rate.text(), ratios(mine, cpu[f"{FASTMCP} {depth}"]).text(3)]
+@contextmanager
+def _piping_tree(name: str, tree: Tree) -> Generator[Process]:
+    with tempfile.TemporaryDirectory(prefix="toolhall-bench-") as folder:
+        command = tree.command("serve", str(SERVERS / "tools.py"), "--data", folder, "--stdio")
+        process = Process(name, command, tree.place(Path(folder)), piped=True)
+        try:
+            yield process
+        finally:
+            process.stop()
+
+
+def _compared(kind: str, depth: int, cpu: dict[str, list[float]]) -> list[str]:
+    bases = ((BEFORE, 2), (FASTMCP, 3))
+    return [ratios(cpu[f"{kind} {depth}"], cpu[f"{base} {depth}"]).text(digits) for base, digits in bases]
 
 
 class Pipe:
@@ -66,7 +92,7 @@ class Pipe:
         self._write([messages.INITIALIZED, messages.call(modern=False)])
         check_sum(self._read()[0])
 
-    def load(self, depth: int, seconds: float) -> Load:
+    def load(self, depth: int, seconds: float) -> load.Load:
         """Send a new call for every answer, until the time is up; then wait for the last ones."""
         before, start = self._process.cpu(), time.monotonic()
         sent = answered = 0
@@ -75,8 +101,8 @@ class Pipe:
             self._write([messages.call(sent + number, modern=False) for number in range(wanted)])
             sent += wanted
             answered += len(self._read())
-        elapsed, cpu = time.monotonic() - start, self._process.cpu() - before
-        return Load(cpu / answered * 1e6, answered / elapsed)
+        elapsed, cpu = time.monotonic() - start, self._process.cpu().since(before)
+        return load.Load.of(cpu, answered, elapsed)
 
     def _write(self, lines: list[bytes]) -> None:
         data = b"".join(line + b"\n" for line in lines)

@@ -7,15 +7,15 @@ from functools import partial
 
 import uvloop
 
-from bench.report import Section, Verdict
-from bench.rounds import Effort
+from bench.report import Section
+from bench.rounds import Options
 from bench.spread import Spread
+from bench.targets import TARGETS
 from toolhall import Config, Context, Toolhall, tool
 from toolhall.model.caller import LOCAL
 from toolhall.model.messages import CallTool
 from toolhall.model.secret import Secret
 
-MOST_MICROSECONDS = 15.0
 CALLS = 2_000
 BREATH = 32  # calls between two turns of the loop
 NAME, VALUE = "BENCH_API_KEY", "SK0123456789abcdef0123456789abcdef"
@@ -37,17 +37,12 @@ async def secret(ctx: Context, n: int) -> int:
     return n + len(ctx.secret(NAME))
 
 
-def measure_supply(effort: Effort) -> Section:
+def measure_supply(options: Options) -> Section:
     """Both in turn."""
-    seen = uvloop.run(_measured(effort.rounds * 3))
+    seen = uvloop.run(_measured(options.rounds * 3))
     more = [with_one - without for with_one, without in zip(seen["secret"], seen["plain"], strict=True)]
     rows = [[name, Spread.of(cpu).text(1)] for name, cpu in [*seen.items(), ("more", more)]]
-    added = Spread.of(more)
-    verdict = Verdict(
-        f"a call with one secret costs at most {MOST_MICROSECONDS:g} µs more",
-        added.median <= MOST_MICROSECONDS,
-        f"{added.text(1)} µs",
-    )
+    verdict = TARGETS["supply.secret"].verdict(Spread.of(more))
     return Section("Requirements", ABOUT, ["tool", "CPU µs per call"], rows, [verdict], {**seen, "more": more})
 
 

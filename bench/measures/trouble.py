@@ -13,16 +13,16 @@ from typing import NamedTuple
 
 from bench import messages
 from bench.client import Client
-from bench.report import Section, Verdict
-from bench.rounds import Effort, interleaved
+from bench.launch import TOOLHALL_TROUBLED, Server, ServerSpec, serving
+from bench.report import Section
+from bench.rounds import Options, interleaved
 from bench.spread import Spread, ratios
-from bench.targets import TOOLHALL_TROUBLED, Server, Target, serving
+from bench.targets import TARGETS
 
 BAD = ("block", "crash", "leak")
 EACH = 2  # clients that call each of them, over and over
 START_SECONDS = 1.0  # until the pesterers are at it
 BREATH = 0.01  # seconds between two calls of one client
-MOST_TIMES = 1.5
 
 ABOUT = """`add(a, b)` over MCP 2026-07-28 and one connection, one call after the other. In the second row, six clients
 in a process of their own call three isolated tools of the same hall a hundred times a second at most: one that never
@@ -37,22 +37,20 @@ class Latency(NamedTuple):
     p99: float
 
 
-def measure_trouble(effort: Effort) -> Section:
+def measure_trouble(options: Options) -> Section:
     """Quiet and troubled in turn, on one server."""
-    with serving(Target(TOOLHALL_TROUBLED)) as (server,):
+    with serving(ServerSpec(TOOLHALL_TROUBLED)) as (server,):
         lanes = {
-            "quiet": partial(_latency, server, effort.seconds),
-            "troubled": partial(_troubled, server, effort.seconds),
+            "quiet": partial(_latency, server, options.seconds),
+            "troubled": partial(_troubled, server, options.seconds),
         }
-        seen = interleaved(lanes, effort.rounds)
+        seen = interleaved(lanes, options.rounds)
     rows = [
         [name, Spread.of([each.median for each in found]).text(), Spread.of([each.p99 for each in found]).text()]
         for name, found in seen.items()
     ]
     quiet, troubled = ([each.p99 for each in seen[name]] for name in ("quiet", "troubled"))
-    times = ratios(troubled, quiet)
-    target = f"a good tool's p99 among bad tools is at most {MOST_TIMES} times its p99 alone"
-    verdict = Verdict(target, times.median <= MOST_TIMES, f"{times.text(2)} times")
+    verdict = TARGETS["trouble.p99"].verdict(ratios(troubled, quiet))
     figures = {name: [each._asdict() for each in found] for name, found in seen.items()}
     return Section("Bad neighbours", ABOUT, ["hall", "median µs", "p99 µs"], rows, [verdict], figures)
 

@@ -114,6 +114,7 @@ class Full(Work):
         self.buckets = {"bench": (1e6, monotonic())}
         self.file = os.open(record, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self.lines: list[bytes] = []
+        self.written: asyncio.Future[int] | None = None  # the latest batch
         self.histogram = [0] * (len(BOUNDS) + 1)
 
     async def answer(self, headers: Headers, body: bytes) -> bytes:
@@ -150,8 +151,15 @@ class Full(Work):
 
     def flush(self) -> None:
         """Hand the lines over."""
-        batch, self.lines = b"\n".join(self.lines) + b"\n", []
-        asyncio.get_running_loop().run_in_executor(None, os.write, self.file, batch)
+        if self.lines:  # else `settle` was earlier
+            batch, self.lines = b"\n".join(self.lines) + b"\n", []
+            self.written = asyncio.get_running_loop().run_in_executor(None, os.write, self.file, batch)
+
+    async def settle(self) -> None:
+        """Wait until all lines are written."""
+        self.flush()
+        if self.written is not None:
+            await self.written
 
 
 def check(headers: Headers, request: Request) -> None:

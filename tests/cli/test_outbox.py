@@ -4,13 +4,14 @@ import asyncio
 import gc
 import logging
 from contextlib import AsyncExitStack
+from functools import partial
 
 import pytest
 
 from tests.harness.http_client import AsyncConnection
 from tests.threats.shielded import Shielded, connected, shielded
 from toolhall.server.request_cycle import RequestCycle
-from toolhall.server.write_batcher import WriteBatcher, write_batcher_for
+from toolhall.server.write_batcher import MAX_BATCH, WriteBatcher, write_batcher_for
 
 CALLS = 20
 
@@ -113,3 +114,44 @@ async def test_outbox_after_a_call_leaves_nothing_for_the_garbage_collector() ->
         finally:
             gc.enable()
         assert len(cycles) == 1, "the connection knows its latest"
+
+
+async def test_outbox_requests_beyond_a_batch_wait_for_the_next_turns_in_order() -> None:
+    """However many clients there are, the first is answered before the last has begun."""
+    loop, told = asyncio.get_running_loop(), list[str]()
+    outbox = WriteBatcher()
+
+    def request(number: int) -> None:
+        told.append(f"begins {number}")
+        outbox.schedule(ObservedReply(f"replies {number}", told), loop)
+
+    count = 2 * MAX_BATCH + 3
+    for number in range(count):
+        if outbox.is_full:
+            outbox.defer(partial(request, number))
+        else:
+            request(number)
+    assert told == [f"begins {number}" for number in range(MAX_BATCH)]
+    for _ in range(6):
+        await asyncio.sleep(0)
+    assert [each for each in told if each.startswith("begins")] == [f"begins {number}" for number in range(count)]
+    assert [each for each in told if each.startswith("replies")] == [f"replies {number}" for number in range(count)]
+    assert told.index("replies 0") < told.index(f"begins {MAX_BATCH}")
+    assert told.index(f"replies {MAX_BATCH}") < told.index(f"begins {2 * MAX_BATCH}")
+    assert not outbox.is_full
+
+
+async def test_outbox_deferred_request_of_a_client_that_has_gone_is_not_run() -> None:
+    async with shielded() as served, connected(served) as first, connected(served) as second:
+        for client in (first, second):
+            client.send(served.call("large", size=1))
+            assert await client.status() == 200
+        connection = served.connections[0]
+        loop = asyncio.get_running_loop()
+        for _ in range(MAX_BATCH):
+            connection.write_batcher.schedule(ObservedReply("filler", []), loop)
+        connection.data_received(served.call("holds"))
+        connection.connection_lost(None)
+        await served.until(lambda: connection.cycle.response_complete)
+        assert served.held == 0
+        connection.transport.abort()

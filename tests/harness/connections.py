@@ -1,6 +1,7 @@
 """A connection of Toolhall's own server without a socket: bytes in pieces go in, requests and responses come out."""
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -53,6 +54,12 @@ def seen_head(scope: Scope) -> SeenRequest:
 
 def without_length(headers: Iterable[tuple[bytes, bytes]]) -> tuple[tuple[bytes, bytes], ...]:
     return tuple((name, value) for name, value in headers if name != b"content-length")
+
+
+async def call_in_loop(call: Callable[[], None]) -> None:
+    """Call this as a transport does: in a callback of the event loop, while no task is current."""
+    asyncio.get_running_loop().call_soon(call)
+    await asyncio.sleep(0)
 
 
 class MemoryTransport(asyncio.Transport):
@@ -108,6 +115,7 @@ class ObservedApp(HttpApp):
         super().__init__(validator, LocalAuthenticator(), endpoints, {}, self._start)
         self.opened = True
         self.requests: list[SeenRequest] = []
+        self.served_plainly = 0  # requests that were served without ASGI
         self.parsed: list[object] = []  # requests that were parsed
         self.recognized = 0  # requests that were served by a known head, without the parser
 
@@ -122,6 +130,7 @@ class ObservedApp(HttpApp):
     def serve(self, head: RequestHead, body: bytes, exchange: ServerExchange) -> Awaitable[None]:
         """Serve a plain request."""
         self.requests.append(seen_head(head.scope))
+        self.served_plainly += 1
         self.recognized += exchange not in self.parsed
         return super().serve(head, body, exchange)
 
@@ -223,15 +232,19 @@ class MemoryConnection:
 
     async def feed(self, pieces: Sequence[Piece]) -> None:
         """Deliver the pieces as a real transport would: nothing after the end, and nothing while reading is paused."""
-        for data, settle in pieces:
-            if self.transport.paused:
-                await self.settle()
-            if self.transport.paused or self.transport.closed:
-                break
-            self.protocol.data_received(data)
-            if settle:
-                await self.settle()
+        left = deque(pieces)
+        while left and not (self.transport.paused or self.transport.closed):
+            await call_in_loop(lambda: self._deliver(left))
+            await self.settle()
         await self.settle()
+
+    def _deliver(self, left: "deque[Piece]") -> None:
+        """Deliver pieces up to the first after which the server is to settle, or has to."""
+        while left and not (self.transport.paused or self.transport.closed):
+            piece = left.popleft()
+            self.protocol.data_received(piece.data)
+            if piece.settle:
+                return
 
     async def settle(self) -> None:
         """Let the server do whatever it can do without further bytes."""
@@ -244,7 +257,7 @@ class MemoryConnection:
         requests = list(self.app.requests)
         awaits_body = protocol.partial is not None
         responses, closed, aborted = bytes(transport.written), transport.closed, transport.aborted
-        is_reading, waiting, pipelined = not transport.paused, len(context.tasks), len(protocol.pipeline)
+        is_reading, waiting, pipelined = not (transport.paused or closed), len(context.tasks), len(protocol.pipeline)
         after_timeouts: list[tuple[bool, bytes]] = []
         for now in TIMEOUT_CHECKS:
             protocol.check_timeouts(now)

@@ -1,6 +1,7 @@
 """A hall in this process, to which several callers have a way; who calls is what the test says."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tests.harness.asgi_client import AsgiRequest
@@ -27,6 +28,9 @@ class HeaderAuthenticator:
 
     def local_caller(self, scope: Any, headers: Any) -> Caller | None:
         return None
+
+    def prepare(self, scope: Scope, headers: Headers) -> Callable[[], Caller]:
+        return partial(self.authenticate, scope, headers)
 
     def authenticate(self, scope: Scope, headers: Headers) -> Caller:
         """By a header that only these tests look at."""

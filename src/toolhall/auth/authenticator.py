@@ -79,6 +79,13 @@ class RequestAuthenticator(Protocol):
         """Return the caller if the connection alone proves it, without a credential; such a proof cannot expire."""
         ...
 
+    def prepare(self, scope: Scope, headers: Headers) -> Callable[[], AuthResult]:
+        """Return a function that does what `authenticate` does for a head that comes again, and reads it only once.
+
+        Nothing about the caller is kept: a key that was revoked or has expired fails with the next request.
+        """
+        ...
+
 
 class MessageAuthenticator(Protocol):
     """Authenticates a message that may hold a token of its own."""

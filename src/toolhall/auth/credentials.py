@@ -24,7 +24,7 @@ from toolhall.auth.authenticator import (
 )
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Limited, Malformed
-from toolhall.stores.access import KeyRing
+from toolhall.stores.access import KeyRing, fingerprint
 
 AUTHORIZATION_HEADER = b"authorization"
 OXP_KEY_HEADER = b"oxp-api-key"
@@ -51,6 +51,15 @@ def read_credential(headers: Headers, path: str) -> str | None:
     if bearer is not None and not compare_digest(_bearer_token(bearer), _decode_credential(key)):
         raise AuthenticationFailed(Malformed(_CONFLICTING), credential_sent=True)
     return _decode_credential(key)
+
+
+def read_api_key(headers: Headers, path: str) -> str | None:
+    """Return the API key of the headers; None without one, for another credential, and for a malformed one."""
+    try:
+        credential = read_credential(headers, path)
+    except AuthenticationFailed:
+        return None
+    return credential if credential is not None and is_api_key(credential) else None
 
 
 def is_api_key(credential: str) -> bool:
@@ -160,6 +169,18 @@ class CredentialVerifier:
         if result is None:
             raise self._failure(scope)
         return self._await_result(result, scope)
+
+    def prepare_key(self, key: str, scope: Scope) -> Callable[[], AuthResult]:
+        """Return a function that verifies this API key anew each time, by its fingerprint."""
+        mark, keys, clock = fingerprint(key), self._keys, self._clock
+
+        def verify() -> Caller:
+            caller = keys.find_marked(key, mark, clock())
+            if caller is None:
+                raise self._failure(scope)
+            return caller
+
+        return verify
 
     def verify_message_token(self, token: str, scope: Scope, headers: Headers) -> AuthResult | None:
         """Return the caller of a token inside a message; None if the headers hold the same one."""

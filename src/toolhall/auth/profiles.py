@@ -6,6 +6,7 @@ verification (httpx2, joserfc) is imported only if issuers or an OXP secret are 
 """
 
 from collections.abc import Callable, Collection
+from functools import partial
 
 from toolhall.auth.authenticator import (
     FORWARDING_HEADERS,
@@ -30,6 +31,7 @@ from toolhall.auth.credentials import (
     TokenVerifier,
     is_api_key,
     mentions_api_key,
+    read_api_key,
     read_credential,
 )
 from toolhall.model.caller import LOCAL, Caller
@@ -77,6 +79,14 @@ class LocalAuthenticator:
         is_oxp = scope["path"].startswith(OXP_PREFIX)
         return LOCAL if not mentions_api_key(headers) and (not self._accepts_tokens or is_oxp) else None
 
+    def prepare(self, scope: Scope, headers: Headers) -> Callable[[], AuthResult]:
+        """Return a function that authenticates requests with this head."""
+        if self._verifier is not None and self.local_caller(scope, headers) is None and self._has_credential(headers):
+            key = read_api_key(headers, scope["path"])
+            if key is not None:
+                return self._verifier.prepare_key(key, scope)
+        return partial(self.authenticate, scope, headers)
+
     def _has_credential(self, headers: Headers) -> bool:
         return self._verifier is not None and (AUTHORIZATION_HEADER in headers or OXP_KEY_HEADER in headers)
 
@@ -120,6 +130,13 @@ class ServerAuthenticator:
     def local_caller(self, scope: Scope, headers: Headers) -> Caller | None:  # noqa: ARG002 - addresses prove nothing
         """Return None: a connection proves nothing here."""
         return None
+
+    def prepare(self, scope: Scope, headers: Headers) -> Callable[[], AuthResult]:
+        """Return a function that authenticates requests with this head."""
+        key = read_api_key(headers, scope["path"])
+        if key is not None:
+            return self._verifier.prepare_key(key, scope)
+        return partial(self.authenticate, scope, headers)
 
     def authenticate_message(self, token: str | None, caller: Caller, scope: Scope, headers: Headers) -> AuthResult:
         """Return the caller of the token, which must equal the credential of the headers if there are both."""

@@ -110,8 +110,7 @@ class HttpApp:
             self._validator.validate_body_headers(headers)
         except RequestRejected:
             return None
-        local_caller = self._authenticator.local_caller(scope, headers)
-        return RequestHead(scope, headers, methods["POST"], local_caller, self._validator.max_body)
+        return RequestHead(scope, headers, methods["POST"], self._authenticator, self._validator.max_body)
 
     def serve(self, head: RequestHead, body: bytes, exchange: ServerExchange) -> Awaitable[None]:
         """Serve a request whose head is known and whose body is complete; for Toolhall's own server."""
@@ -129,7 +128,7 @@ class HttpApp:
         try:
             caller = head.local_caller
             if caller is None:
-                result = self._authenticator.authenticate(head.scope, head.headers)
+                result = head.authenticate()
                 caller = result if isinstance(result, Caller) else await result
             request.caller = caller
             if caller.proof != "none" and callers.try_acquire(caller.id):  # the common case

@@ -86,18 +86,29 @@ class RequestHead:
 
     Toolhall's own server keeps heads by their bytes, but for the digits of Content-Length, and passes each of them to
     `HttpApp.serve` again with the next body. A head proves nothing about the caller, except where the connection alone
-    does (`local_caller`): credentials are verified for every request.
+    does (`local_caller`): credentials are verified for every request (`authenticate`).
     """
 
-    __slots__ = ("endpoint", "headers", "local_caller", "max_body", "path", "query", "raw_path", "scope")
+    __slots__ = (
+        "authenticate",
+        "endpoint",
+        "headers",
+        "local_caller",
+        "max_body",
+        "path",
+        "query",
+        "raw_path",
+        "scope",
+    )
 
     def __init__(
-        self, scope: Scope, headers: Headers, endpoint: "Endpoint", local_caller: Caller | None, max_body: int
+        self, scope: Scope, headers: Headers, endpoint: "Endpoint", authenticator: RequestAuthenticator, max_body: int
     ) -> None:
         self.scope = scope
         self.headers = headers  # with the content length of the first request that had this head
         self.endpoint = endpoint
-        self.local_caller = local_caller
+        self.local_caller = authenticator.local_caller(scope, headers)
+        self.authenticate = authenticator.prepare(scope, headers)
         self.max_body = max_body
         self.path: str = scope["path"]
         self.raw_path: bytes = scope.get("raw_path") or b""

@@ -80,7 +80,7 @@ class KnownHead:
         self._found = (0, 0)
 
     def find_body(self, data: bytes) -> tuple[int, int] | None:
-        """Where the body begins and ends, as HeadTemplate does; a head with the digits of the latest is found faster."""
+        """Where the body begins and ends, as HeadTemplate says; the digits of the latest request are found faster."""
         if data.startswith(self._latest):
             return self._found
         found = self.template.find_body(data)

@@ -69,6 +69,7 @@ class HttpProtocol(Connection):
 
     cycle: RequestCycle | None = None  # the latest request whose head is complete
     parser: RequestParser
+    is_malformed = False  # what was received last is no HTTP request, and nothing more is read
     _active: RequestCycle | None = None  # the request that was started last
     partial: PartialRequest | None = None  # a request with a known head whose body has not arrived completely
     _header_bytes = 0
@@ -157,6 +158,8 @@ class HttpProtocol(Connection):
 
     def _parse(self, data: bytes) -> None:
         """Parse in pieces within the limits, then start the first request if nothing is in progress."""
+        if self.is_malformed:
+            return
         parser, was_at_boundary = self.parser, self.parser.is_at_boundary and not self.pipeline
         for start in range(0, len(data), _READ_CHUNK):
             piece = data[start : start + _READ_CHUNK]
@@ -208,15 +211,29 @@ class HttpProtocol(Connection):
             self._close_with(HEADERS_TOO_LARGE_RESPONSE)
 
     def _reject_malformed(self) -> None:
-        """Answer what came before the malformed bytes, if that needs no waiting; then answer 400, and close."""
+        """Read nothing more; answer the requests before the malformed bytes, then answer 400, and close."""
         _log.info("a connection sent what is no valid HTTP request, and is closed")
-        if self.pipeline and not self.pipeline[0].more_body:
-            self._start_next()
+        self.is_malformed = True
+        if self.pipeline and self.pipeline[-1].more_body:
+            self.pipeline.pop()  # the malformed one
+        self._start_next()
+        self._close_if_malformed()
+
+    def _close_if_malformed(self) -> None:
+        """Answer 400 and close, once every request before the malformed bytes is answered."""
         self._flush_answer()
         active = self._active
-        if active is None or active.response_complete or not active.response_started:
+        if active is not None and not active.response_complete:
+            if not active.more_body:
+                return  # `on_response_complete` comes back here
+            if active.response_started:  # its own body is malformed; a second response would be taken for a part of it
+                self.transport.close()
+                return
+        elif self.pipeline:
+            return
+        if not self.transport.is_closing():
             self.transport.write(MALFORMED_RESPONSE)
-        self.transport.close()
+            self.transport.close()
 
     def _upgrade(self) -> None:
         """Pass the connection on to a WebSocketProtocol; abort one on which an earlier request is not answered."""
@@ -292,6 +309,8 @@ class HttpProtocol(Connection):
         """
         if self.pipeline:
             self.loop.call_soon(self._start_next)
+        elif self.is_malformed:
+            self._close_if_malformed()
         elif self.read_paused:
             self.resume_reading()
 

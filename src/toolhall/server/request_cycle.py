@@ -210,7 +210,7 @@ class RequestCycle:
         if response is None or self.disconnected or transport.is_closing():
             return
         transport.write(response)
-        if connection.pipeline or connection.read_paused:
+        if connection.pipeline or connection.read_paused or connection.is_malformed:
             connection.on_response_complete()
         if not self.keep_alive:  # the server is shutting down
             transport.close()

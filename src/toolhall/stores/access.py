@@ -215,7 +215,10 @@ class KeyRing:
 
     def find(self, text: str, now: float) -> Caller | None:
         """Return the caller that holds this key; None if it is unknown, revoked or expired."""
-        mark = fingerprint(text)
+        return self.find_marked(text, fingerprint(text), now)
+
+    def find_marked(self, text: str, mark: bytes, now: float) -> Caller | None:
+        """Return the same for a key whose fingerprint the caller has kept."""
         held = self._cached.get(mark) or self._verify(text, mark)
         if held is None or held.until <= now:
             return None

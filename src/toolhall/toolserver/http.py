@@ -6,7 +6,7 @@ tool_response last. Closing the connection cancels the call.
 
 from hmac import compare_digest
 
-from toolhall.auth.authenticator import AsgiMessage, Headers, Receive, Scope, Send
+from toolhall.auth.authenticator import Headers, Receive, Scope, Send
 from toolhall.dialects.hub.call_messages import AnswerMessage, RemoteCall, read_hub_message
 from toolhall.dialects.hub.messages import HubRequest, write_error, write_response
 from toolhall.execution.health_checks import UNHEALTHY
@@ -43,9 +43,7 @@ class ToolServerApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection event of ASGI."""
-        if scope["type"] == "lifespan":
-            await _lifespan(receive, send)
-        elif scope["type"] == "http":
+        if scope["type"] == "http":
             await self._http(scope, receive, send)
         else:
             await send({"type": "websocket.close", "code": 1008})
@@ -148,12 +146,3 @@ def _headers(scope: Scope) -> Headers:
     ]:
         raise RequestRejected(400, "a header that may be there once is there twice")
     return headers
-
-
-async def _lifespan(receive: Receive, send: Send) -> None:
-    while True:
-        message: AsgiMessage = await receive()
-        if message["type"] == "lifespan.shutdown":
-            await send({"type": "lifespan.shutdown.complete"})
-            return
-        await send({"type": "lifespan.startup.complete"})

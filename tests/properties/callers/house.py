@@ -1,6 +1,7 @@
 """A real hall with several callers, house rules and a person to ask, reached through its ASGI application."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -31,6 +32,9 @@ class HeaderAuthenticator:
 
     def local_caller(self, scope: Any, headers: Any) -> Caller | None:
         return None
+
+    def prepare(self, scope: Scope, headers: Headers) -> Callable[[], Caller]:
+        return partial(self.authenticate, scope, headers)
 
     def authenticate(self, scope: Scope, headers: Headers) -> Caller:
         """By a header that only these tests look at."""

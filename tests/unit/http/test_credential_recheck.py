@@ -1,6 +1,7 @@
 """What a tool server joined with is looked at again, though nothing that it says comes through."""
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,9 @@ class Issuer:
 
     def local_caller(self, scope: Any, headers: Any) -> Caller | None:
         return None
+
+    def prepare(self, scope: Any, headers: Any) -> Callable[[], AuthResult]:
+        return partial(self.authenticate, scope, headers)
 
     def authenticate(self, scope: Any, headers: Any) -> AuthResult:
         self.seen.append((scope, headers))

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from toolhall import Config, Toolhall, tool
+from toolhall.auth.authenticator import INVALID_MESSAGE, AuthenticationFailed, resolve_caller
+from toolhall.auth.profiles import LocalAuthenticator
 from toolhall.http.app import HttpApp
 from toolhall.http.request import RequestHead
 from toolhall.http.request_guard import MAX_HEADERS
@@ -245,6 +247,38 @@ async def test_serve_of_a_path_at_which_an_application_was_mounted_meanwhile_is_
         called.append(scope["path"])
 
     hall.http.add_routes({"/webhook": mounted})
-    other = RequestHead(with_path("/webhook"), head.headers, head.endpoint, head.local_caller, MAX_BODY)
+    other = RequestHead(with_path("/webhook"), head.headers, head.endpoint, LocalAuthenticator(), MAX_BODY)
     await served(hall.http, other)
     assert called == ["/webhook"]
+
+
+def with_key(key: str) -> dict[str, Any]:
+    return scope_of((b"authorization", f"Bearer {key}".encode()), client=("192.0.2.1", 1))
+
+
+async def test_prepared_head_with_a_key_verifies_it_each_time(hall: Toolhall) -> None:
+    """Its caller is the key's, and fails from the moment at which the key is revoked."""
+    created, secret = await hall.access.keys.create(NewKey("alice"), "test")
+    head = hall.http.prepare(with_key(secret))
+    assert head is not None
+    assert head.local_caller is None
+    callers = [await resolve_caller(head.authenticate()) for _ in range(2)]
+    assert [caller.id for caller in callers] == ["alice", "alice"]
+    await hall.access.keys.revoke(created.id)
+    with pytest.raises(AuthenticationFailed):
+        head.authenticate()
+
+
+@pytest.mark.parametrize("profile", ["local", "server"])
+@pytest.mark.parametrize("credential", [b"Bearer tk_wrong", b"Bearer token", b"Basic abc", b"Bearer ", b"tk_bare"])
+def test_prepared_head_answers_a_wrong_credential_as_authenticate_does(profile: Any, credential: bytes) -> None:
+    config = Config(profile=profile, public_url="https://hall.example")
+    with Toolhall(ping, config=config) as hall:
+        hall.http.opened = True
+        scope = scope_of((b"authorization", credential), (b"host", b"hall.example"), client=("192.0.2.1", 1))
+        head = hall.http.prepare(scope)
+        assert head is not None
+        with pytest.raises(AuthenticationFailed) as prepared:
+            head.authenticate()
+        assert prepared.value.credential_sent
+        assert prepared.value.error.message == INVALID_MESSAGE

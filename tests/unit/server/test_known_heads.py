@@ -6,6 +6,7 @@ import pytest
 
 from tests.harness.connections import MAX_BODY, MemoryConnection, ParsedRequests, Piece
 from toolhall.server.known_heads import MAX_HEAD_BYTES, MAX_HEADS, MAX_UNUSED_HEADS, HeadTemplate
+from toolhall.server.protocol import MAX_AWAITED_BODY
 
 LINE = b"POST /mcp HTTP/1.1\r\n"
 HOST = b"Host: localhost\r\n"
@@ -248,11 +249,11 @@ async def test_protocol_recognizes_a_head_again_after_the_parser_has_read_other_
 
 async def test_protocol_leaves_a_request_that_follows_an_unanswered_one_to_the_parser() -> None:
     connection = MemoryConnection()
-    await connection.feed([Piece(request()), Piece(request(b"1"), settle=False), Piece(request(b"2"))])
-    assert [seen.body for seen in connection.app.requests] == [b'{"a":1}', b"1", b"2"]
+    await connection.feed([Piece(request()), Piece(request(b"wait"), settle=False), Piece(request(b"2"))])
+    assert [seen.body for seen in connection.app.requests] == [b'{"a":1}', b"wait", b"2"]
     assert connection.app.recognized == 1
     answers = bytes(connection.transport.written)
-    assert answers.index(b'"body":"1"') < answers.index(b'"body":"2"')
+    assert answers.index(b'"body":"wait"') < answers.index(b'"body":"2"')
 
 
 async def test_protocol_forgets_the_head_that_was_not_seen_for_longest() -> None:
@@ -347,3 +348,58 @@ async def test_protocol_counts_the_time_between_requests_of_a_known_head() -> No
         assert not connection.transport.closed
     connection.protocol.check_timeouts(17.0)
     assert connection.transport.closed
+
+
+def apart(body: bytes) -> tuple[bytes, bytes]:
+    """The head and the body of a request, as clients that write them apart send it."""
+    data = request(body)
+    return data[: data.index(b"\r\n\r\n") + 4], body
+
+
+async def test_protocol_recognizes_a_head_whose_body_arrives_later() -> None:
+    connection = await fed(request(), *apart(b"one"), *apart(b"two"))
+    assert [seen.body for seen in connection.app.requests] == [b'{"a":1}', b"one", b"two"]
+    assert connection.app.recognized == 2
+    assert connection.transport.written.count(b"HTTP/1.1 200 OK") == 3
+
+
+async def test_protocol_leaves_a_large_body_that_arrives_later_to_the_parser() -> None:
+    for size, recognized in ((MAX_AWAITED_BODY, 1), (MAX_AWAITED_BODY + 1, 0)):
+        connection = await fed(request(), *apart(b"x" * size))
+        assert connection.app.recognized == recognized
+        assert connection.app.requests[-1].body == b"x" * size
+
+
+async def test_protocol_parses_a_request_whose_body_arrives_with_the_next_request() -> None:
+    head, body = apart(b"one")
+    connection = await fed(request(), head, body + request(b"two"))
+    assert [seen.body for seen in connection.app.requests] == [b'{"a":1}', b"one", b"two"]
+    assert connection.app.recognized == 0
+
+
+async def test_protocol_answers_408_to_a_known_head_whose_body_is_late() -> None:
+    connection = await fed(request(), apart(b"one")[0])
+    connection.protocol.check_timeouts(0.0)
+    await connection.feed([Piece(b"o")])  # more bytes buy no more time
+    closed: list[bool] = []
+    for now in (9.9, 10.0):
+        connection.protocol.check_timeouts(now)
+        closed.append(connection.transport.closed)
+    assert closed == [False, True]
+    assert b"HTTP/1.1 408 " in connection.transport.written
+    assert len(connection.app.requests) == 1
+
+
+async def test_protocol_drops_a_known_head_without_its_body_at_shutdown() -> None:
+    connection = await fed(request(), apart(b"one")[0])
+    connection.protocol.shutdown()
+    assert connection.transport.closed
+
+
+async def test_protocol_serves_the_first_plain_request_without_asgi() -> None:
+    connection = MemoryConnection()
+    served = connection.app.served_plainly
+    await connection.feed([Piece(request())])
+    assert connection.app.served_plainly == served + 1
+    await connection.feed([Piece(request(b"{}", b"Connection: close\r\n"))])
+    assert connection.app.served_plainly == served + 1

@@ -12,9 +12,9 @@ from toolhall.app import Toolhall
 from toolhall.authoring.declaration import BadDeclaration
 from toolhall.authoring.definition import Definition, definitions_of
 from toolhall.cli.clients.http import read_key
-from toolhall.cli.entry import ServeOptions
 from toolhall.cli.errors import CommandError, UsageError
 from toolhall.cli.listen import base_url, listen
+from toolhall.cli.options import ServeOptions
 from toolhall.cli.output import BOLD, CYAN, DIM, note, pluralize, stdout_to_stderr, styled, visible
 from toolhall.cli.progress import show_spinner
 from toolhall.cli.settings import read_config_with_data

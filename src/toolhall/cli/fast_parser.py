@@ -7,7 +7,6 @@ fields of the options' dataclasses. Whatever it cannot read, errors and short na
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import Field, fields
-from functools import cache
 from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args, get_origin
@@ -98,13 +97,11 @@ def _option_value(value: str) -> str:
     return value
 
 
-@cache
 def flag_options(kind: type[Options]) -> tuple[str, ...]:
     """The options that take no value."""
     return tuple(each.name for each in fields(kind) if each.type is bool)
 
 
-@cache
 def value_options(kind: type[Options]) -> dict[str, Callable[[str], Any]]:
     """The options that take a value, and how its text becomes one."""
     return {each.name: _converter(each) for each in fields(kind) if each.type is not bool}

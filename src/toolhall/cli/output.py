@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 BOLD, DIM, RED, GREEN, YELLOW, CYAN = "1", "2", "31", "32", "33", "36"
 # Control, format (bidirectional, zero width, tags), private and unassigned characters are not `str.isprintable`.
 # These are, and show as nothing or as a blank all the same.
-_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+_BLANK = "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 
 _GAP = "  "
 _MIN_LAST_COLUMN = 16  # a last column with less room than this is left to the terminal to break
@@ -47,13 +47,13 @@ def note(line: str = "") -> None:
 
 def visible(text: str, keep: str = "") -> str:
     """The text with control and invisible characters written as <U+XXXX>, except those in `keep`."""
-    if text.isprintable() and not _BLANK.search(text):
+    if text.isprintable() and (text.isascii() or not re.search(_BLANK, text)):
         return text
     return "".join(letter if _is_visible(letter) or letter in keep else f"<U+{ord(letter):04X}>" for letter in text)
 
 
 def _is_visible(letter: str) -> bool:
-    return letter.isprintable() and not _BLANK.match(letter)
+    return letter.isprintable() and not re.match(_BLANK, letter)
 
 
 def visible_json(value: "Json") -> str:

@@ -1,5 +1,7 @@
 """The commands `toolhall list` and `toolhall inspect`: which tools there are, and everything about some of them."""
 
+from typing import TYPE_CHECKING
+
 from toolhall.cli.clients.base import ToolInfo, collect_views, full_dialect_name, open_tool_client, require_tool
 from toolhall.cli.errors import CommandError, UsageError
 from toolhall.cli.logs import start_logging
@@ -8,7 +10,9 @@ from toolhall.cli.output import CYAN, GREEN, RED, YELLOW, note, print_json, prin
 from toolhall.cli.settings import read_config
 from toolhall.cli.target_names import looks_like_target
 from toolhall.config import Config
-from toolhall.dialects.convert.export import InexpressibleTool
+
+if TYPE_CHECKING:
+    from toolhall.dialects.convert.export import InexpressibleTool
 
 _STYLES = {"reads": GREEN, "writes": YELLOW, "destroys": RED}
 
@@ -40,7 +44,7 @@ def _row(info: ToolInfo) -> tuple[str, ...]:
     return info.name, info.version or "", "" if level is None else str(level), info.effect or "", first_line
 
 
-def _report_refused(refused: list[InexpressibleTool], dialect: str) -> None:
+def _report_refused(refused: "list[InexpressibleTool]", dialect: str) -> None:
     for each in refused:
         note(f"{each.tool}: {'; '.join(each.reasons)}")
     if refused:

@@ -24,8 +24,8 @@ from toolhall.cli.documents.reader import (
     report_io_errors,
 )
 from toolhall.cli.errors import CommandError, UsageError
+from toolhall.cli.hall_options import ConfirmOptions, HallOptions
 from toolhall.cli.logs import start_logging
-from toolhall.cli.options import ConfirmOptions, HallOptions
 from toolhall.cli.output import (
     BOLD,
     DIM,

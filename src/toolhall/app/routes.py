@@ -37,6 +37,7 @@ from toolhall.mcp.request_state import RequestState
 from toolhall.mcp.stateless import StatelessMcp
 from toolhall.mcp.stdio import McpStdio
 from toolhall.pipeline.dispatcher import Dispatcher, call_id_generator
+from toolhall.redaction.redactor import preload_secret_forms
 from toolhall.registration.service import RegistrationService
 from toolhall.stores.approvals import UsedStateStore
 from toolhall.stores.crypto import SealedBox
@@ -68,6 +69,7 @@ class HallRoutes:
         registration: RegistrationService,
         startup: Callable[[], Awaitable[None]],
     ) -> None:
+        preload_secret_forms()
         self._config = config
         self._components = components
         self._dispatcher = dispatcher

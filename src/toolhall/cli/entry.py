@@ -41,6 +41,8 @@ def _run_command_line(words: Sequence[str]) -> int:
             code = run_fast(words)
             if code is not None:
                 return code
+        case _:
+            pass
     from toolhall.cli.app import run_app  # lazy: cyclopts
 
     return run_app(words)

@@ -47,8 +47,8 @@ def _page(width: int) -> Iterator[str]:
     yield ""
     for section in SECTIONS:
         rows = sorted((entry.name, entry.help_text) for entry in section.entries)
-        example = (f"Example: toolhall {section.example}", "")
-        yield from _panel(section.title, [*example, *_table(rows, width - 4)], width)
+        example = wrapped(f"Example: toolhall {section.example}", width - 4)
+        yield from _panel(section.title, [*example, "", *_table(rows, width - 4)], width)
     yield from _panel("Options", _table(_OPTIONS, width - 4), width)
     yield ""
     yield from wrapped(EPILOGUE, width)

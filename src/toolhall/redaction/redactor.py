@@ -304,6 +304,11 @@ class _LeafSearch:
             yield from self.matching_positions(at, min(at + step, end))
 
 
+def preload_secret_forms() -> None:
+    """Import now what the first redactor needs, so that the first call with a secret does not wait for it."""
+    _secret_forms()
+
+
 @cache
 def _secret_forms() -> "type[SecretForms]":
     from toolhall.redaction.secret_forms import SecretForms  # lazy: many patterns, only for calls with a secret

@@ -121,14 +121,16 @@ $(ENVIRONMENTS:%=%/pyvenv.cfg): | $(UV)
 	@touch $@
 
 .venv/.runtime: requirements/runtime.txt pyproject.toml .venv/pyvenv.cfg
-	$(call install,install --no-deps -r,.venv,requirements/runtime.txt)
+	$(call install,install --compile-bytecode --no-deps -r,.venv,requirements/runtime.txt)
 	$(install_toolhall)
+	$(compile_source)
 	@touch $@
 
 # The development lock holds the runtime's, so both stamps are new.
 .venv/.dev: requirements/dev.txt pyproject.toml .venv/pyvenv.cfg
-	$(call install,sync,.venv,requirements/dev.txt)
+	$(call install,sync --compile-bytecode,.venv,requirements/dev.txt)
 	$(install_toolhall)
+	$(compile_source)
 	@touch .venv/.runtime $@
 
 $(patsubst %,%/.done,$(filter-out .venv,$(ENVIRONMENTS))): .venv-%/.done: requirements/%.txt .venv-%/pyvenv.cfg
@@ -160,6 +162,9 @@ install = $(UV) pip $(1) $(3) --quiet --require-hashes --python $(2) || \
 	$(PYTHON) -m pip --python $(2)/bin/python install --quiet --no-deps --require-hashes -r $(3)
 install_toolhall = $(UV) pip install --quiet --no-deps --build-constraints requirements/dev.txt --python .venv -e . || \
 	$(PYTHON) -m pip --python $(BIN)/python install --quiet --no-deps -e .
+# uv and an editable install leave bytecode to the first start, which then takes twice as long, and so does each one
+# after it where PYTHONDONTWRITEBYTECODE is set.
+compile_source = $(BIN)/python -m compileall -q src
 
 # $(call compile,NAME,SOURCES): a lock for every platform, with hashes and without the name of any index.
 compile = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from toolhall.model.tool import Icon as Icon
     from toolhall.registration.rules import BrokenPromise as BrokenPromise
 
+__version__ = "0.1.0"
+
 # The module that defines each public name.
 _HOMES = {
     "Toolhall": "toolhall.app.toolhall",

@@ -5,9 +5,7 @@ setting that cannot be used, where it is stated, and the nearest valid one.
 """
 
 import contextlib
-import difflib
 import os
-import tomllib
 from collections.abc import Generator, Iterator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
@@ -158,6 +156,8 @@ def overridden(config: Config) -> Config:
 
 
 def _read(file: Path) -> dict[str, Any]:
+    import tomllib  # lazy: most commands find no file
+
     try:
         return tomllib.loads(file.read_text("utf-8"))
     except FileNotFoundError:
@@ -256,6 +256,8 @@ def _unknown_name(key: str, kind: type[msgspec.Struct], prefix: str = "") -> str
     known = [field.encode_name for field in msgspec.structs.fields(kind)]
     if key in known:
         return None
+    import difflib  # lazy: only for a name that is wrong
+
     near = difflib.get_close_matches(key, known, 1)
     hint = f"; did you mean {prefix + near[0]!r}?" if near else f"; known are {', '.join(known)}"
     return f"{_NO_SETTING} {prefix + key!r}{hint}"

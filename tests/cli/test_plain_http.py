@@ -9,7 +9,7 @@ from toolhall.cli.clients.http import parse_endpoint
 from toolhall.cli.clients.management import open_management
 from toolhall.cli.clients.remote import RemoteToolClient
 from toolhall.cli.errors import CommandError
-from toolhall.cli.options import HallOptions
+from toolhall.cli.hall_options import HallOptions
 
 KEY = "thk-a-key-of-somebody"
 ELSEWHERE = ["http://hall.example", "http://192.0.2.7:8000/mcp", "http://[2001:db8::1]", "http://localhost.example"]

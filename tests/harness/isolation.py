@@ -8,6 +8,7 @@ the time of one command and put back after it.
 import asyncio
 import contextlib
 import ctypes
+import gc
 import importlib
 import linecache
 import logging
@@ -62,7 +63,7 @@ def isolated(
     output = Output()
     with contextlib.ExitStack() as stack:
         for each in (
-            *(_limits(), _hooks(), _signals(), _loggers(), _modules(), _no_running_loop()),
+            *(_limits(), _collector(), _hooks(), _signals(), _loggers(), _modules(), _no_running_loop()),
             *(_place(folder), _variables(environment)),
             _terminal(output) if terminal else _pipes(text, output),
             _no_hard_exit(),
@@ -272,6 +273,15 @@ def _limits() -> Generator[None, None, None]:
         for kind, limit in before.items():
             if resource.getrlimit(kind) != limit:
                 resource.setrlimit(kind, limit)
+
+
+@contextlib.contextmanager
+def _collector() -> Generator[None, None, None]:
+    before = gc.get_threshold()
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from toolhall.app import Toolhall
 from toolhall.app.data_dir import OpenOptions
 from toolhall.authoring.declaration import tool
 from toolhall.cli.commands.audit import AuditVerifyOptions, accept, read_anchor, verify
-from toolhall.cli.options import HallOptions
+from toolhall.cli.hall_options import HallOptions
 from toolhall.config import Config
 from toolhall.model.caller import LOCAL
 from toolhall.model.errors import Unavailable

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import secrets
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,9 +16,11 @@ from toolhall.config import BadConfig, Config
 from toolhall.model.call_records import RECORDINGS_FILE as RECORDINGS
 from toolhall.stores.audit.journal import open_journal
 from toolhall.stores.batch_writer import FileRecordings
-from toolhall.stores.bundle import Stores
 from toolhall.stores.crypto import KEY_BYTES, ROOT_KEY_FILE, exposed_paths, load_or_create_key
 from toolhall.stores.file_lock import WorkerRole
+
+if TYPE_CHECKING:
+    from toolhall.stores.bundle import Stores
 
 _log = logging.getLogger("toolhall.store")
 
@@ -79,7 +82,7 @@ class DataDir:
         for each in exposed_paths(self.path) if self.path else ():
             _log.warning("%s", each)
 
-    async def open_anchors(self, stores: Stores) -> None:
+    async def open_anchors(self, stores: "Stores") -> None:
         """Compare the audit with its anchors in the store, and keep these up to date; raises StoreFailed."""
         if self.journal.anchor_sync is not None:
             await asyncio.to_thread(self.journal.anchor_sync.open, stores.anchors, writes=not stores.readonly)

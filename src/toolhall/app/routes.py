@@ -5,9 +5,9 @@ Only a hall that is served imports this module: it loads HTTP, MCP, the pages an
 
 import time
 from collections.abc import Awaitable, Callable
-from importlib.metadata import version
 from typing import NamedTuple
 
+from toolhall import __version__
 from toolhall.app.data_dir import DataDir
 from toolhall.app.tool_servers import ToolServers
 from toolhall.app.wiring import ApprovalComponents, CredentialSources, SecurityComponents
@@ -37,6 +37,7 @@ from toolhall.mcp.request_state import RequestState
 from toolhall.mcp.stateless import StatelessMcp
 from toolhall.mcp.stdio import McpStdio
 from toolhall.pipeline.dispatcher import Dispatcher, call_id_generator
+from toolhall.redaction.redactor import preload_secret_forms
 from toolhall.registration.service import RegistrationService
 from toolhall.stores.approvals import UsedStateStore
 from toolhall.stores.crypto import SealedBox
@@ -68,10 +69,11 @@ class HallRoutes:
         registration: RegistrationService,
         startup: Callable[[], Awaitable[None]],
     ) -> None:
+        preload_secret_forms()
         self._config = config
         self._components = components
         self._dispatcher = dispatcher
-        self._server = ServerInfo(name=config.name, version=version("toolhall"), instructions=config.instructions)
+        self._server = ServerInfo(name=config.name, version=__version__, instructions=config.instructions)
         self._request_state = RequestState(SealedBox(components.data_dir.root_key), time.time)
         self._stopping = False
         self.machine = MachineHandler(dispatcher, registration)
@@ -180,7 +182,7 @@ class HallRoutes:
         rest = RestEndpoint(dispatcher, validator, self._prefix)
         oxp = OxpHttp(dispatcher, validator, new_id=call_id_generator(), state=self.health_state)
         machine = MachineHttp(self.machine, validator, auth.authenticator)
-        info = OpenApiInfo(title=config.name, version=version("toolhall"), description=config.instructions)
+        info = OpenApiInfo(title=config.name, version=__version__, description=config.instructions)
         return {
             "/mcp": {"POST": self._mcp, "GET": self._mcp.get_or_delete, "DELETE": self._mcp.get_or_delete},
             "/oxp/health": {"GET": oxp.health, "HEAD": oxp.health},

@@ -54,10 +54,7 @@ from toolhall.pipeline.verify import Approver, Verify
 from toolhall.registration.records import DefinitionDocument
 from toolhall.registration.service import RegistrationService
 from toolhall.registry.registry import Conflict, Registry
-from toolhall.registry.search import search_tool
 from toolhall.registry.snapshot import Entry, compile_entry
-from toolhall.stores.bundle import Stores
-from toolhall.stores.open import open_stores
 from toolhall.telemetry import Metric, Telemetry, tracer_from_environment
 
 if TYPE_CHECKING:
@@ -68,6 +65,7 @@ if TYPE_CHECKING:
     from toolhall.http.health import ComponentHealth
     from toolhall.http.hub import HubHandler
     from toolhall.http.machine import MachineHandler
+    from toolhall.stores.bundle import Stores
 
 STDIO_DIALECTS = ("mcp", "machine", "hub")
 
@@ -230,6 +228,8 @@ class Toolhall:
         if self._serves_http:
             _ = self._routes  # built before anything is opened
         if self._stores is None:
+            from toolhall.stores.open import open_stores  # lazy: `toolhall list` and `call` open none
+
             stores = await asyncio.to_thread(
                 open_stores,
                 self._data_dir.path,
@@ -270,7 +270,7 @@ class Toolhall:
         """Enter the lifespans of the hall and its toolkits in the running loop; `settle` leaves them."""
         await self.lifespans.enter()
 
-    async def _load(self, stores: Stores, terms: OpenOptions) -> None:
+    async def _load(self, stores: "Stores", terms: OpenOptions) -> None:
         self.registry.change(removed_ids={str(tool.id) for paper in self._documents for tool in paper.tools})
         enforce = terms.enforce_versions and self.config.data is not None
         self.approval_components.open(stores)
@@ -434,6 +434,8 @@ class Toolhall:
         )
 
     def _search_entry(self) -> Entry:
+        from toolhall.registry.search import search_tool  # lazy: only with the setting `search`
+
         dispatcher, registry = self.dispatcher, self.registry
         found = search_tool(
             lambda: dispatcher.shortlist.for_snapshot(registry.snapshot).names, dispatcher.policy.can_see

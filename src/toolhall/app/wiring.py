@@ -44,9 +44,8 @@ from toolhall.registry.snapshot import Shortlist
 from toolhall.stores.access import Grant
 from toolhall.stores.accounts import AccountStore
 from toolhall.stores.approvals import MemoryApprovalStore
-from toolhall.stores.bundle import Stores
 from toolhall.stores.common import StoreFailed, WriteLock
-from toolhall.stores.crypto import SealedBox, derive_key
+from toolhall.stores.crypto import SealedBox
 from toolhall.stores.factors import MemoryFactorStore
 from toolhall.stores.vault.key_sources import KeyEncryptionKeys, NoKey, find_key_encryption_keys
 from toolhall.stores.vault.vault import Vault
@@ -56,6 +55,7 @@ from toolhall.web.public_url import PublicUrl
 if TYPE_CHECKING:
     from toolhall.http.authentication import AuthComponents
     from toolhall.oauth.broker import Broker
+    from toolhall.stores.bundle import Stores
     from toolhall.web.approve import ApprovalPages
     from toolhall.web.auth import PageSessions
 
@@ -68,7 +68,7 @@ class ApprovalComponents:
     def __init__(self, config: Config, root_key: bytes) -> None:
         self.public_url = public_url = PublicUrl(config.public_url, config.port, config.host)
         self.approvals = ApprovalService(MemoryApprovalStore(time.time), lambda: public_url.url)
-        sealed_box = SealedBox(derive_key(root_key, _FACTORS_KEY_PURPOSE))
+        sealed_box = SealedBox(root_key, _FACTORS_KEY_PURPOSE)
         self.factors = SecondFactors(MemoryFactorStore(time.time), sealed_box, time.time)
         self._name = config.name
         self._root_key = root_key
@@ -85,7 +85,7 @@ class ApprovalComponents:
         """The sign-in sessions of the pages."""
         return self.pages.sessions
 
-    def open(self, stores: Stores) -> None:
+    def open(self, stores: "Stores") -> None:
         """Keep approvals and second factors in these stores from now on."""
         self.approvals.store, self.factors.store = stores.approvals, stores.factors
 
@@ -193,7 +193,7 @@ class CredentialSources:
         if self._built_broker is not None:
             self._built_broker.has_pages = False
 
-    async def open(self, stores: Stores) -> None:
+    async def open(self, stores: "Stores") -> None:
         """Load secrets and accounts; raises StoreFailed, also if there are secrets but not their key."""
         await self.vault.open(stores.vault)
         self._accounts = stores.accounts

@@ -1,7 +1,6 @@
 """Reads `key=value` words into tool arguments, coercing each value to the type its JSON Schema allows."""
 
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 
 import msgspec
 
@@ -78,6 +77,8 @@ def _parameter_schema(name: str, schema: JsonObject) -> Json:
         return parameters[name]
     others = schema.get("additionalProperties", True)
     if others is False:
+        from difflib import get_close_matches  # lazy: only for a name that is wrong
+
         near = get_close_matches(name, parameters, 1)
         known = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(parameters) or 'none'}"
         raise UsageError(f"the tool takes no argument {name!r}; {known}")

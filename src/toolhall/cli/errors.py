@@ -4,10 +4,12 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from toolhall.cli.output import RED, note, styled, visible
-from toolhall.model.errors import LifespanFailed
+
+if TYPE_CHECKING:
+    from toolhall.model.errors import LifespanFailed
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -64,7 +66,7 @@ def _exit_code_of(command: Callable[[], int]) -> int:
         line = " ".join(failed.message.split())
         note(f"{styled('toolhall:', RED, sys.stderr)} {line}")
         return failed.code
-    except LifespanFailed as failed:
+    except _lifespan_failed() as failed:
         note(f"{styled('toolhall:', RED, sys.stderr)} {visible(' '.join(str(failed).split()))}")
         return EXIT_FAILED
     except KeyboardInterrupt:
@@ -73,6 +75,13 @@ def _exit_code_of(command: Callable[[], int]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return EXIT_FAILED
     return code
+
+
+def _lifespan_failed() -> "type[LifespanFailed]":
+    """The error, imported only if a command raises anything: an `except` clause is evaluated when it is reached."""
+    from toolhall.model.errors import LifespanFailed  # lazy: msgspec
+
+    return LifespanFailed
 
 
 def _escape_unencodable(*streams: TextIO) -> None:

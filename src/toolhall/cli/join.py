@@ -12,12 +12,13 @@ from toolhall.app import Toolhall
 from toolhall.authoring.declaration import BadDeclaration
 from toolhall.authoring.definition import Definition, definitions_of
 from toolhall.cli.clients.http import read_key
-from toolhall.cli.entry import ServeOptions
 from toolhall.cli.errors import CommandError, UsageError
 from toolhall.cli.listen import base_url, listen
+from toolhall.cli.options import ServeOptions
 from toolhall.cli.output import BOLD, CYAN, DIM, note, pluralize, stdout_to_stderr, styled, visible
 from toolhall.cli.progress import show_spinner
 from toolhall.cli.settings import read_config_with_data
+from toolhall.cli.startup import restore_collector
 from toolhall.cli.targets import load_targets
 from toolhall.config import Config
 from toolhall.dialects.hub.lease_messages import QUARANTINED, CredentialRefused, HubRefusal, JoinResult
@@ -48,6 +49,7 @@ def run_tool_server(targets: tuple[str, ...], options: ServeOptions) -> int:
     definitions = _load_definitions(targets)
     join_options = JoinOptions(hall, key, _server_name(options.name, definitions), 2 * config.max_body_bytes + 65_536)
     handler = _new_handler(definitions, config)
+    restore_collector()
     with (
         _duplicate_stdout() as out,
         redacted_output(),

@@ -23,9 +23,7 @@ _LINE_BREAKS = re.compile("[\x7f-\x9f\u2028\u2029]")  # legal in JSON, but some 
 MAX_MESSAGE = 8_192
 MAX_TRACEBACK = 64 * 1024
 # URLs in messages may hold secrets: `https://user:password@host/path?token=...`.
-_URL = re.compile(
-    r"(?i)\b([a-z][a-z0-9+.-]{1,15}://)(?:[^\s/?#\"'<>]{1,256}@)?([^\s?#\"'<>]{0,2048})(?:[?#][^\s\"'<>]*)?"
-)
+_URL = r"(?i)\b([a-z][a-z0-9+.-]{1,15}://)(?:[^\s/?#\"'<>]{1,256}@)?([^\s?#\"'<>]{0,2048})(?:[?#][^\s\"'<>]*)?"
 
 
 def start_logging(default: str | None) -> None:
@@ -151,5 +149,5 @@ def _escape(match: re.Match[str]) -> str:
 def _sanitized(text: str, limit: int) -> str:
     if len(text) > limit:
         text = f"{text[: limit // 2]} [{len(text) - limit} letters left out] {text[-limit // 2 :]}"
-    bare = _URL.sub(r"\1\2", text) if "://" in text else text
+    bare = re.sub(_URL, r"\1\2", text) if "://" in text else text
     return bare.encode(errors="replace").decode()  # file names may hold surrogates

@@ -1,39 +1,40 @@
 """Terminal output: results and tables on stdout, messages for people on stderr, invisible characters made visible."""
 
 import contextlib
-import json
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-import msgspec
-
-from toolhall.model.json import Json
+if TYPE_CHECKING:
+    from toolhall.model.json import Json
 
 BOLD, DIM, RED, GREEN, YELLOW, CYAN = "1", "2", "31", "32", "33", "36"
 # Control, format (bidirectional, zero width, tags), private and unassigned characters are not `str.isprintable`.
 # These are, and show as nothing or as a blank all the same.
-_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+_BLANK = "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 
 _GAP = "  "
 _MIN_LAST_COLUMN = 16  # a last column with less room than this is left to the terminal to break
 _NO_STYLES: Mapping[str, str] = {}
 
 
-def print_json(value: Json) -> None:
+def print_json(value: "Json") -> None:
     """Print one JSON document on a line of its own, in UTF-8 whatever the terminal's encoding."""
+    from toolhall.model.json import encode  # lazy: msgspec, which help pages do not need
+
     sys.stdout.flush()
-    sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
+    sys.stdout.buffer.write(encode(value) + b"\n")
     sys.stdout.buffer.flush()
 
 
-def print_answer_json(value: Json) -> None:
+def print_answer_json(value: "Json") -> None:
     """Print a hall's answer for --json; at a terminal, control and non-ASCII characters become JSON escapes."""
     if sys.stdout.isatty():
+        import json  # lazy: everything else is encoded by msgspec
+
         print(json.dumps(value).replace("\x7f", "\\u007f"))
     else:
         print_json(value)
@@ -46,26 +47,30 @@ def note(line: str = "") -> None:
 
 def visible(text: str, keep: str = "") -> str:
     """The text with control and invisible characters written as <U+XXXX>, except those in `keep`."""
-    if text.isprintable() and not _BLANK.search(text):
+    if text.isprintable() and (text.isascii() or not re.search(_BLANK, text)):
         return text
     return "".join(letter if _is_visible(letter) or letter in keep else f"<U+{ord(letter):04X}>" for letter in text)
 
 
 def _is_visible(letter: str) -> bool:
-    return letter.isprintable() and not _BLANK.match(letter)
+    return letter.isprintable() and not re.match(_BLANK, letter)
 
 
-def visible_json(value: Json) -> str:
+def visible_json(value: "Json") -> str:
     """A value as one line of JSON, with invisible characters made visible."""
-    return msgspec.json.encode(_visible_parts(value)).decode()
+    from toolhall.model.json import encode  # lazy: msgspec, which help pages do not need
+
+    return encode(_visible_parts(value)).decode()
 
 
-def pretty_json(value: Json) -> str:
+def pretty_json(value: "Json") -> str:
     """A value as JSON over several lines, with invisible characters made visible."""
+    import msgspec  # lazy: help pages do not need it
+
     return visible(msgspec.json.format(msgspec.json.encode(value), indent=2).decode(), keep="\n")
 
 
-def _visible_parts(value: Json) -> Json:
+def _visible_parts(value: "Json") -> "Json":
     match value:
         case str():
             return visible(value)
@@ -151,6 +156,8 @@ class _TableLayout:
     """Lays out rows in columns of these widths for stdout."""
 
     def __init__(self, widths: Sequence[int]) -> None:
+        import shutil  # lazy: the compression libraries
+
         self._widths = widths
         self._indent = sum(widths[:-1]) + len(_GAP) * (len(widths) - 1)
         self._coloured = has_colour(sys.stdout)
@@ -159,7 +166,7 @@ class _TableLayout:
 
     def row(self, texts: Sequence[str], styles: Sequence[str]) -> str:
         """One row, of as many lines as its last cell needs."""
-        start, *further = _wrapped(texts[-1], self._room)
+        start, *further = wrapped(texts[-1], self._room)
         cells = zip([*texts[:-1], start], styles, self._widths, strict=True)
         line = _GAP.join(self._cell(text, style) + " " * (width - _width(text)) for text, style, width in cells)
         below = [" " * self._indent + self._cell(text, styles[-1]) for text in further]
@@ -177,13 +184,11 @@ def _width(text: str) -> int:
     return cell_len(text)
 
 
-def _wrapped(text: str, width: int) -> Iterator[str]:
+def wrapped(text: str, width: int) -> Iterator[str]:
     """Lines of at most this width, broken between words where possible."""
     if _width(text) <= width:
         yield text
         return
-    from rich.cells import chop_cells  # lazy: rich
-
     line = ""
     for word in text.split():
         joined = f"{line} {word}" if line else word
@@ -192,6 +197,14 @@ def _wrapped(text: str, width: int) -> Iterator[str]:
             continue
         if line:
             yield line
-        *whole, line = chop_cells(word, width)
+        *whole, line = _chopped(word, width)
         yield from whole
     yield line
+
+
+def _chopped(word: str, width: int) -> list[str]:
+    if _width(word) <= width:
+        return [word]
+    from rich.cells import chop_cells  # lazy: rich, only for words that are longer than a line
+
+    return chop_cells(word, width)

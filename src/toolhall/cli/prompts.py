@@ -1,7 +1,6 @@
 """Prompts at the terminal: yes/no questions, one-time codes, secret values, non-blocking line input."""
 
 import asyncio
-import getpass
 import os
 import sys
 import warnings
@@ -93,6 +92,8 @@ def prompt_secret() -> Secret:
 
 
 def _prompt_twice() -> str:
+    import getpass  # lazy: only where a secret is typed
+
     with warnings.catch_warnings():
         warnings.simplefilter("error", getpass.GetPassWarning)
         try:

@@ -1,4 +1,4 @@
-"""`toolhall serve`: ServeOptions, their checks, and the choice between HTTP, stdio, reload, workers and joining."""
+"""`toolhall serve`: the checks of its options, and the choice between HTTP, stdio, reload, workers and joining."""
 
 import socket
 import sys
@@ -6,10 +6,10 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from toolhall.cli.entry import ServeOptions
 from toolhall.cli.errors import CommandError, UsageError
 from toolhall.cli.listen import base_url, listen_as_configured, print_serve_banner
 from toolhall.cli.logs import apply_log_settings, start_logging
+from toolhall.cli.options import ServeOptions
 from toolhall.cli.output import note
 from toolhall.cli.settings import (
     check_not_exposed,

@@ -4,8 +4,7 @@ import asyncio
 import gc
 import sys
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolhall.app import Toolhall
 from toolhall.app.data_dir import OpenOptions, stdio_open_options
@@ -22,11 +21,14 @@ from toolhall.pipeline.verify import Approver
 from toolhall.registration.records import DefinitionDocument
 from toolhall.registry.registry import Conflict
 from toolhall.schema.cost import BadSchema
-from toolhall.server.process import ServeConfig, clear_secret_env
 from toolhall.stores.common import StoreFailed
 from toolhall.stores.file_lock import WorkerRole
 
+if TYPE_CHECKING:
+    from toolhall.server.process import ServeConfig
+
 MAX_WARNINGS = 10
+_GC_THRESHOLD = (700, 10, 10)  # Python's own
 _READ_ONLY_REASON = (
     "several processes serve this hall, and while they do its tools stay as they are (keys, grants and approvals can be"
     " changed); to change its tools, serve it with --workers 1"
@@ -84,6 +86,10 @@ def warn_unmatched_levels(hall: Toolhall) -> None:
         record.id for record in hall.registration.all_records
     }
     unmatched = [glob for glob in hall.config.levels if not any(matches_any((glob,), each) for each in ids)]
+    if not unmatched:
+        return
+    from difflib import get_close_matches  # lazy: only for a pattern that is wrong
+
     names = sorted({each.rpartition("@")[0] for each in ids})
     for glob in unmatched[:MAX_WARNINGS]:
         tail = glob.partition("@")[0].casefold()
@@ -94,16 +100,24 @@ def warn_unmatched_levels(hall: Toolhall) -> None:
         note(f"{styled('warning:', YELLOW, sys.stderr)} levels: {more} more match no tool here")
 
 
-def load_app(serve_config: ServeConfig, approver: Approver | None = None) -> Toolhall:
+def load_app(serve_config: "ServeConfig", approver: Approver | None = None) -> Toolhall:
     """Build the hall of a ServeConfig and open its data folder; call it in the process that serves."""
     gc.disable()  # nothing of this is garbage, and with thousands of tools collections cost much
     try:
         return _load_app(serve_config, approver)
     finally:
         gc.enable()
+        restore_collector()
 
 
-def _load_app(serve_config: ServeConfig, approver: Approver | None) -> Toolhall:
+def restore_collector() -> None:
+    """Let the garbage collector run as often as Python does by default: this process is going to live long."""
+    gc.set_threshold(*_GC_THRESHOLD)
+
+
+def _load_app(serve_config: "ServeConfig", approver: Approver | None) -> Toolhall:
+    from toolhall.server.process import clear_secret_env  # lazy: only a process that serves
+
     hall = build_app(serve_config.targets, serve_config.config, approver, serve_config.overrides)
     clear_secret_env()
     if not serve_config.sibling:  # the first worker has printed it
@@ -137,7 +151,7 @@ def _check_credentials_exist(hall: Toolhall) -> None:
         )
 
 
-def _open_options(serve_config: ServeConfig, hall: Toolhall) -> OpenOptions:
+def _open_options(serve_config: "ServeConfig", hall: Toolhall) -> OpenOptions:
     """How this process opens the data folder.
 
     Several servers of one project share its default folder; all but the first leave the registered tools alone, and

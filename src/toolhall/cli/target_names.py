@@ -9,7 +9,7 @@ from toolhall.cli.errors import UsageError
 EXAMPLES_PACKAGE = "toolhall.examples"
 DEFINITION_SUFFIXES = (".json", ".jsonl", ".ndjson")
 YAML_SUFFIXES = (".yaml", ".yml")
-_URL = re.compile(r"(?i)([a-z][a-z0-9+.-]+://)(?:[^/?#@]*@)?([^?#]*)")
+_URL = r"(?i)([a-z][a-z0-9+.-]+://)(?:[^/?#@]*@)?([^?#]*)"  # compiled by `re` when it is first used
 _MAX_SNIFFED_BYTES = 65_536
 _NO_GATEWAY = "the gateway that will serve its tools is not there yet"
 
@@ -42,12 +42,12 @@ def split_target(target: str) -> tuple[str, str, str]:
 
 def is_url(target: str) -> bool:
     """Whether a target is meant as a URL, also a misspelt one such as http:/host."""
-    return _URL.match(target) is not None or target.lower().startswith(("http:", "https:"))
+    return re.match(_URL, target) is not None or target.lower().startswith(("http:", "https:"))
 
 
 def reject_unsupported_target(target: str) -> None:
     """Raise UsageError, with what to do instead, for targets that cannot be served yet: URLs, YAML, OpenAPI."""
-    if found := _URL.match(target):
+    if found := re.match(_URL, target):
         url = found[1] + found[2]  # without user, password and query, which may be secret
         raise UsageError(
             f"{url} is another server, and {_NO_GATEWAY}; use it where it is with 'toolhall list --url {url}' and"

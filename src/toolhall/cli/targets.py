@@ -14,7 +14,6 @@ from types import ModuleType
 from toolhall.app import Toolhall
 from toolhall.authoring.base_tool import BaseTool
 from toolhall.authoring.declaration import BadDeclaration, Toolkit, declaration_of
-from toolhall.cli.documents.reader import decode_document, open_documents
 from toolhall.cli.errors import CommandError, UsageError
 from toolhall.cli.target_names import (
     DEFINITION_SUFFIXES,
@@ -23,7 +22,6 @@ from toolhall.cli.target_names import (
     reject_unsupported_target,
     split_target,
 )
-from toolhall.dialects.catalogs import detect_dialect
 from toolhall.dialects.findings import BadDocument
 from toolhall.registration.records import DefinitionDocument
 
@@ -59,6 +57,9 @@ def _load(target: str) -> Iterator[object]:
 
 def _load_definitions(file: str) -> Iterator[DefinitionDocument]:
     """Every document of a definition file, in any dialect."""
+    from toolhall.cli.documents.reader import decode_document, open_documents  # lazy: every dialect
+    from toolhall.dialects.catalogs import detect_dialect  # lazy: every dialect
+
     with open_documents(file) as source:
         try:
             for text in source.documents().texts:

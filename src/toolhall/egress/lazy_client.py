@@ -1,6 +1,5 @@
 """LazyEgressClient creates the EgressClient when it is first used, because importing httpx2 is slow."""
 
-import asyncio
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +29,8 @@ class LazyEgressClient(msgspec.Struct, frozen=True, dict=True):
 
     async def preload(self) -> None:
         """Import httpx2 now, in a thread, so that the first request does not block the event loop."""
+        import asyncio  # lazy: a module that only declares tools runs no loop
+
         await asyncio.to_thread(_import_client)
 
     def http_client(self, **options: Any) -> "httpx2.AsyncClient":

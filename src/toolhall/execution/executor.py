@@ -7,9 +7,9 @@ is found to block the loop or to hang in threads continues in a worker process, 
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cached_property, partial
 from types import FrameType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -19,12 +19,14 @@ from toolhall.execution.function_ref import FunctionRef, function_ref_for, state
 from toolhall.execution.function_runner import FunctionRunner
 from toolhall.execution.lifespan import Lifespans
 from toolhall.execution.loop_watchdog import CallActivity, Watchdog
-from toolhall.execution.process_runner import ProcessRunner
 from toolhall.execution.thread_pool import ThreadPool
-from toolhall.execution.worker_pool import WorkerPool
 from toolhall.execution.worker_protocol import WorkerLimits
 from toolhall.registry.snapshot import Runner
 from toolhall.telemetry import Metric
+
+if TYPE_CHECKING:
+    from toolhall.execution.process_runner import ProcessRunner
+    from toolhall.execution.worker_pool import WorkerPool
 
 _SECRET_FILE = re.compile(r"TOOLHALL_[A-Z_]+_FILE")
 
@@ -45,16 +47,23 @@ class FunctionExecutor:
 
     def __init__(self, limits: ExecutorLimits, tool_of_frame: Callable[[FrameType], str | None]) -> None:
         self.thread_pool = ThreadPool(limits.threads)
-        self.worker_pool = WorkerPool(
-            limits.worker_limits, environment_variables=limits.environment_variables, hidden_paths=limits.hidden_paths
-        )
+        self._limits = limits
         self.activity = CallActivity()
         self.watchdog = Watchdog(self.activity, tool_of_frame, self._on_loop_blocked)
-        self._default_timeout = limits.default_timeout
         self.egress = LazyEgressClient(limits.egress_allow)
         self._functions: dict[str, tuple[Definition, FunctionRunner]] = {}
         self.lifespans = Lifespans()
         self.allows_fallback = True  # a function that blocks the loop may continue in a worker process
+
+    @cached_property
+    def worker_pool(self) -> "WorkerPool":
+        """The worker processes; built for the first tool that runs in one."""
+        from toolhall.execution.worker_pool import WorkerPool  # lazy: the sandbox, for isolated tools only
+
+        limits = self._limits
+        return WorkerPool(
+            limits.worker_limits, environment_variables=limits.environment_variables, hidden_paths=limits.hidden_paths
+        )
 
     def runner_for(self, definition: Definition, code_sha256: str = "") -> Runner:
         """The runner of this definition; raises BadDeclaration for an isolated tool that a worker cannot import.
@@ -83,7 +92,8 @@ class FunctionExecutor:
     def close(self) -> None:
         """Stop the watchdog, kill the workers, and let idle threads end."""
         self.watchdog.close()
-        self.worker_pool.close()
+        if "worker_pool" in self.__dict__:  # it was built
+            self.worker_pool.close()
         self.thread_pool.close()
 
     def _fallback_runner(self, definition: Definition, code_sha256: str) -> Runner | None:
@@ -91,8 +101,10 @@ class FunctionExecutor:
         ref = stateless_function_ref_for(definition.body) if self.allows_fallback else None
         return None if ref is None else self._process_runner(ref, code_sha256)
 
-    def _process_runner(self, ref: FunctionRef, code_sha256: str) -> ProcessRunner:
-        return ProcessRunner(ref, self.worker_pool, self._default_timeout, self.egress, code_sha256)
+    def _process_runner(self, ref: FunctionRef, code_sha256: str) -> "ProcessRunner":
+        from toolhall.execution.process_runner import ProcessRunner  # lazy: as in worker_pool
+
+        return ProcessRunner(ref, self.worker_pool, self._limits.default_timeout, self.egress, code_sha256)
 
     def _on_loop_blocked(self, tool: str) -> None:
         if tool in self._functions:

@@ -32,6 +32,7 @@ from toolhall.execution.worker_protocol import (
     UnserializableResult,
     WorkerLimits,
     WorkerReady,
+    WorkerToolError,
     caller_for_tool,
     credentials_to_payload,
     decode_error,
@@ -47,10 +48,6 @@ from toolhall.model.tool import Tool
 
 _EGRESS = LazyEgressClient()
 _log = logging.getLogger("toolhall.run")
-
-
-class WorkerToolError(Exception):
-    """An exception of the tool that stayed in its process; the message is the traceback, for the log."""
 
 
 class ProcessRunner:

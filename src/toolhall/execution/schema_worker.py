@@ -7,16 +7,18 @@ process, which is killed when it overruns the budget.
 import asyncio
 import os
 import threading
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import BrokenExecutor
 from functools import lru_cache
-from multiprocessing import get_context, parent_process
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from toolhall.model.errors import BadArguments, Problem
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.schema.validator import Validator
+
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
 
 BUDGET_SECONDS = 0.2
 _START_SECONDS = 10.0
@@ -41,13 +43,16 @@ class ProcessValidator:
             except asyncio.CancelledError:
                 self.close()  # the process would go on, and the next value would wait for it
                 raise
-            except (TimeoutError, BrokenProcessPool):
+            except (TimeoutError, BrokenExecutor):
                 self.close()
                 reason = "these arguments take too long to check against the schema; send smaller or flatter ones"
                 raise BadArguments([Problem("", reason)]) from None
 
-    async def _ensure_started(self) -> ProcessPoolExecutor:
+    async def _ensure_started(self) -> "ProcessPoolExecutor":
         if self._pool is None:
+            from concurrent.futures import ProcessPoolExecutor  # lazy: multiprocessing, for costly values only
+            from multiprocessing import get_context  # lazy: as above
+
             self._pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_exit_with_parent)
             ready = asyncio.get_running_loop().run_in_executor(self._pool, _ping)
             await asyncio.wait_for(ready, _START_SECONDS)
@@ -64,6 +69,8 @@ class ProcessValidator:
 
 def _exit_with_parent() -> None:
     """End this process when its parent ends, also when the parent was killed."""
+    from multiprocessing import parent_process  # lazy: as in _ensure_started
+
     parent = parent_process()
 
     def watch() -> None:

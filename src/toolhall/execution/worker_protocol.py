@@ -10,7 +10,7 @@ import base64
 import binascii
 import signal
 import struct
-import sysconfig
+import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -44,7 +44,7 @@ FRAME_HEADER_BYTES = _FRAME_HEADER.size
 KILL_WORKER_SIGNAL: int = getattr(signal, "SIGUSR1", signal.SIGTERM)
 _PACKAGE = str(Path(__file__).parents[1])
 _EXAMPLES = str(Path(_PACKAGE, "examples"))
-_STDLIB = sysconfig.get_path("stdlib")
+_STDLIB = str(Path(traceback.__file__).parent)
 
 
 class WorkerLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,6 +118,10 @@ class WorkerReady(msgspec.Struct, frozen=True, tag="ready"):
     """The module is imported; `missing` lists restrictions that this kernel does not have, one sentence each."""
 
     missing: tuple[str, ...] = ()
+
+
+class WorkerToolError(Exception):
+    """An exception of the tool that stayed in its process; the message is the traceback, for the log."""
 
 
 class ImportFailure(msgspec.Struct, frozen=True, tag="unfit"):

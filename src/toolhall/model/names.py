@@ -112,6 +112,11 @@ def oxp_id_part(text: str) -> str:
     return _INVALID_IN_OXP_ID.sub("_", text) or "_"
 
 
+def oxp_version(version: str) -> str:
+    """The version as OXP's three numbers: a date or counter gets zeros, a pre-release loses its suffix."""
+    return semantic_version(version).partition("+")[0].partition("-")[0]
+
+
 def matches_any(globs: Iterable[str], tool_id: str) -> bool:
     """Whether any glob matches a tool's id; a glob without a version matches all versions."""
     unversioned = tool_id.partition("@")[0]

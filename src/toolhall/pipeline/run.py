@@ -14,8 +14,7 @@ from toolhall.egress.addresses import EgressRefused
 from toolhall.execution.client_link import ThrottledLink
 from toolhall.execution.deadline import Deadline
 from toolhall.execution.loop_watchdog import CallActivity
-from toolhall.execution.process_runner import WorkerToolError
-from toolhall.execution.worker_protocol import author_traceback
+from toolhall.execution.worker_protocol import WorkerToolError, author_traceback
 from toolhall.model.errors import BadArguments, Crashed, Problem, TimedOut, ToolError, ToolFailed, ToolhallError
 from toolhall.model.json import JsonObject
 from toolhall.model.messages import NULL_LINK, InputRequiredSignal

@@ -20,14 +20,18 @@ so is a value whose leaves cannot be found within MAX_SEARCHES searches, or by r
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from toolhall.model.json import Json, encode
 from toolhall.model.secret import Secret
-from toolhall.redaction.secret_forms import SecretForms, remove_spans
 from toolhall.redaction.secret_patterns import REDACTED
+
+if TYPE_CHECKING:
+    from toolhall.redaction.secret_forms import SecretForms
 
 CHUNK_LENGTH = 16 * 1024  # characters of a long text that are searched together
 MAX_CHUNKS = 8  # with a secret; above that the whole text is replaced
@@ -49,9 +53,10 @@ class Redactor:
     __slots__ = ("_forms", "count", "tail", "tool_secrets")
 
     def __init__(self, secrets: tuple[Secret, ...], credential: Secret | None = None) -> None:
-        self._forms = [secret.derived(SecretForms) for secret in secrets] if secrets else []
+        forms = _secret_forms()
+        self._forms = [secret.derived(forms) for secret in secrets] if secrets else []
         if credential is not None:
-            self._forms.insert(0, credential.derived(SecretForms))
+            self._forms.insert(0, credential.derived(forms))
         self.tool_secrets = secrets  # the secrets given to the tool, without the caller's own credential
         self.tail = ""  # the end of the stream so far, for redact_next
         self.count = 0
@@ -238,7 +243,7 @@ def _rebuild(value: Json, leaves: Iterator[Json], changed: dict[str, Json]) -> J
             return next(leaves)
 
 
-def _secret_spans(forms: SecretForms, text: str) -> list[tuple[int, int]]:
+def _secret_spans(forms: "SecretForms", text: str) -> list[tuple[int, int]]:
     """Locate a secret in a text that contains it; the whole text if there are too many, or one longer than a chunk."""
     everything = [(0, len(text))]
     if len(text) <= 2 * CHUNK_LENGTH:
@@ -252,6 +257,8 @@ def _secret_spans(forms: SecretForms, text: str) -> list[tuple[int, int]]:
             if hits > MAX_CHUNKS:
                 return everything
             spans += [(start + first, start + last) for first, last in forms.find_spans(chunk)]
+    from toolhall.redaction.secret_forms import remove_spans  # lazy: as in _secret_forms
+
     spans = _merge_spans(spans)
     if len(spans) > MAX_SPANS or forms.occurs_in(_bytes(remove_spans(text, spans))):
         return everything
@@ -296,6 +303,18 @@ class _LeafSearch:
         step = -(-(end - start) // _SEARCH_BRANCHES)
         for at in range(start, end, step):
             yield from self.matching_positions(at, min(at + step, end))
+
+
+def preload_secret_forms() -> None:
+    """Import now what the first redactor needs, so that the first call with a secret does not wait for it."""
+    _secret_forms()
+
+
+@cache
+def _secret_forms() -> "type[SecretForms]":
+    from toolhall.redaction.secret_forms import SecretForms  # lazy: many patterns, only for calls with a secret
+
+    return SecretForms
 
 
 def redactor_for(credential: Secret | None, secrets: tuple[Secret, ...] = ()) -> Redactor | None:

@@ -8,14 +8,15 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import TypeAlias
 
 REDACTED = "[redacted]"
 OnSecretFound: TypeAlias = Callable[[str], None]
+# The patterns are texts, compiled when they are first used: most commands redact nothing.
 # A run of characters that keys consist of is replaced as a whole if a key begins anywhere in it.
-_TOKEN_RUN = re.compile(r"[A-Za-z0-9_.+/=~-]{12,}")
-_API_KEY = re.compile(
+_TOKEN_RUN = r"[A-Za-z0-9_.+/=~-]{12,}"  # noqa: S105 - a pattern
+_API_KEY = (
     r"(?<![A-Za-z0-9])tk_[0-9A-Za-z]{12}_[\w-]{8}"  # an API key of the hall
     r"|(?<![A-Za-z0-9])sk-[\w-]{12}|(?<![A-Za-z])[rsp]k_(?:live|test)_\w{8}|(?<![A-Za-z])gsk_\w{16}"
     r"|gh[opsur]_[A-Za-z0-9]{16}|github_pat_\w{16}|glpat-[\w-]{12}|xox[a-z]-[\w-]{8}|xapp-[\w-]{8}"
@@ -25,12 +26,12 @@ _API_KEY = re.compile(
     r"|xai-\w{16}|pplx-\w{16}|r8_\w{16}|ntn_\w{16}|AGE-SECRET-KEY-1"
     r"|hooks\.slack\.com/services/|discord(?:app)?\.com/api/webhooks/"
 )
-_JWT = re.compile(r"eyJ[\w-]{8}")
-_PEM = re.compile(r"-----BEGIN [^-\n]{1,64}-----.*?(?:-----END [^-\n]{1,64}-----|\Z)", re.DOTALL)
-_BEARER = re.compile(r"(?i)(?<![a-z0-9])bearer[ \t]{1,4}([\w.+/=~-]{6,})")
-_BASIC_AUTH = re.compile(r"(?i)(?<![a-z0-9])basic[ \t]{1,4}([A-Za-z0-9+/]{4,}={0,2})")
-_HEADER = re.compile(r"(?i)(?:authorization|set-cookie|cookie)[\"']?[ \t]{0,4}[:=][ \t]{0,4}([^\r\n]+)")
-_ASSIGNMENT = re.compile(
+_JWT = r"eyJ[\w-]{8}"
+_PEM = r"(?s)-----BEGIN [^-\n]{1,64}-----.*?(?:-----END [^-\n]{1,64}-----|\Z)"
+_BEARER = r"(?i)(?<![a-z0-9])bearer[ \t]{1,4}([\w.+/=~-]{6,})"
+_BASIC_AUTH = r"(?i)(?<![a-z0-9])basic[ \t]{1,4}([A-Za-z0-9+/]{4,}={0,2})"
+_HEADER = r"(?i)(?:authorization|set-cookie|cookie)[\"']?[ \t]{0,4}[:=][ \t]{0,4}([^\r\n]+)"
+_ASSIGNMENT = (
     r"(?i)(?:passw(?:or)?d|passphrase|passcode|pwd|secret|credential|token(?!i[sz])|cookie"
     r"|(?:api|app|access|account|auth|client|encryption|private|shared|signing|ssh)[_. -]?key)"
     r"(?P<rest>[\w.-]{0,32})[\\\"']{0,2}\s{0,3}[:=]{1,2}>?\s{0,3}"
@@ -38,9 +39,14 @@ _ASSIGNMENT = re.compile(
     r"(?:\\\"(?P<inner>(?:[^\"\\]|\\[^\"])*+)"  # JSON inside JSON: the quotes are escaped
     r"|\"(?P<double>(?:[^\"\\]|\\[\s\S])*+)|'(?P<single>(?:[^'\\]|\\[\s\S])*+)|(?P<bare>[^\s\"'&]+))"
 )
-_URL_PASSWORD = re.compile(r"://[^\s/:@]{0,128}:([^\s/@]{1,256})@")
-_URL_PARAMETER = re.compile(r"(?i)[?&](?:key|sig|signature|code|x-(?:amz|goog)-[a-z-]{1,32})=([^&\s#\"']+)")
-_BOT_TOKEN = re.compile(r"(?<!\d)\d{8,10}:([\w-]{35})")
+_URL_PASSWORD = r"://[^\s/:@]{0,128}:([^\s/@]{1,256})@"  # noqa: S105 - a pattern
+_URL_PARAMETER = r"(?i)[?&](?:key|sig|signature|code|x-(?:amz|goog)-[a-z-]{1,32})=([^&\s#\"']+)"
+_BOT_TOKEN = r"(?<!\d)\d{8,10}:([\w-]{35})"  # noqa: S105 - a pattern
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
 
 
 def redact_patterns(text: str, on_found: OnSecretFound) -> str:
@@ -48,8 +54,8 @@ def redact_patterns(text: str, on_found: OnSecretFound) -> str:
     folded = text.casefold()
     for words, pattern, replace in _PATTERNS:
         if any(word in folded for word in words):
-            text = pattern.sub(partial(replace, on_found), text)
-    return _TOKEN_RUN.sub(
+            text = _compiled(pattern).sub(partial(replace, on_found), text)
+    return _compiled(_TOKEN_RUN).sub(
         lambda match: _redact_group(match, 0, on_found) if _contains_key(match[0]) else match[0], text
     )
 
@@ -93,12 +99,12 @@ def _is_basic_credential(text: str) -> bool:
 
 
 def _contains_key(run: str) -> bool:
-    web_token = _JWT.search(run)
-    return bool(_API_KEY.search(run)) or (web_token is not None and "." in run[web_token.end() :])
+    web_token = _compiled(_JWT).search(run)
+    return bool(_compiled(_API_KEY).search(run)) or (web_token is not None and "." in run[web_token.end() :])
 
 
 # Each with words that a text must contain for the pattern to match; most texts contain none.
-_PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[OnSecretFound, re.Match[str]], str]], ...] = (
+_PATTERNS: tuple[tuple[tuple[str, ...], str, Callable[[OnSecretFound, re.Match[str]], str]], ...] = (
     (("-----begin ",), _PEM, _redact_match),
     (("authorization", "cookie"), _HEADER, _redact_first_group),
     (("bearer",), _BEARER, _redact_first_group),

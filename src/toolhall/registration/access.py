@@ -7,7 +7,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -31,8 +31,10 @@ from toolhall.stores.access import (
     generate_token,
     with_last_use,
 )
-from toolhall.stores.bundle import Stores
 from toolhall.stores.common import StoreFailed, StorePoller, WriteLock
+
+if TYPE_CHECKING:
+    from toolhall.stores.bundle import Stores
 
 MAX_KEYS = 10_000
 MAX_SCOPES = 64
@@ -101,7 +103,7 @@ class AccessControl:
             Callable[[], Awaitable[None]]
         ] = []  # awaited after other processes have changed the store
 
-    async def open(self, stores: Stores) -> None:
+    async def open(self, stores: "Stores") -> None:
         """Load keys and grants; raises StoreFailed."""
         await self._poller.set_baseline(stores.version)  # before anything is read, so that a later change is noticed
         await self.keys.open(stores)
@@ -135,7 +137,7 @@ class ApiKeys:
         self._usage_writes = BackgroundTasks()
         self.on_change: list[Callable[[], None]] = []  # called after keys were created or revoked
 
-    async def open(self, stores: Stores) -> None:
+    async def open(self, stores: "Stores") -> None:
         """Load the keys; raises StoreFailed."""
         self._store = stores.keys
         self._keys = {key.id: key for key in await stores.keys.all()}
@@ -230,7 +232,7 @@ class Grants:
         self._store: GrantStore = MemoryGrantStore()
         self.all: tuple[Grant, ...] = ()  # oldest first
 
-    async def open(self, stores: Stores) -> None:
+    async def open(self, stores: "Stores") -> None:
         """Load the grants; raises StoreFailed, also if a forbidding grant was tampered with."""
         self._store = stores.grants
         self._replace(await stores.grants.all())

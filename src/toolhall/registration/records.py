@@ -16,11 +16,7 @@ from toolhall.contracts.digest import Digests, compute_digests, compute_legacy_d
 from toolhall.contracts.semver import ChangeKind
 from toolhall.dialects import strict_json
 from toolhall.dialects.base import Catalog
-from toolhall.dialects.catalogs import readable_catalog
-from toolhall.dialects.convert import lossless
-from toolhall.dialects.convert.loss_reasons import document_pointer
 from toolhall.dialects.findings import BadDocument, Finding
-from toolhall.dialects.lint.metadata_rules import is_safe_icon
 from toolhall.model.errors import Malformed, ToolhallError
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.names import newest_version
@@ -232,6 +228,8 @@ def records_for_document(
 
 def read_definition(document: Json, dialect: str) -> tuple[Tool, ...]:
     """Read the tools of a document in a dialect; raises BadDocument with every finding."""
+    from toolhall.dialects.catalogs import readable_catalog  # lazy: every dialect, only to register
+
     return read_external_tools(document, readable_catalog(dialect))
 
 
@@ -292,6 +290,9 @@ def read_external_tools(document: Json, catalog: Catalog) -> tuple[Tool, ...]:
 
     Header parameters are checked, and unsafe icons are removed.
     """
+    from toolhall.dialects.convert import lossless  # lazy: every dialect, only to register
+    from toolhall.dialects.lint.metadata_rules import is_safe_icon  # lazy: the rules of lint
+
     tools = lossless.read(document, catalog)
     findings = [each for number, tool in enumerate(tools) for each in _header_findings(tool, document, catalog, number)]
     if findings:
@@ -325,6 +326,8 @@ def _header_findings(tool: Tool, document: JsonObject, catalog: Catalog, number:
     try:
         _headers(tool)
     except BadSchema as bad:
+        from toolhall.dialects.convert.loss_reasons import document_pointer  # lazy: every dialect
+
         for problem in bad.problems:
             yield Finding(
                 document_pointer(f"/inputSchema{problem.path}", document, catalog, number), HEADER_RULE, problem.reason
@@ -333,6 +336,8 @@ def _header_findings(tool: Tool, document: JsonObject, catalog: Catalog, number:
 
 def _without_unsafe_icons(document: JsonObject, tools: Sequence[Tool]) -> JsonObject:
     """Return an MCP definition without unsafe icons; only MCP has icons, and a definition is one tool."""
+    from toolhall.dialects.lint.metadata_rules import is_safe_icon  # lazy: as in read_external_tools
+
     (tool,) = tools
     safe = [stated for stated, icon in zip(document["icons"], tool.icons, strict=True) if is_safe_icon(icon)]
     rest = {key: value for key, value in document.items() if key != "icons"}

@@ -24,7 +24,6 @@ from datetime import date
 import msgspec
 
 from toolhall.concurrency import DeferredTasks
-from toolhall.dialects.catalogs import readable_catalog
 from toolhall.model.errors import Malformed, ToolhallError
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.names import precedence
@@ -212,6 +211,8 @@ class RegistrationService:
     async def _register(
         self, records: Sequence[ToolRecord], tools: Sequence[Tool], source: RegistrationSource
     ) -> tuple[ToolRecord, ...]:
+        from toolhall.dialects.catalogs import readable_catalog  # lazy: every dialect, only to register
+
         self._rules.check_not_registered(records, tools)
         self._rules.check(records, tools, source.behaviour, complete=readable_catalog(records[0].dialect).grouped)
         lost = count_removed_icons(records[0].document, tools)
@@ -318,6 +319,8 @@ class RegistrationService:
         new = [each for each in both if each.record.id not in self._index]
         old = [self._replacement(each, before) for each in both if (before := self._index.get(each.record.id))]
         if new:
+            from toolhall.dialects.catalogs import readable_catalog  # lazy: as in _register
+
             whole = readable_catalog(document.dialect).grouped
             self._rules.check([each.record for each in new], tools, None, complete=whole)
         if readonly:

@@ -13,9 +13,15 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from toolhall.dialects.oxp.catalog import oxp_version
 from toolhall.model.json import Json
-from toolhall.model.names import oxp_id_part, parse_version_range, precedence, published_name_problem, skeleton
+from toolhall.model.names import (
+    oxp_id_part,
+    oxp_version,
+    parse_version_range,
+    precedence,
+    published_name_problem,
+    skeleton,
+)
 from toolhall.model.tool import Tool
 from toolhall.registry.snapshot import Entry, Snapshot, tool_key
 

@@ -5,16 +5,17 @@
 """
 
 import asyncio
-import ctypes
 import os
 import sys
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from toolhall.config import Config
 
+if TYPE_CHECKING:
+    import ctypes
 if sys.platform != "win32":
     import resource
 
@@ -55,6 +56,8 @@ def protect_process() -> None:
     if sys.platform != "win32":
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     if sys.platform == "linux":
+        import ctypes  # lazy: only a process that serves
+
         libc = ctypes.CDLL(None)
         _wipe_env_memory(libc, _SECRET_VARIABLES)
         libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
@@ -71,8 +74,10 @@ def clear_secret_env() -> None:
         del os.environ[name]
 
 
-def _wipe_env_memory(libc: ctypes.CDLL, names: Collection[str]) -> None:
+def _wipe_env_memory(libc: "ctypes.CDLL", names: Collection[str]) -> None:
     """Overwrite the values where the kernel put them at exec; `unsetenv` alone drops the pointer, not the bytes."""
+    import ctypes  # lazy: as above
+
     if ctypes.c_void_p.in_dll(libc, "environ").value is None:
         return
     entries = ctypes.POINTER(ctypes.c_void_p).in_dll(libc, "environ")

@@ -13,6 +13,7 @@ import secrets
 import string
 import zlib
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from typing import Annotated, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -190,7 +191,7 @@ class KeyRing:
 
     def __init__(self, root: bytes, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._pepper = derive_key(root, API_KEYS_PURPOSE)
+        self._root = root
         self._decoy = _ActiveKey(
             "", os.urandom(32), Caller(""), 0.0
         )  # compared with for unknown ids, to take the same time
@@ -200,6 +201,11 @@ class KeyRing:
         self._uses: dict[str, float] = {}
         self._next_flush = 0.0
         self.flush_uses: Callable[[], None] = _no_flush
+
+    @cached_property
+    def _pepper(self) -> bytes:
+        """Derived when the first key is made or checked, which imports the cryptography."""
+        return derive_key(self._root, API_KEYS_PURPOSE)
 
     def load(self, keys: Iterable[ApiKey]) -> None:
         """Replace all keys; a key that was ever revoked in this process stays revoked."""

@@ -10,16 +10,15 @@ import hmac
 import os
 import shlex
 import stat
-import tempfile
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 API_KEYS_PURPOSE = "toolhall api keys"
 ROW_MACS_PURPOSE = "toolhall row macs"
@@ -34,6 +33,9 @@ _PRIVATE_PATTERNS = ("*.key", "*.db")
 
 def derive_key(root: bytes, purpose: str) -> bytes:
     """Derive a key by HKDF-SHA256; a derived key reveals neither the root key nor any other derived key."""
+    from cryptography.hazmat.primitives.hashes import SHA256  # lazy: a hall without data needs no cryptography
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF  # lazy: as above
+
     return HKDF(SHA256(), _DERIVED_BYTES, salt=None, info=purpose.encode()).derive(root)
 
 
@@ -71,10 +73,20 @@ class RowMac:
 
 
 class SealedBox:
-    """AES-256-GCM with a random nonce; `context` is authenticated, and a text opens with the same context only."""
+    """AES-256-GCM with a random nonce; `context` is authenticated, and a text opens with the same context only.
 
-    def __init__(self, key: bytes) -> None:
-        self._cipher = AESGCM(key)
+    Its key is this one, or the one that is derived from it for a purpose.
+    """
+
+    def __init__(self, key: bytes, purpose: str | None = None) -> None:
+        self._key = key
+        self._purpose = purpose
+
+    @cached_property
+    def _cipher(self) -> "AESGCM":
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # lazy: as in derive_key
+
+        return AESGCM(self._key if self._purpose is None else derive_key(self._key, self._purpose))
 
     def seal(self, plaintext: bytes, context: bytes) -> str:
         """Encrypt, and encode as base64url."""
@@ -83,6 +95,8 @@ class SealedBox:
 
     def open(self, sealed: str, context: bytes) -> bytes | None:
         """Decrypt; None if the text was not sealed with this key and context."""
+        from cryptography.exceptions import InvalidTag  # lazy: as in derive_key
+
         try:
             raw = base64.b64decode(sealed.encode(), b"-_", validate=True)
             if base64.urlsafe_b64encode(raw).decode() != sealed:
@@ -115,6 +129,8 @@ def load_or_create_key(path: Path) -> bytes:
     """Return the key in this file, creating it readable by its owner only if there is none."""
     key = path.read_bytes() if path.exists() else None
     if key is None or len(key) != KEY_BYTES:
+        import tempfile  # lazy: the compression libraries, only where there is no key yet
+
         descriptor, draft = tempfile.mkstemp(dir=path.parent)  # made with mode 0600
         with os.fdopen(descriptor, "wb") as file:
             file.write(os.urandom(KEY_BYTES))

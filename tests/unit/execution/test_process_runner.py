@@ -14,9 +14,14 @@ from tests.unit.builders import RecordingLink, call_of
 from toolhall.authoring.definition import definitions_of
 from toolhall.execution.deadline import Deadline
 from toolhall.execution.function_ref import FunctionRef, function_ref_for
-from toolhall.execution.process_runner import ProcessRunner, WorkerToolError
+from toolhall.execution.process_runner import ProcessRunner
 from toolhall.execution.worker_pool import WorkerPool
-from toolhall.execution.worker_protocol import WorkerLimits, credentials_from_payload, credentials_to_payload
+from toolhall.execution.worker_protocol import (
+    WorkerLimits,
+    WorkerToolError,
+    credentials_from_payload,
+    credentials_to_payload,
+)
 from toolhall.model.caller import Caller
 from toolhall.model.content import Audio, Image, Notes, Reply, Resource, ResourceLink, Text
 from toolhall.model.errors import BadArguments, BadOutput, ToolFailed, Unavailable

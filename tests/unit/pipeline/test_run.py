@@ -13,7 +13,7 @@ from tests.unit.builders import call_of, tool_named
 from toolhall.authoring.context import PausableDeadline
 from toolhall.egress.addresses import EgressRefused
 from toolhall.egress.urls import parse_url
-from toolhall.execution.process_runner import WorkerToolError
+from toolhall.execution.worker_protocol import WorkerToolError
 from toolhall.model.caller import Allow
 from toolhall.model.errors import Crashed, Denied, TimedOut, ToolFailed, ToolhallError
 from toolhall.model.json import JsonObject

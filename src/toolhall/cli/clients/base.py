@@ -2,8 +2,7 @@
 
 import contextlib
 from collections.abc import Generator, Mapping, Sequence
-from difflib import get_close_matches
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -11,9 +10,6 @@ from toolhall.cli.errors import CommandError, UsageError
 from toolhall.cli.options import SourceOptions
 from toolhall.cli.settings import with_example_services
 from toolhall.config import Config
-from toolhall.dialects.base import Loss
-from toolhall.dialects.catalogs import writable_catalog
-from toolhall.dialects.convert.export import InexpressibleTool
 from toolhall.dialects.mcp.catalog import write_tool
 from toolhall.dialects.mcp.protocol import REVISION_2026_07_28, REVISIONS
 from toolhall.model.caller import effective_level
@@ -22,6 +18,10 @@ from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.names import precedence
 from toolhall.model.tool import Tool
 from toolhall.schema.defaults import Bind
+
+if TYPE_CHECKING:
+    from toolhall.dialects.base import Loss
+    from toolhall.dialects.convert.export import InexpressibleTool
 
 _ID_KEY = "dev.toolhall/id"
 _TAGS_KEY = "dev.toolhall/tags"
@@ -86,8 +86,8 @@ class RenderedTools(msgspec.Struct, frozen=True):
     """Tools as documents of a dialect, with what these lose, and the tools that the dialect cannot express."""
 
     documents: list[JsonObject]
-    losses: list[Loss]
-    refused: list[InexpressibleTool] = []
+    losses: "list[Loss]"
+    refused: "list[InexpressibleTool]" = []
 
 
 class CallResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,6 +198,8 @@ def open_tool_client(options: SourceOptions, target: str | None, config: Config)
 
 def full_dialect_name(name: str) -> str:
     """The full name of the dialect that --dialect names."""
+    from toolhall.dialects.catalogs import writable_catalog  # lazy: every dialect
+
     try:
         return writable_catalog(name).name
     except Malformed as error:
@@ -299,6 +301,8 @@ def find_tool(tools: Sequence[ToolInfo], name: str) -> ToolInfo | None:
 def closest_name(tools: Sequence[ToolInfo], query: str) -> str | None:
     """The name or id that is most similar to the query, if any is similar."""
     known = {name.casefold(): name for names in _index_by_name(tools) for name in names}
+    from difflib import get_close_matches  # lazy: only for a name that is wrong
+
     near = get_close_matches(query.casefold(), known, 1, 0.5)
     return known[near[0]] if near else None
 
@@ -348,7 +352,7 @@ class DialectViews(msgspec.Struct, frozen=True):
 
     tool: ToolInfo
     views: dict[str, JsonObject]
-    losses: dict[str, list[Loss]]
+    losses: "dict[str, list[Loss]]"
 
     @property
     def revisions(self) -> dict[str, JsonObject]:

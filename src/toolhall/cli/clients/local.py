@@ -24,8 +24,6 @@ from toolhall.cli.output import is_interactive, stdout_to_stderr
 from toolhall.cli.settings import read_config_with_data
 from toolhall.cli.startup import build_app, warn_undocumented, warn_unmatched_levels
 from toolhall.config import Config
-from toolhall.dialects.base import WriteResult
-from toolhall.dialects.convert.export import partition_expressible, write_tools
 from toolhall.dialects.mcp.errors import ErrorResult, translate_error
 from toolhall.dialects.mcp.input_requests import read_input_response, write_input_request
 from toolhall.dialects.mcp.protocol import REVISION_2026_07_28
@@ -49,7 +47,6 @@ from toolhall.model.requirements import AccountRequirement, MissingRequirement
 from toolhall.pipeline.run import IN_LOG
 from toolhall.schema.defaults import Bind
 from toolhall.stores.common import StoreFailed
-from toolhall.stores.open import open_stores
 
 _DIALECT = "cli"
 _NO_FOLDER = "the target's Toolhall has no folder to keep it in: set data in its Config(...)"
@@ -108,10 +105,14 @@ class LocalToolClient:
 
     def render(self, dialect: str, info: ToolInfo | None = None) -> RenderedTools:
         """All tools, or this one, as documents of a dialect."""
+        from toolhall.dialects.convert.export import partition_expressible, write_tools  # lazy: every dialect
+
         candidates = self._listed if info is None and dialect.startswith("mcp@") else self._tools
         tools = [tool for tool in candidates if info is None or str(tool.id) == info.id]
         expressible, refused = partition_expressible(dialect, tools)
-        written = write_tools(dialect, expressible) if expressible else WriteResult([], [])
+        if not expressible:
+            return RenderedTools([], [], refused)
+        written = write_tools(dialect, expressible)
         return RenderedTools(written.documents, written.losses, refused)
 
     def call(self, info: ToolInfo, arguments: JsonObject, ui: CallUI, seconds: float) -> CallResult:
@@ -164,6 +165,8 @@ class LocalToolClient:
         if not info.requirements or data is None:
             yield
             return
+        from toolhall.stores.open import open_stores  # lazy: only for a tool that requires a credential
+
         try:
             stores = open_stores(Path(data), allow_readonly=True, role="peer", tools_optional=True, short_lived=True)
         except StoreFailed as failed:

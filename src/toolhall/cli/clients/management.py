@@ -14,7 +14,7 @@ import msgspec
 
 from toolhall.cli.clients.http import MCP_PATH, HttpExchange, credential_error, parse_endpoint
 from toolhall.cli.errors import CommandError, UsageError
-from toolhall.cli.options import HallOptions
+from toolhall.cli.hall_options import HallOptions
 from toolhall.cli.output import visible
 from toolhall.cli.progress import show_spinner
 from toolhall.model.json import Json, JsonObject

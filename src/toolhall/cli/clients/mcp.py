@@ -5,11 +5,11 @@ import itertools
 import re
 import time
 from collections.abc import Callable
-from importlib.metadata import version
 from typing import Protocol
 
 import msgspec
 
+from toolhall import __version__
 from toolhall.cli.clients.base import CallUI, ToolInfo
 from toolhall.cli.clients.http import Endpoint, HttpExchange
 from toolhall.cli.errors import CallTimeout, CommandError
@@ -203,7 +203,7 @@ def _request_meta() -> JsonObject:
 
 def client_info() -> JsonObject:
     """The `clientInfo` of this program."""
-    return {"name": "toolhall-cli", "version": version("toolhall")}
+    return {"name": "toolhall-cli", "version": __version__}
 
 
 def _parameter_headers(info: ToolInfo, arguments: JsonObject) -> dict[str, str]:

@@ -30,7 +30,7 @@ from toolhall.cli.clients.mcp import (
     fetch_tool_documents,
 )
 from toolhall.cli.errors import CommandError
-from toolhall.cli.options import HallOptions
+from toolhall.cli.hall_options import HallOptions
 from toolhall.cli.output import note, visible
 from toolhall.cli.progress import show_spinner
 from toolhall.dialects.base import Loss, WriteResult

@@ -14,8 +14,8 @@ from cyclopts import Parameter
 from toolhall.cli.clients.http import KEY_VARIABLE
 from toolhall.cli.clients.management import open_management
 from toolhall.cli.errors import UsageError
+from toolhall.cli.hall_options import HallOptions
 from toolhall.cli.logs import start_logging
-from toolhall.cli.options import HallOptions
 from toolhall.cli.output import DIM, GREEN, RED, YELLOW, note, print_answer_json, print_rows, visible, visible_json
 from toolhall.model.caller import TRUSTED_SERVER
 from toolhall.model.json import Json, JsonObject

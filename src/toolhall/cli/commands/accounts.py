@@ -10,8 +10,8 @@ from cyclopts import Parameter
 
 from toolhall.cli.clients.management import AccountsClient, LinkMethod, open_accounts_client
 from toolhall.cli.errors import CommandError, UsageError
+from toolhall.cli.hall_options import HallOptions
 from toolhall.cli.logs import start_logging
-from toolhall.cli.options import HallOptions
 from toolhall.cli.output import GREEN, YELLOW, is_interactive, note, print_answer_json, print_rows, styled, visible
 from toolhall.cli.progress import show_spinner
 from toolhall.cli.prompts import confirm, discard_typed_input, print_prompt

@@ -8,8 +8,8 @@ from cyclopts import Parameter
 
 from toolhall.cli.clients.management import ManagementClient, open_management
 from toolhall.cli.errors import CommandError
+from toolhall.cli.hall_options import HallOptions
 from toolhall.cli.logs import start_logging
-from toolhall.cli.options import HallOptions
 from toolhall.cli.output import BOLD, YELLOW, note, print_answer_json, styled
 from toolhall.cli.prompts import prompt_code
 from toolhall.model.json import JsonObject

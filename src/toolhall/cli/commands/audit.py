@@ -15,8 +15,8 @@ from cyclopts import Parameter
 
 from toolhall.cli.clients.management import ManagementClient, open_management
 from toolhall.cli.errors import EXIT_FAILED, CommandError, UsageError
+from toolhall.cli.hall_options import HallOptions
 from toolhall.cli.logs import start_logging
-from toolhall.cli.options import HallOptions
 from toolhall.cli.output import DIM, GREEN, RED, YELLOW, note, pluralize, print_answer_json, print_json, styled, visible
 from toolhall.cli.progress import show_progress
 from toolhall.cli.settings import read_config_with_data

@@ -4,19 +4,16 @@ import hashlib
 import os
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
-from cyclopts import Parameter
 
 from toolhall.cli.arguments import check_arguments, read_arguments
 from toolhall.cli.call_ui import TerminalClient
 from toolhall.cli.clients.base import CallResult, ToolClient, ToolInfo, open_tool_client, require_tool
 from toolhall.cli.errors import CommandError, UsageError
 from toolhall.cli.logs import start_logging
-from toolhall.cli.options import SourceOptions
+from toolhall.cli.options import CallOptions, SourceOptions
 from toolhall.cli.output import BOLD, is_interactive, note, pretty_json, print_json, styled, visible, visible_json
 from toolhall.cli.progress import show_spinner
 from toolhall.cli.prompts import ask_yes_no
@@ -58,42 +55,8 @@ class CallLog:
             raise CommandError(f"the call cannot be logged in {self._file}: {error.strerror}") from None
 
 
-@dataclass(frozen=True)
-class CallOptions(SourceOptions):
-    """Options of `toolhall call`.
-
-    Parameters
-    ----------
-    args
-        The arguments as one JSON object; key=value adds to them.
-    yes
-        Do not ask before a tool that changes something.
-    timeout
-        Seconds to wait for the answer.
-    data
-        Folder of the log of calls. [default: one per project]
-    """
-
-    args: str | None = None
-    yes: Annotated[bool, Parameter(alias="-y")] = False
-    timeout: float = 30
-    data: Path | None = None
-
-
-_DEFAULTS = CallOptions()
-
-
-def call(tool: str, /, *words: str, options: Annotated[CallOptions, Parameter(name="*")] = _DEFAULTS) -> int:
-    """Call one tool of a target or of a running server.
-
-    Parameters
-    ----------
-    tool
-        Its published name or its id.
-    words
-        key=value for each argument (key:=JSON where the value must be read as JSON), and at the end the TARGET:
-        file.py, file.py:object, package.module or a folder; the example toolkit when left out.
-    """
+def run_call(tool: str, words: tuple[str, ...], options: CallOptions) -> int:
+    """Call one tool of a target or of a running server."""
     start_logging(None)
     if options.timeout <= 0:
         raise UsageError("--timeout must be more than 0 seconds")

@@ -34,8 +34,8 @@ from toolhall.cli.documents.writers import (
     open_atomic,
 )
 from toolhall.cli.errors import CommandError
-from toolhall.cli.options import File
 from toolhall.cli.output import pluralize
+from toolhall.cli.parameters import File
 from toolhall.cli.progress import ProgressDisplay, show_progress
 from toolhall.dialects.convert.converter import Converter
 from toolhall.dialects.convert.targets import ConversionResult

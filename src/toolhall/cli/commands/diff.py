@@ -18,8 +18,8 @@ from toolhall.cli.documents.reader import (
     report_io_errors,
 )
 from toolhall.cli.errors import CommandError, UsageError
-from toolhall.cli.options import File
 from toolhall.cli.output import DIM, RED, YELLOW, note, pluralize, print_json, styled, visible
+from toolhall.cli.parameters import File
 from toolhall.contracts.release import ReleaseCheck, check_release
 from toolhall.contracts.semver import CHANGE_KINDS, ChangeKind
 from toolhall.dialects.base import Catalog

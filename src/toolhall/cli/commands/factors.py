@@ -8,8 +8,8 @@ import segno
 from cyclopts import Parameter
 
 from toolhall.cli.clients.management import ManagementClient, ManagementRefused, open_management
+from toolhall.cli.hall_options import HallOptions
 from toolhall.cli.logs import start_logging
-from toolhall.cli.options import HallOptions
 from toolhall.cli.output import note, print_answer_json, print_rows, visible
 from toolhall.cli.prompts import prompt_code
 from toolhall.model.json import JsonObject

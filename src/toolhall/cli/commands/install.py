@@ -28,6 +28,7 @@ from toolhall.cli.install.mcp_clients import (
 )
 from toolhall.cli.logs import start_logging
 from toolhall.cli.output import GREEN, RED, YELLOW, is_interactive, note, print_json, styled, visible
+from toolhall.cli.parameters import Yes
 from toolhall.cli.prompts import ask_yes_no
 from toolhall.cli.settings import read_config, with_example_services
 from toolhall.cli.target_names import is_url
@@ -75,7 +76,7 @@ class InstallOptions:
     name: str | None = None
     remove: bool = False
     print: bool = False
-    yes: Annotated[bool, Parameter(alias="-y")] = False
+    yes: Yes = False
     project: bool = False
     file: Path | None = None
     data: Path | None = None

@@ -20,8 +20,8 @@ from toolhall.cli.documents.reader import (
     report_io_errors,
 )
 from toolhall.cli.errors import CommandError, UsageError
-from toolhall.cli.options import File
 from toolhall.cli.output import RED, YELLOW, note, pluralize, styled
+from toolhall.cli.parameters import File
 from toolhall.cli.progress import ProgressDisplay, show_progress
 from toolhall.dialects.lint.linter import Linter
 from toolhall.model.json import encode

@@ -1,53 +1,24 @@
 """The commands `toolhall list` and `toolhall inspect`: which tools there are, and everything about some of them."""
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING
 
 from toolhall.cli.clients.base import ToolInfo, collect_views, full_dialect_name, open_tool_client, require_tool
 from toolhall.cli.errors import CommandError, UsageError
 from toolhall.cli.logs import start_logging
-from toolhall.cli.options import SourceOptions
+from toolhall.cli.options import ListToolsOptions, SourceOptions
 from toolhall.cli.output import CYAN, GREEN, RED, YELLOW, note, print_json, print_rows
 from toolhall.cli.settings import read_config
 from toolhall.cli.target_names import looks_like_target
 from toolhall.config import Config
-from toolhall.dialects.convert.export import InexpressibleTool
 
+if TYPE_CHECKING:
+    from toolhall.dialects.convert.export import InexpressibleTool
 
-@dataclass(frozen=True)
-class ListToolsOptions(SourceOptions):
-    """Options of `toolhall list`.
-
-    Parameters
-    ----------
-    dialect
-        Print the documents of a dialect: mcp (the newest revision), mcp@REVISION, oxp, hub, machine, openapi, openai,
-        openai@strict, anthropic, gemini.
-    config
-        Settings file, for the levels in it. [default: toolhall.toml, if there is one]
-    """
-
-    dialect: str | None = None
-    config: Path | None = None
-
-
-_DEFAULTS = ListToolsOptions()
 _STYLES = {"reads": GREEN, "writes": YELLOW, "destroys": RED}
 
 
-def list_tools(
-    target: str | None = None, /, *, options: Annotated[ListToolsOptions, Parameter(name="*")] = _DEFAULTS
-) -> None:
-    """List the tools of a target or of a running server.
-
-    Parameters
-    ----------
-    target
-        file.py, file.py:object, package.module, a folder or definitions.json; the example toolkit when left out.
-    """
+def run_list(target: str | None, options: ListToolsOptions) -> None:
+    """List the tools of a target or of a running server."""
     start_logging(None)
     dialect = full_dialect_name(options.dialect) if options.dialect else None
     if options.url and options.config:
@@ -73,7 +44,7 @@ def _row(info: ToolInfo) -> tuple[str, ...]:
     return info.name, info.version or "", "" if level is None else str(level), info.effect or "", first_line
 
 
-def _report_refused(refused: list[InexpressibleTool], dialect: str) -> None:
+def _report_refused(refused: "list[InexpressibleTool]", dialect: str) -> None:
     for each in refused:
         note(f"{each.tool}: {'; '.join(each.reasons)}")
     if refused:
@@ -81,17 +52,8 @@ def _report_refused(refused: list[InexpressibleTool], dialect: str) -> None:
         raise CommandError(f"{dialect} cannot say {names}; the others are listed")
 
 
-_INSPECT_DEFAULTS = SourceOptions()
-
-
-def inspect(*words: str, options: Annotated[SourceOptions, Parameter(name="*")] = _INSPECT_DEFAULTS) -> None:
-    """Show everything about one tool, or about all of them briefly.
-
-    Parameters
-    ----------
-    words
-        [TARGET] [TOOL]: where the tools are (the example toolkit when left out), and the name or id of one.
-    """
+def run_inspect(words: tuple[str, ...], options: SourceOptions) -> None:
+    """Show everything about one tool, or about all of them briefly."""
     start_logging(None)
     target, tool = _split_words(words, options)
     config = Config() if options.url else Config(levels=read_config().levels)

@@ -13,8 +13,8 @@ from toolhall.cli.documents.reader import report_io_errors
 from toolhall.cli.documents.writers import open_atomic
 from toolhall.cli.errors import CommandError, UsageError
 from toolhall.cli.logs import start_logging
-from toolhall.cli.options import SourceOptions
 from toolhall.cli.output import note, pluralize, print_json, visible
+from toolhall.cli.parameters import SourceParameters
 from toolhall.config import Config
 from toolhall.contracts.digest import Digests, compute_digests, compute_legacy_digests
 from toolhall.contracts.lockfile import (
@@ -78,7 +78,7 @@ def _digests_of(document: Json, digest: Callable[[Tool], Digests]) -> tuple[str,
 
 
 @dataclass(frozen=True)
-class LockOptions(SourceOptions):
+class LockOptions(SourceParameters):
     """Options of `toolhall lock`.
 
     Parameters
@@ -117,7 +117,7 @@ def lock(
         )
 
 
-_VERIFY_DEFAULTS = SourceOptions()
+_VERIFY_DEFAULTS = SourceParameters()
 _DRIFT_TEXT: dict[DriftKind, str] = {
     "added": "it was not there",
     "removed": "it is gone",
@@ -132,7 +132,7 @@ def verify(
     target: str | None = None,
     /,
     *,
-    options: Annotated[SourceOptions, Parameter(name="*")] = _VERIFY_DEFAULTS,
+    options: Annotated[SourceParameters, Parameter(name="*")] = _VERIFY_DEFAULTS,
 ) -> None:
     """Compare every tool of a target or of a running server with a lock; exit 1 if any is not what it was.
 

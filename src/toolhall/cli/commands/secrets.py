@@ -7,8 +7,8 @@ from cyclopts import Parameter
 
 from toolhall.cli.clients.management import open_folder_transport, open_vault_management
 from toolhall.cli.errors import UsageError
+from toolhall.cli.hall_options import HallOptions, UserSecretOptions
 from toolhall.cli.logs import start_logging
-from toolhall.cli.options import HallOptions, UserSecretOptions
 from toolhall.cli.output import GREEN, RED, note, pluralize, print_answer_json, print_rows, visible
 from toolhall.cli.prompts import confirm, prompt_secret
 from toolhall.model.errors import Malformed

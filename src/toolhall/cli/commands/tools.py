@@ -24,8 +24,8 @@ from toolhall.cli.documents.reader import (
     report_io_errors,
 )
 from toolhall.cli.errors import CommandError, UsageError
+from toolhall.cli.hall_options import ConfirmOptions, HallOptions
 from toolhall.cli.logs import start_logging
-from toolhall.cli.options import ConfirmOptions, File, HallOptions
 from toolhall.cli.output import (
     BOLD,
     DIM,
@@ -41,6 +41,7 @@ from toolhall.cli.output import (
     visible,
     visible_json,
 )
+from toolhall.cli.parameters import File
 from toolhall.cli.prompts import confirm
 from toolhall.cli.target_names import DEFINITION_SUFFIXES
 from toolhall.dialects.findings import Finding

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from toolhall.dialects.convert import lossless
 from toolhall.dialects.mcp.catalog import WRAPPER_KEY, McpCatalog, OutputForm, output_form
 from toolhall.dialects.mcp.content import write_block
 from toolhall.dialects.mcp.errors import ErrorResult, ProtocolError, translate_error
@@ -205,6 +204,8 @@ def write_error(request_id: RequestId | None, error: ToolhallError) -> WireRespo
 
 def write_listed_tool(tool: Tool, revision: Revision) -> JsonObject:
     """The definition of one tool in a list."""
+    from toolhall.dialects.convert import lossless  # lazy: `toolhall call` lists nothing
+
     remainder = tool.remainder
     if remainder is not None:
         item = tuple(change for change in remainder.item if _is_for_clients(change))

@@ -6,7 +6,7 @@ from operator import is_
 
 from toolhall.dialects.findings import MAX_VERSION_LENGTH, DocumentReader
 from toolhall.model.json import Json, JsonObject, escape_pointer
-from toolhall.model.names import MAX_NAME_LENGTH, ToolId, oxp_id_part, semantic_version
+from toolhall.model.names import MAX_NAME_LENGTH, ToolId, oxp_id_part, oxp_version
 from toolhall.model.tool import Output, Tool
 from toolhall.schema.adapt import has_references, without_references
 from toolhall.schema.keywords import DEFINITION_KEYWORDS, REFERENCE_KEYWORDS, subschemas
@@ -18,7 +18,6 @@ _ID_PATTERN = re.compile(r"([A-Za-z0-9_]+)\.([A-Za-z0-9_]+)(?:@([0-9]+(?:\.[0-9]
 _VERSION_PATTERN = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
 _NAME_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _INVALID_IN_NAME = re.compile(r"[^A-Za-z0-9_-]")
-_VERSION_SUFFIX = re.compile(r"[-+]")
 
 
 def tools_path(document: JsonObject) -> tuple[str, ...]:  # noqa: ARG001 - the same in every document
@@ -61,11 +60,6 @@ def write(tools: tuple[Tool, ...]) -> JsonObject:
     if tool.requirements is not None:
         document["requirements"] = tool.requirements
     return document
-
-
-def oxp_version(version: str) -> str:
-    """The version as OXP's three numbers: a date or counter gets zeros, a pre-release loses its suffix."""
-    return _VERSION_SUFFIX.split(semantic_version(version), maxsplit=1)[0]
 
 
 def _read_id(reader: DocumentReader, document: JsonObject) -> ToolId:

@@ -19,13 +19,15 @@ import hmac
 import os
 import secrets
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from toolhall.stores.crypto import derive_key
 from toolhall.stores.vault.store import DataKey, KeyUse
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 KEY_BYTES = 32
 _VERSION = b"v1"
@@ -50,7 +52,7 @@ class UnwrappedKey:
     def __init__(self, stored: DataKey, raw: bytes) -> None:
         self.stored = stored
         self.raw = raw
-        self._cipher = AESGCM(raw)
+        self._cipher = _cipher(raw)
 
     def seal(self, plaintext: bytes, *context: str) -> bytes:
         """Encrypt; returns `v1`, the id of this key, a nonce and the ciphertext."""
@@ -79,7 +81,7 @@ class Envelope:
     """Creates, wraps and unwraps data keys: the first key-encryption key wraps, and all of them unwrap."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
-        self._keks = {kek_id(key): AESGCM(key) for key in keys}
+        self._keks = {kek_id(key): _cipher(key) for key in keys}
         self._primary = kek_id(keys[0])
 
     def can_unwrap(self, key: DataKey) -> bool:
@@ -132,7 +134,15 @@ def _encode_fields(*fields: str) -> bytes:
     return b"".join(len(each).to_bytes(4, "big") + each for each in encoded)
 
 
-def _decrypt(cipher: AESGCM, nonce: bytes, ciphertext: bytes, context: bytes) -> bytes:
+def _cipher(key: bytes) -> "AESGCM":
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # lazy: a hall without secrets needs none
+
+    return AESGCM(key)
+
+
+def _decrypt(cipher: "AESGCM", nonce: bytes, ciphertext: bytes, context: bytes) -> bytes:
+    from cryptography.exceptions import InvalidTag  # lazy: as above
+
     try:
         return cipher.decrypt(nonce, ciphertext, context)
     except (InvalidTag, ValueError):

@@ -12,7 +12,6 @@ import os
 import re
 import secrets
 import stat
-import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
@@ -130,6 +129,8 @@ class KeyFile:
 
     @contextlib.contextmanager
     def _temporary_file(self, keys: Sequence[bytes]) -> Generator[Path]:
+        import tempfile  # lazy: the compression libraries, only where there is no key yet
+
         try:
             descriptor, name = tempfile.mkstemp(dir=self._path.parent)  # made with mode 0600
             try:

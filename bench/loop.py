@@ -33,7 +33,7 @@ from bench.messages import Spoken
 from bench.servers import tools
 from bench.servers.ceiling import Ceiling, Full
 from toolhall import Config, Toolhall, tool
-from toolhall.pipeline.limit import Rate
+from toolhall.pipeline.rate_buckets import Rate
 from toolhall.registration.access import NewGrant, NewKey
 from toolhall.server.server import HallServer
 from toolhall.stores.audit.journal import AuditJournal

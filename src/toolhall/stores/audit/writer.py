@@ -2,9 +2,13 @@
 
 Two processes cannot continue one hash chain, so each claims a log of its own by a lock. An operation that raises
 OSError can be retried and has lost no acknowledged record; records that found no room are counted in the log itself.
+
+The writer runs in a thread beside the event loop, and holds the interpreter's lock while it makes records and lines. So
+it rests after every SLICE of them, unless somebody waits for the write: calls would be late by as much as a batch takes.
 """
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count, pairwise
@@ -40,6 +44,8 @@ _log = logging.getLogger("toolhall.audit")
 MAX_PENDING_BYTES = 1024 * 1024  # kept for a disk that accepts nothing; further records are only counted
 _DAY_SECONDS = 86_400
 MAX_BUFFERED = 2_000  # records kept while the log cannot be opened
+SLICE = 64  # records that are made, or encoded, without a rest: about a fifth of a millisecond
+REST_SECONDS = 0.0002
 
 
 class CheckpointListener(Protocol):
@@ -91,13 +97,16 @@ class AuditLog:
         for torn in opened.torn:
             self._add("torn", torn)
 
-    def write(self, records: Sequence[AuditRecord]) -> None:
+    def write(self, records: Sequence[AuditRecord], *, rest: bool = False) -> None:
         """Append records without syncing them; they are kept and written later if this raises."""
         self._roll_if_due()
         failure: OSError | None = None
         start = 0
         while start < len(records):
+            if rest and start:
+                time.sleep(REST_SECONDS)
             room = len(records) if failure else max(1, self._retention.sign_records - self._unsigned)
+            room = min(room, SLICE)
             self._append(records[start : start + room])
             start += room
             if failure is None and self._unsigned >= self._retention.sign_records:
@@ -292,10 +301,10 @@ class AuditWriter:
         `sync` makes everything so far durable; `sign` appends a checkpoint too.
         """
         self._lost += lost
-        self._buffer(records)
+        self._buffer(records, rest=not sync)
         log = self._log or self._open_bounded()
         self._expire_idle_logs()
-        self._drain(log)
+        self._drain(log, rest=not sync)
         if sign:
             log.sign()
         elif sync:
@@ -317,18 +326,22 @@ class AuditWriter:
             if self._lock is not None:
                 self._lock.release()
 
-    def _buffer(self, records: Sequence[AuditRecord | RecordSource]) -> None:
-        """Build the records; if building one raises, all count as lost, which the log will note."""
+    def _buffer(self, records: Sequence[AuditRecord | RecordSource], *, rest: bool) -> None:
+        """Build the records; if building one raises, those that were not built count as lost, which the log notes."""
         self._lost += len(records)
-        self._buffered += [each if isinstance(each, AuditRecord) else each.record() for each in records]
-        self._lost -= len(records)
+        for start in range(0, len(records), SLICE):
+            if rest and start:
+                time.sleep(REST_SECONDS)
+            part = records[start : start + SLICE]
+            self._buffered += [each if isinstance(each, AuditRecord) else each.record() for each in part]
+            self._lost -= len(part)
 
-    def _drain(self, log: AuditLog) -> None:
+    def _drain(self, log: AuditLog, *, rest: bool = False) -> None:
         records, self._buffered = self._buffered, []
         lost, self._lost = self._lost, len(records)
         log.count_lost(lost)
         try:
-            log.write(records)
+            log.write(records, rest=rest)
         except OSError:  # the log keeps them and writes them later
             self._lost = 0
             raise

@@ -19,6 +19,7 @@ from tests.unit.stores.audit.audit_logs import (
     verified,
     write_records,
 )
+from toolhall.stores.audit import writer
 from toolhall.stores.audit.disk import Disk
 from toolhall.stores.audit.hash_chain import GENESIS_HASH, WITNESS_FILE, AuditSigner, logs_of, segments_of
 from toolhall.stores.audit.writer import AuditWriter, Retention
@@ -47,6 +48,20 @@ def test_audit_writer_continues_the_same_log_after_a_restart(tmp_path: Path) -> 
     assert calls(tmp_path) == [f"call-{number}" for number in range(6)]
     assert [line.number for line in lines(tmp_path)] == list(range(len(lines(tmp_path))))
     assert verified(tmp_path).good
+
+
+@pytest.mark.parametrize("sync", [False, True])
+def test_audit_writer_rests_between_slices_unless_somebody_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync: bool
+) -> None:
+    rests: list[float] = []
+    monkeypatch.setattr(writer.time, "sleep", rests.append)
+    made = open_writer(tmp_path, LARGE)
+    made.write([record(number) for number in range(10 * writer.SLICE)], sync=sync)
+    made.close()
+    # Nine between ten slices that are made, and nine between ten that are encoded.
+    assert rests == [writer.REST_SECONDS] * (0 if sync else 18)
+    assert calls(tmp_path) == [f"call-{number}" for number in range(10 * writer.SLICE)]
 
 
 def test_audit_writers_of_concurrent_processes_use_separate_logs(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,7 @@ def test_audit_writer_rests_between_slices_unless_somebody_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync: bool
 ) -> None:
     rests: list[float] = []
-    monkeypatch.setattr(writer.time, "sleep", rests.append)
+    monkeypatch.setattr(time, "sleep", rests.append)
     made = open_writer(tmp_path, LARGE)
     made.write([record(number) for number in range(10 * writer.SLICE)], sync=sync)
     made.close()

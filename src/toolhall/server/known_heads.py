@@ -92,18 +92,18 @@ class KnownHead:
 class KnownHeads:
     """The heads that a connection saw last."""
 
-    __slots__ = ("_unused", "heads")
+    __slots__ = ("heads", "unused")
 
     def __init__(self) -> None:
         self.heads: list[KnownHead] = []  # the one that was seen last is first
-        self._unused = 0  # learned since one was recognized
+        self.unused = 0  # learned since one was recognized
 
     def learn(self, data: bytes, scope: Scope, body: bytes | bytearray, app: HeadApp) -> RequestHead | None:
         """Keep the head of a request that the parser has read from exactly this data, and return it; None if not plain.
 
         A head that is known already is returned as it is, so that it is kept only once.
         """
-        if self._unused >= MAX_UNUSED_HEADS:
+        if self.unused >= MAX_UNUSED_HEADS:
             return None
         template = HeadTemplate.of(data, scope, body)
         if template is None:
@@ -114,7 +114,7 @@ class KnownHeads:
             if head is None:
                 return None
             known = KnownHead(template, head)
-            self._unused += 1
+            self.unused += 1
         elif len(body) > known.head.max_body:
             return None
         self._move_to_front(known)
@@ -122,9 +122,8 @@ class KnownHeads:
 
     def mark_used(self, known: KnownHead) -> None:
         """Note that a request was recognized by this head."""
-        self._unused = 0
-        if known is not self.heads[0]:
-            self._move_to_front(known)
+        self.unused = 0
+        self._move_to_front(known)
 
     def _move_to_front(self, known: KnownHead) -> None:
         """Put this head first; the one that was not seen for longest makes room."""

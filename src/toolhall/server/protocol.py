@@ -40,7 +40,6 @@ from functools import partial
 
 from toolhall.auth.authenticator import Scope
 from toolhall.eager_tasks import EagerStarter
-from toolhall.http.request import RequestHead
 from toolhall.server.connection import Connection
 from toolhall.server.context import ServerContext
 from toolhall.server.known_heads import KnownHead, KnownHeads, PartialRequest
@@ -149,7 +148,9 @@ class HttpProtocol(Connection):
         )
 
     def _start_known(self, known: KnownHead, body: bytes) -> None:
-        self._known.mark_used(known)
+        heads = self._known
+        if heads.unused or known is not heads.heads[0]:
+            heads.mark_used(known)
         self.cycle = cycle = RequestCycle(self, known.head.scope, body)
         cycle.head = known.head
         self._start(cycle)
@@ -177,13 +178,14 @@ class HttpProtocol(Connection):
                 return
         if self.pipeline:
             if was_at_boundary and parser.is_at_boundary and len(self.pipeline) == 1:
-                self.pipeline[0].head = self._learn_head(data, self.pipeline[0])
+                self._learn_head(data, self.pipeline[0])
             self._start_next()
 
-    def _learn_head(self, data: bytes, cycle: RequestCycle) -> RequestHead | None:
-        """Keep the head of the request that this data began and ended; None if it is not plain."""
+    def _learn_head(self, data: bytes, cycle: RequestCycle) -> None:
+        """Keep the head of the request that this data began and ended, if it is plain."""
         app = self.context.head_app
-        return None if app is None else self._known.learn(data, cycle.scope, cycle.body, app)
+        if app is not None:
+            cycle.head = self._known.learn(data, cycle.scope, cycle.body, app)
 
     def on_request(self, scope: Scope, *, keep_alive: bool, expects_continue: bool) -> RequestCycle:
         """Called by the parser at the end of a head: put the request into the pipeline."""

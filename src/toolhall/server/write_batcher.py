@@ -32,42 +32,46 @@ class WriteBatcher:
     A response that cannot be written is logged and delays no other.
     """
 
-    __slots__ = ("_deferred", "_is_scheduled", "_pending")
+    __slots__ = ("_deferred", "_is_scheduled", "_pending", "is_full")
 
     def __init__(self) -> None:
         self._pending: list[PendingWrite] = []
         self._deferred: deque[Callable[[], None]] = deque()  # one for each connection at most
-        self._is_scheduled = False
-
-    @property
-    def is_full(self) -> bool:
-        """Whether requests have to wait for the next iteration: those of this one are enough, or others wait."""
-        return len(self._pending) >= MAX_BATCH or bool(self._deferred)
+        self._is_scheduled = False  # `_flush` in the next iteration
+        self.is_full = False  # this iteration has answered enough, or requests wait already: defer the next one
 
     def schedule(self, write: PendingWrite, loop: asyncio.AbstractEventLoop) -> None:
         """Write it after what the event loop is doing in this iteration."""
-        self._pending.append(write)
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            loop.call_soon(self._flush, loop)
+        pending = self._pending
+        pending.append(write)
+        if len(pending) == 1:
+            self._schedule_flush(loop)
+        elif len(pending) == MAX_BATCH:
+            self.is_full = True
 
     def defer(self, start: Callable[[], None]) -> None:
         """Start this request in one of the next iterations; only while the batch `is_full`."""
         self._deferred.append(start)
 
+    def _schedule_flush(self, loop: asyncio.AbstractEventLoop) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            loop.call_soon(self._flush, loop)
+
     def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
         """Write what is ready, then start what was deferred, as much as a batch has room for."""
+        self._is_scheduled = False
         pending, self._pending = self._pending, []
-        self._is_scheduled = bool(self._deferred)
-        if self._is_scheduled:
-            loop.call_soon(self._flush, loop)
         for write in pending:
             try:
                 write.flush()
             except Exception:  # noqa: BLE001 - the other responses are written all the same
                 _log.exception("a reply could not be sent")
-        for _ in range(min(MAX_BATCH, len(self._deferred))):
-            self._deferred.popleft()()
+        if self._deferred:
+            self._schedule_flush(loop)  # also if none of these is answered at once
+            for _ in range(min(MAX_BATCH, len(self._deferred))):
+                self._deferred.popleft()()
+        self.is_full = bool(self._deferred) or len(self._pending) >= MAX_BATCH
 
 
 _batchers: WeakKeyDictionary[asyncio.AbstractEventLoop, WriteBatcher] = WeakKeyDictionary()

@@ -97,14 +97,14 @@ def _decode(body: bytes) -> ToolServerMessage:
 class MessageQueue(ABC):
     """Unread messages of one call, for one reader; subclasses split the bytes of their transport into messages."""
 
-    __slots__ = ("_handler_timeout", "_loop", "_waiter", "failure", "is_too_large")
+    # As class attributes, the initial values cost nothing per call.
+    failure: str | None = None  # why no more messages come
+    is_too_large = False  # the failure is that of ResponseTooLarge
+    _waiter: "asyncio.Future[None] | None" = None
+    _handler_timeout: asyncio.Timeout | None = None
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop  # kept, because get_running_loop costs a system call
-        self.failure: str | None = None  # why no more messages come
-        self.is_too_large = False  # the failure is that of ResponseTooLarge
-        self._waiter: asyncio.Future[None] | None = None
-        self._handler_timeout: asyncio.Timeout | None = None
 
     @abstractmethod
     def pop(self) -> bytes | None:
@@ -127,17 +127,15 @@ class MessageQueue(ABC):
             self._handler_timeout.reschedule(self._loop.time())
             self._handler_timeout = None
 
-    async def next(self) -> bytes:
-        """The next message; raises CallLost once everything that came before the failure was read."""
-        while (message := self.pop()) is None:
-            if self.failure is not None:
-                raise ResponseTooLarge(self.failure) if self.is_too_large else CallLost(self.failure, delivered=True)
-            self._waiter = self._loop.create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
-        return message
+    def wait(self) -> "asyncio.Future[None]":
+        """A future that is done when something has arrived; raises CallLost if nothing can any more.
+
+        To be called when `pop` found nothing, and so after everything that came before the failure was read.
+        """
+        if self.failure is not None:
+            raise ResponseTooLarge(self.failure) if self.is_too_large else CallLost(self.failure, delivered=True)
+        self._waiter = waiter = self._loop.create_future()
+        return waiter
 
     async def handle_report(self, on_report: ReportHandler, report: CallEvent) -> bytes | None:
         """Pass a report to the handler; returns its answer, or None if the transport fails meanwhile or has failed."""

@@ -38,8 +38,6 @@ _decode_envelope: Callable[[bytes], _Envelope] = msgspec.json.Decoder(_Envelope)
 class _CallQueue(MessageQueue):
     """The unread frames of one call."""
 
-    __slots__ = ("size", "transport", "unread")
-
     def __init__(self, loop: asyncio.AbstractEventLoop, transport: "WebSocketTransport") -> None:
         super().__init__(loop)
         self.transport = transport
@@ -128,7 +126,8 @@ class PeerSocket:
 
     async def next_message(self, queue: _CallQueue) -> bytes:
         """The next frame of a call; raises CallLost after the last."""
-        body = await queue.next()
+        while (body := queue.pop()) is None:
+            await queue.wait()
         self.unread_bytes -= len(body)
         return body
 

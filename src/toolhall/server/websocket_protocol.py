@@ -7,8 +7,10 @@ from typing import Any
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 from websockets.frames import CloseCode, Frame
+from websockets.protocol import State
 
 from toolhall.server.context import ServerConfig, TimeoutTracker
+from toolhall.server.websocket_frames import TextFrameReader, TextFrameWriter
 
 _log = logging.getLogger("toolhall.http")
 MAX_FRAGMENTS = 1_024  # of one message; even empty ones take memory
@@ -27,12 +29,54 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._context = config.context
         self._timeout = TimeoutTracker()
+        self._reader: TextFrameReader | None = None  # once the handshake was read
+        self._writer = TextFrameWriter(self.loop, self._write_frames)
+
+    def data_received(self, data: bytes) -> None:
+        """Take the handshake, then frames; messages of one text frame each need no parser."""
+        self._writer.flush()
+        if self._reader is None:
+            self._reader = TextFrameReader(self.config.ws_max_size)
+            super().data_received(data)
+            return
+        messages = self._reader.read(data)
+        if messages is None:
+            super().data_received(data)
+            return
+        self.curr_msg_data_type = "text"
+        for message in messages:
+            self.frames = [message]
+            self.send_receive_event_to_app()
+
+    def shutdown(self) -> None:
+        """Write what is ready, and close the connection."""
+        self._writer.flush()
+        super().shutdown()
+
+    def _write_frames(self, frames: bytes) -> None:
+        if not self.close_sent and not self.transport.is_closing():
+            self.transport.write(frames)
 
     async def send(self, message: Any) -> None:
         """Send a message; a refusal with an HTTP body also completes the handshake, or uvicorn would log an error."""
+        text = message.get("text")
+        if text is not None and self._is_open():
+            self._writer.add(text.encode())
+            return
+        self._writer.flush()
         await super().send(message)
         if message["type"] == "websocket.http.response.body" and self.close_sent:
             self.handshake_complete = True
+
+    def _is_open(self) -> bool:
+        """Whether a message may be sent now, without waiting."""
+        return (
+            self.handshake_complete
+            and self.writable.is_set()
+            and not (self.close_sent or self.disconnected or self.transport.is_closing())
+            and self.initial_response is None
+            and self.conn.state is State.OPEN
+        )
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Release the connection that HttpProtocol acquired from the ConnectionLimiter."""

@@ -19,8 +19,9 @@ from toolhall.execution.remote.replica_transport import (
     TRANSPORT_CLOSED,
     CallLost,
     ReportHandler,
-    decode_report,
-    decode_response,
+    check_report,
+    check_response,
+    decode_message,
 )
 from toolhall.execution.remote.response_head import ResponseHead
 from toolhall.model.json import JsonObject
@@ -56,7 +57,7 @@ class HttpTransport:
             while True:
                 while (message := response.pop()) is None:
                     await response.wait()
-                report = decode_report(message, id)
+                report = check_report(decode_message(message), id)
                 if isinstance(report, ToolResponseMessage):
                     finished = True
                     return report
@@ -68,7 +69,7 @@ class HttpTransport:
 
     async def request(self, body: bytes, id: str) -> JsonObject:  # noqa: A002 - its name in the protocol
         """Send a request of the hall itself; returns the whole response."""
-        return decode_response(await self._post(body), id)
+        return check_response(decode_message(await self._post(body)), id)
 
     def close_idle(self) -> None:
         """Close connections that no call uses now."""

@@ -67,31 +67,32 @@ class Transport(Protocol):
         ...
 
 
-def decode_report(body: bytes, call_id: str) -> CallEvent | ToolResponseMessage:
-    """Decode a message about this call; raises CallLost for anything else."""
-    report = _decode(body)
-    if isinstance(report, ResponseMessage):
-        raise CallLost("a tool_request was answered with a response, not with a tool_response", delivered=True)
-    # A bare tool_error may lack the id: over HTTP it can only be about this call.
-    if report.id == call_id or (not report.id and isinstance(report, ToolResponseMessage) and report.error is not None):
-        return report
-    raise CallLost("the tool server responded to another call than it was sent", delivered=True)
-
-
-def decode_response(body: bytes, request_id: str | None) -> JsonObject:
-    """Decode the response to a request of the hall itself; raises CallLost for anything else."""
-    report = _decode(body)
-    if not isinstance(report, ResponseMessage) or report.id != request_id:
-        raise CallLost("the tool server sent something else than the response to this request", delivered=True)
-    response: JsonObject = msgspec.to_builtins(report)
-    return response
-
-
-def _decode(body: bytes) -> ToolServerMessage:
+def decode_message(body: bytes) -> ToolServerMessage:
+    """Decode a message of a tool server; raises CallLost if it cannot be read."""
     try:
         return read_tool_server_message(body)
     except Malformed as error:
         raise CallLost(error.message, delivered=True) from None
+
+
+def check_report(message: ToolServerMessage, call_id: str) -> CallEvent | ToolResponseMessage:
+    """The message, if it is about this call; raises CallLost for anything else."""
+    if isinstance(message, ResponseMessage):
+        raise CallLost("a tool_request was answered with a response, not with a tool_response", delivered=True)
+    # A bare tool_error may lack the id: over HTTP it can only be about this call.
+    if message.id == call_id or (
+        not message.id and isinstance(message, ToolResponseMessage) and message.error is not None
+    ):
+        return message
+    raise CallLost("the tool server responded to another call than it was sent", delivered=True)
+
+
+def check_response(message: ToolServerMessage, request_id: str | None) -> JsonObject:
+    """The response to a request of the hall itself; raises CallLost for anything else."""
+    if not isinstance(message, ResponseMessage) or message.id != request_id:
+        raise CallLost("the tool server sent something else than the response to this request", delivered=True)
+    response: JsonObject = msgspec.to_builtins(message)
+    return response
 
 
 class MessageQueue(ABC):
@@ -100,7 +101,7 @@ class MessageQueue(ABC):
     # As class attributes, the initial values cost nothing per call.
     failure: str | None = None  # why no more messages come
     is_too_large = False  # the failure is that of ResponseTooLarge
-    _waiter: "asyncio.Future[None] | None" = None
+    _waiter: "asyncio.Future[ToolServerMessage | None] | None" = None
     _handler_timeout: asyncio.Timeout | None = None
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -127,8 +128,8 @@ class MessageQueue(ABC):
             self._handler_timeout.reschedule(self._loop.time())
             self._handler_timeout = None
 
-    def wait(self) -> "asyncio.Future[None]":
-        """A future that is done when something has arrived; raises CallLost if nothing can any more.
+    def wait(self) -> "asyncio.Future[ToolServerMessage | None]":
+        """A future of the next message, or of None: look with `pop`. Raises CallLost if nothing can come any more.
 
         To be called when `pop` found nothing, and so after everything that came before the failure was read.
         """

@@ -54,6 +54,7 @@ class HttpTransport:
         response = self._send(connection, request)
         finished = False
         try:
+            await response.wait()  # nothing can have come yet
             while True:
                 while (message := response.pop()) is None:
                     await response.wait()

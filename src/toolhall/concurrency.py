@@ -52,7 +52,10 @@ class BackgroundTasks:
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         """Run the coroutine in a task of the running loop."""
-        task = asyncio.get_running_loop().create_task(coroutine)
+        return self.add(asyncio.get_running_loop().create_task(coroutine))
+
+    def add(self, task: "asyncio.Task[T]") -> "asyncio.Task[T]":
+        """Hold a task that runs already."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task

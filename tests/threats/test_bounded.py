@@ -17,6 +17,7 @@ BOUNDED_BY_HAND = {
     "execution/thread_pool.py": "jobs: one for each thread; calls that wait: 1,000 for each tool",
     "execution/worker.py": "orders: one call, and its cancellation",
     "toolserver/hub_link.py": "news of a call: 64, and questions, each of which is waited for",
+    "http/stdio_lines.py": "lines that wait: those of one read, after which reading pauses",
     "mcp/sessions.py": "streams of a session: 16, and a mebibyte of what they keep",
     "stores/audit/journal.py": "records: 20,000 that wait for the disk, and the calls that wait for them",
 }

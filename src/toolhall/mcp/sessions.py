@@ -44,7 +44,11 @@ class InflightRequests:
 
     def start(self, request_id: RequestId, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a request; of two with the same id, a cancellation reaches the later one."""
-        task = self._tasks[request_id] = self._all.start(work)
+        return self.add(request_id, asyncio.get_running_loop().create_task(work))
+
+    def add(self, request_id: RequestId, task: asyncio.Task[None]) -> asyncio.Task[None]:
+        """Hold the task of a request that runs already."""
+        self._tasks[request_id] = self._all.add(task)
         task.add_done_callback(lambda done: self._forget(request_id, done))
         return task
 

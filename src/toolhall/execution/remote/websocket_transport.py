@@ -30,7 +30,9 @@ from toolhall.model.json import JsonObject
 
 MAX_RUNNING_CALLS = 1_000
 MAX_UNREAD_FACTOR = 16  # times the limit of one call: the limit of unread bytes of all calls of a socket
-_SMALL_FRAME_BYTES = 4 * 1024  # decoded at once if its call waits; a frame that is queued stays encoded, to take less room
+_SMALL_FRAME_BYTES = (
+    4 * 1024
+)  # decoded at once if its call waits; a frame that is queued stays encoded, to take less room
 _MESSAGE_TYPES = frozenset({"tool_progress", "tool_log", "tool_question", "tool_response", "tool_error", "response"})
 # Writes one frame. Raises CallLost, which says whether it was written; after any other exception that is not known.
 SendFrame: TypeAlias = Callable[[bytes], Awaitable[None]]

@@ -11,7 +11,10 @@ What a server sends in one iteration of the event loop is one write: most of wha
 import asyncio
 from collections.abc import Callable
 
-from websockets.frames import apply_mask
+try:
+    from websockets.speedups import apply_mask
+except ImportError:  # where websockets has no compiled part
+    from websockets.utils import apply_mask
 
 MAX_JOINED_BYTES = 64 * 1024  # are written at once, so that the transport notices a client that does not read
 _FINAL_TEXT = 0x81

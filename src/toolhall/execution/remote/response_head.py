@@ -2,9 +2,9 @@
 
 Theory of operation
 -------------------
-A tool server sends the same head with nearly every response; only the digits of Content-Length differ, and once a second
-the Date. A response whose bytes are those of a known head, but for these digits, means what the parser said of the first
-one, so it need not be parsed again. With a new Date it is parsed, and its head becomes the known one.
+A tool server sends the same head with nearly every response; only the digits of Content-Length differ, and the Date
+once a second. A response whose bytes are those of a known head, but for these digits, means what the parser said of the
+first one, so it need not be parsed again. With a new Date it is parsed, and its head becomes the known one.
 
 Only plain heads are kept: status 200 of HTTP/1.1 on a connection that stays open, one Content-Length without leading
 zeros, no Transfer-Encoding, one JSON text as the body. And only if the parser was given the whole response in one piece

@@ -4,7 +4,7 @@ import asyncio
 import socket
 from collections.abc import Iterable, Sequence
 from ipaddress import ip_address
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from toolhall.egress.addresses import EgressAllowlist
 from toolhall.egress.resolver import Dialer
@@ -43,26 +43,36 @@ class MemoryTransport(asyncio.Transport):
         return self._is_closing
 
 
+class CountingConnection(HttpConnection):
+    """A connection that counts the responses that its parser begins."""
+
+    parsed = 0
+
+    def on_message_begin(self) -> None:
+        self.parsed += 1
+        super().on_message_begin()
+
+
 class ResponseStreams:
     """Connections of one pool, each of which is fed responses; without `recognizes`, every response is parsed."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, recognizes: bool = True) -> None:
         self._recognizes = recognizes
         self._pool = ConnectionPool(_DIAL, _URL, MAX_BODY, loop)
-        self.parsed = 0  # pieces that the parser was given
+        self.parsed = 0  # responses that the parser was given
 
     def exchange(self, streams: Iterable[Sequence[bytes]]) -> list[Outcome]:
         """Send a request for each stream on one connection, as long as it takes one, and feed the pieces."""
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            connection = HttpConnection(self._pool, MAX_BODY)
+            connection = CountingConnection(self._pool, MAX_BODY)
             connection.connection_made(MemoryTransport(ours))
-            connection._parser = _CountingParser(self, connection._parser)
             outcomes: list[Outcome] = []
             for pieces in streams:
                 if not connection.is_usable:
                     break
                 outcomes.append(self._exchange(connection, pieces))
+            self.parsed += connection.parsed
             return outcomes
 
     def _exchange(self, connection: HttpConnection, pieces: Sequence[bytes]) -> Outcome:
@@ -79,18 +89,3 @@ class ResponseStreams:
         return Outcome(
             messages, response.failure, response.is_too_large, response.is_complete, is_kept=connection.is_open
         )
-
-
-class _CountingParser:
-    """The parser, and how often it was used."""
-
-    def __init__(self, streams: ResponseStreams, parser: Any) -> None:
-        self._streams = streams
-        self._parser = parser
-
-    def feed_data(self, data: bytes) -> None:
-        self._streams.parsed += 1
-        self._parser.feed_data(data)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._parser, name)

@@ -22,25 +22,29 @@ SCALARS = (
 VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3))
 
 
-@settings(max_examples=examples(200))
-@given(
+SHARED = st.tuples(
     st.tuples(TEXT, TEXT, TEXT),
     st.builds(CallerPayload, TEXT, st.none() | TEXT, scopes=st.lists(TEXT, max_size=2).map(tuple)),
     st.lists(st.sampled_from(CLIENT_FEATURES), unique=True).map(tuple),
+)
+
+
+@settings(max_examples=examples(200))
+@given(
+    SHARED,
     TEXT,
     st.text(min_size=1, max_size=8),
     st.dictionaries(TEXT, VALUES, max_size=3),
     st.none() | st.floats(0, 1e6),
 )
 def test_call_template_writes_the_same_bytes_as_the_whole_message(
-    names: tuple[str, str, str],
-    caller: CallerPayload,
-    can: tuple[str, ...],
+    shared: tuple[tuple[str, str, str], CallerPayload, tuple[str, ...]],
     call_id: str,
     hall_id: str,
     params: JsonObject,
     timeout: float | None,
 ) -> None:
+    names, caller, can = shared
     written = CallTemplate(names, caller, can).write(call_id, encode(params), hall_id, timeout)
     whole = remote_call(call_id, names, params, CallContext(hall_id, timeout, caller, can))
     assert written == write_call(whole)

@@ -83,7 +83,7 @@ def loop() -> Generator[asyncio.AbstractEventLoop]:
 
 
 def outcomes_agree(loop: asyncio.AbstractEventLoop, streams: Sequence[Sequence[bytes]]) -> int:
-    """Compare both connections; returns how many pieces the recognizing one had parsed less."""
+    """Compare both connections; returns how many responses less the recognizing one had to parse."""
     recognizing, parsing = ResponseStreams(loop), ResponseStreams(loop, recognizes=False)
     # On a second connection of the pool, the heads of the first are known from the beginning.
     for _ in range(2):

@@ -33,7 +33,7 @@ _CONNECTION = "stdio"  # the only connection
 Line: TypeAlias = bytes | None  # None: it was too long, and was skipped
 
 
-class Input(Protocol):
+class LineSource(Protocol):
     """Where lines come from; a transport, or a thread that reads a file."""
 
     def is_closing(self) -> bool:
@@ -49,7 +49,7 @@ class Input(Protocol):
         ...
 
 
-class Output(Protocol):
+class LineTarget(Protocol):
     """Where lines go; a transport, or a file."""
 
     def is_closing(self) -> bool:
@@ -68,8 +68,8 @@ class Output(Protocol):
 class StdioLines(asyncio.Protocol):
     """Reads lines from one file descriptor and writes lines to another, without blocking the event loop."""
 
-    input: Input
-    output: Output
+    source: LineSource
+    target: LineTarget
 
     def __init__(self, max_line: int = MAX_LINE) -> None:
         self._loop = asyncio.get_running_loop()
@@ -103,27 +103,27 @@ class StdioLines(asyncio.Protocol):
         """Write now what was to be written together."""
         if self._unwritten:
             lines, self._unwritten, self._unwritten_bytes = self._unwritten, [], 0
-            if not self.output.is_closing():
+            if not self.target.is_closing():
                 lines.append(b"")
-                self.output.write(b"\n".join(lines))
+                self.target.write(b"\n".join(lines))
 
     @property
     def is_congested(self) -> bool:
         """Whether the peer reads so slowly that more than 1 MiB is buffered."""
-        return self.output.get_write_buffer_size() + self._unwritten_bytes > _HIGH_WATER
+        return self.target.get_write_buffer_size() + self._unwritten_bytes > _HIGH_WATER
 
     def pause(self, reason: str) -> None:
         """Read nothing more until this reason and every other one has gone."""
-        if not self._pauses and not self.input.is_closing():
-            self.input.pause_reading()
+        if not self._pauses and not self.source.is_closing():
+            self.source.pause_reading()
         self._pauses.add(reason)
 
     def resume(self, reason: str) -> None:
         """Read on, unless there is another reason to pause."""
         if reason in self._pauses:
             self._pauses.remove(reason)
-            if not self._pauses and not self.input.is_closing():
-                self.input.resume_reading()
+            if not self._pauses and not self.source.is_closing():
+                self.source.resume_reading()
 
     # --- asyncio.Protocol of the input ---
 
@@ -171,7 +171,7 @@ class StdioLines(asyncio.Protocol):
             self.flush()
 
 
-class _OutputProtocol(asyncio.BaseProtocol):
+class _TargetProtocol(asyncio.BaseProtocol):
     """Pauses reading while the peer does not read, and ends `serve` when it has closed its end."""
 
     def __init__(self, lines: StdioLines) -> None:
@@ -188,7 +188,7 @@ class _OutputProtocol(asyncio.BaseProtocol):
         self._lines.end()
 
 
-class _FileInput:
+class _FileSource:
     """Reads a regular file in a thread, one chunk at a time."""
 
     def __init__(self, descriptor: int, lines: StdioLines) -> None:
@@ -224,7 +224,7 @@ class _FileInput:
             self._may_read.set()
 
 
-class _FileOutput:
+class _FileTarget:
     """Writes to a regular file, which never blocks."""
 
     def __init__(self, descriptor: int) -> None:
@@ -253,14 +253,14 @@ async def open_lines(source: int, target: int, max_line: int = MAX_LINE) -> Stdi
     loop, lines = asyncio.get_running_loop(), StdioLines(max_line)
     if _is_pollable(target):
         pipe = os.fdopen(target, "wb", buffering=0)
-        lines.output, _ = await loop.connect_write_pipe(lambda: _OutputProtocol(lines), pipe)
+        lines.target, _ = await loop.connect_write_pipe(lambda: _TargetProtocol(lines), pipe)
     else:
-        lines.output = _FileOutput(target)
+        lines.target = _FileTarget(target)
     if _is_pollable(source):
         pipe = os.fdopen(source, "rb", buffering=0)
-        lines.input, _ = await loop.connect_read_pipe(lambda: lines, pipe)
+        lines.source, _ = await loop.connect_read_pipe(lambda: lines, pipe)
     else:
-        lines.input = _FileInput(source, lines)
+        lines.source = _FileSource(source, lines)
     return lines
 
 

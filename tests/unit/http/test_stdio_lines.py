@@ -85,7 +85,7 @@ async def peer_of_pipes() -> AsyncGenerator[Peer]:
     try:
         yield peer
     finally:
-        for end in (peer.lines.input, peer.lines.output):
+        for end in (peer.lines.source, peer.lines.target):
             cast("asyncio.BaseTransport", end).close()
         for descriptor in {peer.asking, peer.answers} - {-1}:
             os.close(descriptor)

@@ -149,7 +149,7 @@ async def test_stdio_is_notified_before_change_returns(hall: Toolhall) -> None:
     assert CHANGED in _readable(ours)
     os.close(asking)
     await served
-    cast("asyncio.WriteTransport", lines.output).close()
+    cast("asyncio.WriteTransport", lines.target).close()
     os.close(ours)
 
 

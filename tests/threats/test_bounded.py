@@ -17,6 +17,7 @@ BOUNDED_BY_HAND = {
     "execution/thread_pool.py": "jobs: one for each thread; calls that wait: 1,000 for each tool",
     "execution/worker.py": "orders: one call, and its cancellation",
     "toolserver/hub_link.py": "news of a call: 64, and questions, each of which is waited for",
+    "http/stdio_lines.py": "lines that wait: those of one read, after which reading pauses",
     "server/protocol.py": "pipelined requests: 512, and those of one more read",
     "server/write_batcher.py": "deferred requests: one for each connection, of which 10,000 are open",
     "server/websocket_protocol.py": "messages of one read, after which reading pauses",

@@ -132,9 +132,10 @@ class HubPeer:
         for callback in tuple(self._on_close.values()):
             callback()
 
-    async def _write(self, body: bytes) -> None:
-        if self._send is not None:
-            await self._send({"type": "websocket.send", "text": body.decode()})
+    def _write(self, body: bytes) -> Awaitable[None]:
+        if self._send is None:
+            raise RuntimeError("only the sender on a WebSocket has a transport")
+        return self._send({"type": "websocket.send", "text": body.decode()})
 
 
 def _always_valid() -> bool:

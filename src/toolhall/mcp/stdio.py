@@ -1,6 +1,8 @@
 """`McpStdio`: MCP over standard input and output, one message per line, all revisions in one process."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from toolhall.dialects.mcp.protocol import (
     INVALID_REQUEST,
@@ -12,12 +14,14 @@ from toolhall.dialects.mcp.protocol import (
     JsonRpcResponse,
     McpDecodeError,
     McpRefusal,
+    RequestId,
     read_message,
 )
 from toolhall.dialects.mcp.requests import is_stateless_request, read_initialize, read_request_meta
 from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo, write_error
+from toolhall.eager_tasks import EagerStarter
 from toolhall.http.sse import EventStream
-from toolhall.http.stdio_lines import StdioLines
+from toolhall.http.stdio_lines import Line, StdioLines
 from toolhall.mcp.response import StatelessSinkLink
 from toolhall.mcp.sessions import InflightRequests
 from toolhall.mcp.stateful import McpSession
@@ -46,28 +50,30 @@ class McpStdio:
         self._session: McpSession | None = None
         self._unsubscribe: Callable[[], None] | None = None
         self._inflight = InflightRequests()
+        self._starter = EagerStarter(asyncio.get_running_loop(), "MCP request")
 
     async def run(self) -> None:
         """Serve until the input ends, then give running calls two seconds to finish."""
         try:
-            async for line in self._lines.read():
-                self._receive(line)
-                await self._lines.drain()
+            await self._lines.serve(self._receive_all)
             for cancellation in self._stateless.subscriptions.cancellations():
                 self.send(cancellation)
             self._stateless.subscriptions.close()
-        except ConnectionError:
-            pass  # the client has gone
         finally:
             if self._unsubscribe:
                 self._unsubscribe()
             await self._inflight.drain(DRAIN_SECONDS)
+            self._lines.flush()
 
     def send(self, message: bytes) -> None:
         """Write one message as a line."""
         self._lines.write(message)
 
-    def _receive(self, line: bytes | None) -> None:
+    def _receive_all(self, lines: Sequence[Line]) -> None:
+        for line in lines:
+            self._receive(line)
+
+    def _receive(self, line: Line) -> None:
         if line is None or len(line) > self._max_body:
             refusal = McpRefusal(INVALID_REQUEST, f"the message is larger than {self._max_body} bytes")
             self.send(write_error(None, refusal).body)
@@ -80,21 +86,8 @@ class McpStdio:
 
     def _handle(self, message: JsonRpcMessage, size: int) -> None:
         match message:
-            case JsonRpcRequest() if len(self._inflight) >= MAX_CONCURRENT_REQUESTS:
-                refusal = McpRefusal(
-                    RATE_LIMITED, f"{MAX_CONCURRENT_REQUESTS} requests are running; wait for some to be answered"
-                )
-                raise McpDecodeError(refusal, message.id, message)
-            case JsonRpcRequest() if message.id in self._inflight:
-                refusal = McpRefusal(INVALID_REQUEST, "a request with this id is still running; use another id")
-                raise McpDecodeError(refusal, message.id, message)
-            case JsonRpcRequest() if is_stateless_request(message):
-                work = self._listen(message) if message.method == LISTEN_METHOD else self._answer(message, size)
-                self._inflight.start(message.id, work)
-            case JsonRpcRequest(method="initialize"):
-                self._initialize(message)
             case JsonRpcRequest():
-                self._inflight.start(message.id, self._answer_in_session(message, size))
+                self._handle_request(message, size)
             case JsonRpcNotification(method="notifications/initialized") if self._session:
                 self._session.mark_initialized()
             case JsonRpcNotification(method="notifications/cancelled"):
@@ -103,6 +96,34 @@ class McpStdio:
                 self._session.handle_response(message)
             case _:
                 pass  # other notifications have no meaning here
+
+    def _handle_request(self, request: JsonRpcRequest, size: int) -> None:
+        if len(self._inflight) >= MAX_CONCURRENT_REQUESTS:
+            refusal = McpRefusal(
+                RATE_LIMITED, f"{MAX_CONCURRENT_REQUESTS} requests are running; wait for some to be answered"
+            )
+            raise McpDecodeError(refusal, request.id, request)
+        if request.id in self._inflight:
+            refusal = McpRefusal(INVALID_REQUEST, "a request with this id is still running; use another id")
+            raise McpDecodeError(refusal, request.id, request)
+        if is_stateless_request(request):
+            listens = request.method == LISTEN_METHOD
+            self._start(request.id, self._listen(request) if listens else self._answer(request, size))
+        elif request.method == "initialize":
+            self._initialize(request)
+        else:
+            self._start(request.id, self._answer_in_session(request, size))
+
+    def _start(self, request_id: RequestId, work: Coroutine[Any, Any, None]) -> None:
+        """Run a request; most are answered in the first step, and need not be known to a cancellation."""
+        task = self._starter.start(work)
+        if not task.done():
+            self._inflight.add(request_id, task)
+
+    def _notify(self, notification: bytes) -> None:
+        """Write a notification at once: a change of the list has been told when it returns."""
+        self._lines.write(notification)
+        self._lines.flush()
 
     def _initialize(self, request: JsonRpcRequest) -> None:
         try:
@@ -113,7 +134,7 @@ class McpStdio:
         if self._unsubscribe:  # a second initialize replaces the session
             self._unsubscribe()
         self._session = McpSession(self._dispatcher, encoder, LOCAL, params.capabilities)
-        self._unsubscribe = self._session.on_list_changed(lambda: self.send(encoder.tools_list_changed()))
+        self._unsubscribe = self._session.on_list_changed(lambda: self._notify(encoder.tools_list_changed()))
         self.send(encoder.initialize_result(request.id).body)
 
     async def _answer(self, request: JsonRpcRequest, size: int) -> None:

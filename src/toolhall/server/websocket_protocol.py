@@ -3,7 +3,8 @@
 Theory of operation. HttpProtocol parses the request, counts the connection and passes both on. `websockets` without
 its I/O (ServerProtocol) does the handshake and the frames; this class moves bytes between it and the transport, and
 complete messages between it and the application. Reading pauses while a message waits for the application, so that
-what is held is bounded by one read. Compression is never agreed on: it would allow decompression bombs, and leaks like
+what is held is bounded by one read. Nearly all messages are one text frame each way: these are read and written by
+`server.websocket_frames` without ServerProtocol. Compression is never agreed on: it would allow decompression bombs, and leaks like
 CRIME.
 
 An application refuses a connection before it accepts it, by `websocket.close` (403) or by a response of its own
@@ -24,12 +25,14 @@ from websockets.datastructures import Headers
 from websockets.exceptions import InvalidState
 from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request, Response
+from websockets.protocol import State
 from websockets.server import ServerProtocol
 
 from toolhall.auth.authenticator import AsgiMessage, Scope
 from toolhall.server.connection import Connection
 from toolhall.server.context import ServerContext
 from toolhall.server.responses import encode_headers
+from toolhall.server.websocket_frames import TextFrameReader, TextFrameWriter
 
 MAX_FRAGMENTS = 1_024  # of one message; even empty ones take memory
 PING_SECONDS = 20.0  # between a pong and the next ping
@@ -56,6 +59,8 @@ class WebSocketProtocol(Connection):
         self.frames: list[bytes] = []  # of a message that is incomplete
         self._queue: asyncio.Queue[AsgiMessage] = asyncio.Queue()  # for the application
         self._protocol = ServerProtocol(max_size=context.max_frame_bytes)
+        self._reader = TextFrameReader(context.max_frame_bytes)
+        self._writer = TextFrameWriter(loop, self._write_frames)
 
     def open(self, method: bytes, url: bytes, headers: list[tuple[bytes, bytes]]) -> None:
         """Begin with the request that HttpProtocol has parsed."""
@@ -102,6 +107,7 @@ class WebSocketProtocol(Connection):
         if not self._is_accepted and not self.close_sent:
             self._refuse(self._protocol.reject(HTTPStatus.INTERNAL_SERVER_ERROR, "the server failed to answer\n"))
         elif not self.close_sent:
+            self._writer.flush()
             self.transport.close()
 
     # Called by the transport.
@@ -114,6 +120,13 @@ class WebSocketProtocol(Connection):
 
     def data_received(self, data: bytes) -> None:
         """Take frames, and queue the messages that they complete."""
+        messages = self._reader.read(data)
+        if messages is not None:
+            self._is_text = True
+            for message in messages:
+                if not self.close_sent:
+                    self._put_message(message)
+            return
         self._protocol.receive_data(data)
         for event in self._protocol.events_received():
             if isinstance(event, Frame):
@@ -180,6 +193,10 @@ class WebSocketProtocol(Connection):
 
     async def send(self, message: AsgiMessage) -> None:
         """Send an ASGI message; waits while the client does not read. ConnectionResetError once it has gone."""
+        text = message.get("text")
+        if text is not None and self._is_open():
+            self._writer.add(text.encode())
+            return
         await self.drain()
         if self.is_lost:
             raise ConnectionResetError("the WebSocket is closed")
@@ -200,6 +217,14 @@ class WebSocketProtocol(Connection):
             self._refusal = message["status"], _text_headers(message)
         else:
             raise RuntimeError(f"{kind} was sent before the WebSocket was accepted")
+
+    def _is_open(self) -> bool:
+        """Whether a message may be sent now, without waiting."""
+        return (
+            self._is_accepted
+            and not (self.write_paused or self.is_lost or self.close_sent or self.transport.is_closing())
+            and self._protocol.state is State.OPEN
+        )
 
     def _send_open(self, kind: str, message: AsgiMessage) -> None:
         """Send a message or begin to close a connection that was accepted."""
@@ -252,6 +277,7 @@ class WebSocketProtocol(Connection):
 
     def shutdown(self) -> None:
         """Close the connection, because the server stops."""
+        self._writer.flush()
         if not self._is_accepted and not self.close_sent:
             self._refuse(self._protocol.reject(HTTPStatus.SERVICE_UNAVAILABLE, "the server stops\n"))
         elif not self.close_sent and not self.transport.is_closing():
@@ -280,9 +306,15 @@ class WebSocketProtocol(Connection):
         self._queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
 
     def _write(self) -> None:
+        """Write what ServerProtocol has made, behind the messages that were sent before it."""
+        self._writer.flush()
         data = b"".join(self._protocol.data_to_send())
         if data and not self.transport.is_closing():
             self.transport.write(data)
+
+    def _write_frames(self, frames: bytes) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(frames)
 
     def _send_ping(self) -> None:
         if self.close_sent or self.transport.is_closing():

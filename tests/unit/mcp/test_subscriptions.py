@@ -7,7 +7,7 @@ import os
 import weakref
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -25,7 +25,7 @@ from toolhall.dialects.mcp.protocol import (
 from toolhall.dialects.mcp.requests import VERSION_KEY, VERSIONS_KEY
 from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo
 from toolhall.http.sse import EventStream
-from toolhall.http.stdio_lines import StdioLines
+from toolhall.http.stdio_lines import open_lines
 from toolhall.mcp.request_state import RequestState
 from toolhall.mcp.sessions import McpSessions
 from toolhall.mcp.stateful import McpSession
@@ -132,11 +132,9 @@ async def test_session_that_listed_versions_is_notified_of_old_versions(hall: To
 
 async def test_stdio_is_notified_before_change_returns(hall: Toolhall) -> None:
     """Not only handed over: it can be read from the pipe in the same turn."""
-    loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
-    ours, theirs = os.pipe()
+    (source, asking), (ours, target) = os.pipe(), os.pipe()
     os.set_blocking(ours, False)
-    transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, os.fdopen(theirs, "wb", 0))
-    lines = StdioLines(reader, asyncio.StreamWriter(transport, protocol, None, loop))
+    lines = await open_lines(source, target)
     modern = StatelessMcp(hall.dispatcher, SERVER, RequestState(SealedBox(bytes(KEY_BYTES)), lambda: 0.0))
     served = asyncio.create_task(McpStdio(hall.dispatcher, SERVER, modern, lines, 1_000_000).run())
     read = bytearray()
@@ -145,13 +143,13 @@ async def test_stdio_is_notified_before_change_returns(hall: Toolhall) -> None:
         read.extend(_readable(ours))
         return b'"id":1' in read
 
-    reader.feed_data(json.dumps(message("initialize", HELLO, id=1)).encode() + b"\n")
+    os.write(asking, json.dumps(message("initialize", HELLO, id=1)).encode() + b"\n")
     await turns_until(answered)
     pin(hall)
     assert CHANGED in _readable(ours)
-    reader.feed_eof()
+    os.close(asking)
     await served
-    transport.close()
+    cast("asyncio.WriteTransport", lines.target).close()
     os.close(ours)
 
 

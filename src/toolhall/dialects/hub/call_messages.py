@@ -209,6 +209,33 @@ def remote_call(call_id: str, names: tuple[str, str, str], params: JsonObject, c
 write_call: Callable[[RemoteCall], bytes] = encode
 
 
+class CallTemplate:
+    """A tool_request without credentials: what all calls of one tool by one caller share, encoded once.
+
+    `write` returns the same bytes as `write_call` of the whole message.
+    """
+
+    __slots__ = ("_before_hall_id", "_before_params", "_end")
+
+    def __init__(self, names: tuple[str, str, str], caller: CallerPayload, can: tuple[str, ...]) -> None:
+        tool, method, version = names
+        self._before_params = b',"tool":%b,"method":%b,"params":' % (encode(tool), encode(method))
+        self._before_hall_id = b',"metadata":%b,"context":{"call":' % encode(_Metadata(version))
+        self._end = b',"caller":%b%b}}' % (encode(caller), b',"can":' + encode(can) if can else b"")
+
+    def write(self, call_id: str, params: bytes, hall_id: str, timeout: float | None) -> bytes:
+        """Encode a call with these params, which are JSON; `hall_id` is the hall's id of the call, not empty."""
+        return b'{"type":"tool_request","id":%b%b%b%b%b%b%b' % (
+            encode(call_id),
+            self._before_params,
+            params,
+            self._before_hall_id,
+            encode(hall_id),
+            b"" if timeout is None else b',"timeout":' + encode(timeout),
+            self._end,
+        )
+
+
 def write_request(request_id: str, method: str, params: JsonObject) -> bytes:
     """A request of the hall itself: CANCEL or HEALTH."""
     return encode(_RequestMessage(method, request_id, params))
@@ -232,6 +259,8 @@ def read_tool_server_message(body: bytes) -> ToolServerMessage:
         message = _decode_tool_server_message(body)
     except _DECODE_ERRORS as error:
         raise Malformed(f"the tool server's message cannot be read: {error}") from None
+    if type(message) is ToolResponseMessage:  # as nearly always
+        return message
     match message:
         case _QuestionWire():
             return QuestionMessage(message.id, message.number, read_questions(message.questions), message.retry_ms)

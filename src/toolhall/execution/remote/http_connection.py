@@ -1,4 +1,8 @@
-"""`HttpConnection`: one HTTP/1.1 client connection, one request at a time, its response read message by message."""
+"""`HttpConnection`: one HTTP/1.1 client connection, one request at a time, its response read message by message.
+
+A response with the head of the one before, whole in one piece, is recognized by its bytes (`response_head`); all others
+are parsed.
+"""
 
 import asyncio
 import select
@@ -8,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 import httptools
 
 from toolhall.execution.remote.replica_transport import TRANSPORT_CLOSED, MessageQueue
+from toolhall.execution.remote.response_head import ResponseHead
 
 if TYPE_CHECKING:
     from toolhall.execution.remote.http_transport import ConnectionPool
@@ -21,61 +26,66 @@ _NDJSON = b"application/x-ndjson"
 class ResponseBody(MessageQueue):
     """The body of one response as messages: one JSON text, or with `is_ndjson` one on each line."""
 
-    __slots__ = ("_chunks", "_line_buffer", "_max_bytes", "_scanned", "is_complete", "is_ndjson", "size")
+    # As class attributes, the initial values cost nothing per response.
+    is_ndjson = False
+    is_complete = False
+    size = 0  # bytes received
+    body: bytes | None = None  # of one JSON text, once it is complete; None also after it was popped
+    _scanned = 0  # bytes of the line buffer that are known to hold no line end
 
     def __init__(self, loop: asyncio.AbstractEventLoop, max_bytes: int) -> None:
         super().__init__(loop)
-        self.is_ndjson = False
-        self.is_complete = False
         self._max_bytes = max_bytes
-        self.size = 0  # bytes received
-        self._chunks: list[bytes] | None = []  # of one JSON text; None: it was popped
-        self._line_buffer = bytearray()  # lines that were not popped yet
-        self._scanned = 0  # bytes of the buffer that are known to hold no line end
+
+    def start(self, *, is_ndjson: bool) -> None:
+        """The body begins; it comes in pieces."""
+        self.is_ndjson = is_ndjson
+        self._buffer = bytearray()  # of lines that were not popped yet, or of one JSON text
+
+    def deliver(self, body: bytes) -> None:
+        """Take the whole body, one JSON text, at once, and wake the reader."""
+        self.body, self.is_complete = body, True
+        self.notify()
 
     def feed(self, piece: bytes) -> None:
         """Take more of the body; fails the response if more is unread than allowed."""
         self.size += len(piece)
-        if self.is_ndjson:
-            self._line_buffer += piece
-        elif self._chunks is not None:
-            self._chunks.append(piece)
-        # Only unread bytes count for lines: a long call may report more in all.
-        if (len(self._line_buffer) if self.is_ndjson else self.size) > self._max_bytes:
+        self._buffer += piece
+        if len(self._buffer) > self._max_bytes:  # a long call may report more in all
             self.failure, self.is_too_large = f"more than {self._max_bytes} bytes of the answer wait to be read", True
 
     def finish(self) -> None:
         """The body is complete."""
         self.is_complete = True
-        if self.is_ndjson and self._line_buffer:
-            self._line_buffer += b"\n"  # the last line may lack its line end
+        if not self.is_ndjson:
+            self.body = bytes(self._buffer)
+        elif self._buffer:
+            self._buffer += b"\n"  # the last line may lack its line end
 
     def has_message(self) -> bool:
         """Whether a whole message has arrived."""
-        return b"\n" in self._line_buffer if self.is_ndjson else self.is_complete and self._chunks is not None
+        return b"\n" in self._buffer if self.is_ndjson else self.body is not None
 
     def pop(self) -> bytes | None:
         """The next message, if a whole one has arrived."""
+        message = None
         if self.is_ndjson:
             message = self._pop_line()
-        elif self.is_complete and self.failure is None and self._chunks is not None:
-            pieces, self._chunks = self._chunks, None
-            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        else:
-            message = None
+        elif self.failure is None:
+            message, self.body = self.body, None
         if message is None and self.is_complete and self.failure is None:
             self.failure = "the answer ended without a tool_response"
         return message
 
     def _pop_line(self) -> bytes | None:
         """The next line that is not blank."""
-        while (end := self._line_buffer.find(b"\n", self._scanned)) >= 0:
-            line = bytes(self._line_buffer[:end])
-            del self._line_buffer[: end + 1]
+        while (end := self._buffer.find(b"\n", self._scanned)) >= 0:
+            line = bytes(self._buffer[:end])
+            del self._buffer[: end + 1]
             self._scanned = 0
             if line and not line.isspace():
                 return line
-        self._scanned = len(self._line_buffer)
+        self._scanned = len(self._buffer)
         return None
 
 
@@ -93,6 +103,8 @@ class HttpConnection(asyncio.Protocol):
         self._keep_alive = True
         self._received_bytes = 0  # of this response, with headers and chunk sizes
         self._in_body = False
+        self._is_ndjson = False
+        self._is_plain = False  # the head may be kept: see `response_head`
         self._linger_timer: asyncio.TimerHandle | None = None
         self.idle_since = 0.0  # when it was last used
         self.serves_call = False  # set by the pool, which limits the connections of calls
@@ -167,6 +179,9 @@ class HttpConnection(asyncio.Protocol):
         if response is None or response.is_complete:
             self.abort()
             return
+        if self._received_bytes == 0 and self._deliver_known(response, data):
+            return
+        is_first = self._received_bytes == 0
         self._received_bytes += len(data)
         try:
             self._parser.feed_data(data)
@@ -180,6 +195,8 @@ class HttpConnection(asyncio.Protocol):
         elif self._linger_timer is not None:
             self._finish_linger(response)
         else:
+            if is_first and self._is_plain and response.body is not None:
+                self._pool.known_head = ResponseHead.of(data, response.body)
             response.notify()
 
     def eof_received(self) -> None:
@@ -199,11 +216,15 @@ class HttpConnection(asyncio.Protocol):
         """Refuse a second response to one request."""
         if self._response is None or self._response.is_complete:
             raise ValueError("unexpected response: no request is pending")
+        self._is_ndjson, self._is_plain = False, True
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Read the content type; trailers behind the body do not count."""
-        if len(name) == 12 and name.lower() == b"content-type" and self._response is not None and not self._in_body:
-            self._response.is_ndjson = value[: len(_NDJSON)].lower() == _NDJSON
+        name = name.lower()
+        if name == b"content-type" and not self._in_body:
+            self._is_ndjson = value[: len(_NDJSON)].lower() == _NDJSON
+        elif name == b"transfer-encoding":
+            self._is_plain = False
 
     def on_headers_complete(self) -> None:
         """Refuse redirects and upgrades."""
@@ -211,6 +232,9 @@ class HttpConnection(asyncio.Protocol):
         if status == 101 or 300 <= status < 400:
             self._fail_response(f"the tool server answered {status}; neither upgrades nor redirects are followed")
         self._in_body = status >= 200
+        if self._in_body and self._response is not None:
+            self._response.start(is_ndjson=self._is_ndjson)
+        self._is_plain = self._is_plain and status == 200 and self._parser.get_http_version() == "1.1"
 
     def on_body(self, piece: bytes) -> None:
         """Take a piece of the body."""
@@ -221,9 +245,20 @@ class HttpConnection(asyncio.Protocol):
         """The response is complete, unless it was an interim one (1xx)."""
         if self._in_body and self._response is not None:
             self._keep_alive = self._parser.should_keep_alive()
+            self._is_plain = self._is_plain and self._keep_alive
             self._response.finish()
 
     # --- private ---
+
+    def _deliver_known(self, response: ResponseBody, data: bytes) -> bool:
+        """Deliver a whole response whose head is known; False if it has to be parsed."""
+        head = self._pool.known_head
+        body = None if head is None else head.body_of(data)
+        if body is None or len(body) > self._max_bytes:
+            return False
+        self._keep_alive = True
+        response.deliver(body)
+        return True
 
     def _fail_response(self, reason: str) -> None:
         if self._response is not None and self._response.failure is None:

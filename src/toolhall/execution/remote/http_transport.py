@@ -19,9 +19,11 @@ from toolhall.execution.remote.replica_transport import (
     TRANSPORT_CLOSED,
     CallLost,
     ReportHandler,
-    decode_report,
-    decode_response,
+    check_report,
+    check_response,
+    decode_message,
 )
+from toolhall.execution.remote.response_head import ResponseHead
 from toolhall.model.json import JsonObject
 from toolhall.model.secret import Secret
 
@@ -52,8 +54,11 @@ class HttpTransport:
         response = self._send(connection, request)
         finished = False
         try:
+            await response.wait()  # nothing can have come yet
             while True:
-                report = decode_report(await response.next(), id)
+                while (message := response.pop()) is None:
+                    await response.wait()
+                report = check_report(decode_message(message), id)
                 if isinstance(report, ToolResponseMessage):
                     finished = True
                     return report
@@ -65,7 +70,7 @@ class HttpTransport:
 
     async def request(self, body: bytes, id: str) -> JsonObject:  # noqa: A002 - its name in the protocol
         """Send a request of the hall itself; returns the whole response."""
-        return decode_response(await self._post(body), id)
+        return check_response(decode_message(await self._post(body)), id)
 
     def close_idle(self) -> None:
         """Close connections that no call uses now."""
@@ -114,7 +119,9 @@ class HttpTransport:
         connection = await self._pool_for_loop().acquire(for_call=False)
         response = self._send(connection, request)
         try:
-            return await response.next()
+            while (message := response.pop()) is None:
+                await response.wait()
+            return message
         finally:
             connection.release(finished=False)
 
@@ -148,6 +155,7 @@ class ConnectionPool:
         self._call_waiters: deque[_Waiter] = deque()
         self._closed = False
         self.loop = loop
+        self.known_head: ResponseHead | None = None  # of the server's last plain response, on any connection
 
     @property
     def open_count(self) -> int:
@@ -208,17 +216,21 @@ class ConnectionPool:
 
     def on_idle(self, connection: HttpConnection) -> None:
         """Hand the connection to the longest waiting request, or keep it; closes the oldest idle one if it is stale."""
-        self._end_call_use(connection)
-        if not self._wake_waiter(connection):
-            self._idle.append(connection)
-            oldest = self._idle[0]
-            if connection.idle_since - oldest.idle_since > IDLE_SECONDS:
-                del self._idle[0]
-                oldest.abort()
+        if connection.serves_call:
+            connection.serves_call = False
+            self._call_connections -= 1
+        if (self._priority_waiters or self._call_waiters) and self._wake_waiter(connection):
+            return
+        idle = self._idle
+        idle.append(connection)
+        if connection.idle_since - idle[0].idle_since > IDLE_SECONDS:
+            idle.pop(0).abort()
 
     def on_closed(self, connection: HttpConnection) -> None:
         """Forget a closed connection, and wake a waiting request, which may open another."""
-        self._end_call_use(connection)
+        if connection.serves_call:
+            connection.serves_call = False
+            self._call_connections -= 1
         self._connections.discard(connection)
         if connection in self._idle:
             self._idle.remove(connection)
@@ -300,11 +312,6 @@ class ConnectionPool:
             connection.serves_call = True
             self._call_connections += 1
         return True
-
-    def _end_call_use(self, connection: HttpConnection) -> None:
-        if connection.serves_call:
-            connection.serves_call = False
-            self._call_connections -= 1
 
     def _reject_waiters(self, error: CallLost) -> None:
         for waiters in (self._priority_waiters, self._call_waiters):

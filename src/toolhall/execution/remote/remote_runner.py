@@ -11,11 +11,14 @@ import time
 from collections.abc import Callable
 from typing import TypeAlias
 
+import msgspec
+
 from toolhall.authoring.context import PausableDeadline
 from toolhall.dialects.hub.call_messages import (
     CallContext,
     CallerPayload,
     CallEvent,
+    CallTemplate,
     LogMessage,
     ProgressMessage,
     QuestionMessage,
@@ -30,14 +33,15 @@ from toolhall.execution.deadline import Deadline
 from toolhall.execution.remote.replica import Replica
 from toolhall.execution.remote.replica_pools import ReplicaPools
 from toolhall.execution.remote.replica_transport import CallLost, ResponseTooLarge
-from toolhall.model.caller import ANONYMOUS, Caller
+from toolhall.model.caller import Caller
 from toolhall.model.errors import BadOutput, ToolhallError, Unavailable
-from toolhall.model.json import JsonObject
+from toolhall.model.json import JsonObject, encode
 from toolhall.model.messages import NULL_LINK, Call, ClientLink, InputRequiredSignal, LogEvent, ProgressEvent
 from toolhall.model.names import matches_any
 from toolhall.model.tool import Tool
 
 _MAX_RETRY_MS = 60_000
+_MAX_TEMPLATES = 1_000
 _LOST_MESSAGE = "the tool server was lost while it ran this call; whether it had an effect is not known"
 _UNREACHABLE_MESSAGE = "the tool server cannot be reached now; the call did not run"
 _TOO_LARGE_MESSAGE = "the tool returned more than is passed on"
@@ -96,7 +100,7 @@ class CallEvents:
 class RemoteRunner:
     """Runs every tool of every tool server; `idempotent`: globs of tools that may run twice, by the operator."""
 
-    __slots__ = ("_budget", "_id_prefix", "_idempotent", "_ids", "_last_caller", "_pools")
+    __slots__ = ("_budget", "_id_prefix", "_idempotent", "_ids", "_pools", "_templates")
 
     is_interactive = True
 
@@ -108,7 +112,7 @@ class RemoteRunner:
         self._budget = RetryBudget(clock)
         self._id_prefix = secrets.token_hex(4)  # tool servers may still run calls of an earlier process of this hall
         self._ids = itertools.count(1)
-        self._last_caller = ANONYMOUS, _caller_payload(ANONYMOUS)  # a cache of one: often the next caller too
+        self._templates: dict[tuple[str, str, str], _CallerTemplate] = {}  # of each tool's last caller
 
     async def run(self, tool: Tool, call: Call, arguments: JsonObject, deadline: PausableDeadline) -> object:
         """Run the call at a replica, and at others as long as a retry is safe; returns the value of the tool."""
@@ -117,38 +121,29 @@ class RemoteRunner:
         failed: list[_FailedAttempt] = []
         replica = self._pick_first(tool)
         while True:
+            call_id = f"{self._id_prefix}-{next(self._ids)}"
+            request = self._write_call(call_id, tool, call, arguments, _remaining_seconds(deadline))
+            attempt = replica.begin_call()
             try:
-                return await self._attempt(replica, tool, call, arguments, events)
-            except (CallLost, NotStarted) as failure:
-                failed.append((replica, failure))
+                response = await attempt.transport.call(request, call_id, events.handle)
+                attempt.record_success()
+                events.raise_if_input_required()
+                return result_or_raise(response)
+            except ResponseTooLarge as too_large:  # the tool ran to its end, and the replica is healthy
+                attempt.record_success()
+                events.raise_if_input_required()
+                raise BadOutput(_TOO_LARGE_MESSAGE, detail=too_large.reason) from None
+            except CallLost as lost:
+                attempt.record_loss()
+                self._pools.lost_calls += lost.delivered
+                events.raise_if_input_required()
+                failed.append((replica, lost))
+            except NotStarted as rejected:
+                attempt.record_rejection()
+                failed.append((replica, rejected))
+            finally:
+                attempt.end()
             replica = self._pick_next(tool, call, failed, events)
-
-    async def _attempt(
-        self, replica: Replica, tool: Tool, call: Call, arguments: JsonObject, events: CallEvents
-    ) -> object:
-        call_id = f"{self._id_prefix}-{next(self._ids)}"
-        names = tool.id.toolkit, tool.id.tool, tool.id.version
-        request = write_call(remote_call(call_id, names, arguments, self._call_context(tool, call, events.deadline)))
-        attempt = replica.begin_call()
-        try:
-            response = await attempt.transport.call(request, call_id, events.handle)
-            attempt.record_success()
-            events.raise_if_input_required()
-            return result_or_raise(response)
-        except ResponseTooLarge as too_large:  # the tool ran to its end, and the replica is healthy
-            attempt.record_success()
-            events.raise_if_input_required()
-            raise BadOutput(_TOO_LARGE_MESSAGE, detail=too_large.reason) from None
-        except CallLost as lost:
-            attempt.record_loss()
-            self._pools.lost_calls += lost.delivered
-            events.raise_if_input_required()
-            raise
-        except NotStarted:
-            attempt.record_rejection()
-            raise
-        finally:
-            attempt.end()
 
     def _pick_first(self, tool: Tool) -> Replica:
         try:
@@ -184,27 +179,46 @@ class RemoteRunner:
         except Unavailable:
             return None
 
-    def _call_context(self, tool: Tool, call: Call, deadline: PausableDeadline) -> CallContext:
-        """The context of the call: the caller without its credential, and the credentials that the tool declared."""
-        caller, caller_payload = self._last_caller
-        if caller is not call.caller:
-            caller_payload = _caller_payload(call.caller)
-            self._last_caller = call.caller, caller_payload
+    def _write_call(self, call_id: str, tool: Tool, call: Call, arguments: JsonObject, seconds: float | None) -> bytes:
+        """Encode the call: the caller without its credential, and the credentials that the tool declared."""
+        names = tool.id.toolkit, tool.id.tool, tool.id.version
         can, credentials = _client_features(call.link), call.credentials
-        if credentials is None:
-            return CallContext(call.id, _remaining_seconds(deadline), caller_payload, can)
-        return CallContext(
-            call.id,
-            _remaining_seconds(deadline),
-            caller_payload,
-            can,
-            credentials.user_id if (tool.requirements or {}).get("user_id") is True else None,
-            {name: secret.reveal() for name, secret in credentials.secrets.items()},
-            {
-                name: TokenPayload(account.token.reveal(), account.scopes, account.expires_at)
-                for name, account in credentials.accounts.items()
-            },
-        )
+        if credentials is not None:
+            context = CallContext(
+                call.id,
+                seconds,
+                _caller_payload(call.caller),
+                can,
+                credentials.user_id if (tool.requirements or {}).get("user_id") is True else None,
+                {name: secret.reveal() for name, secret in credentials.secrets.items()},
+                {
+                    name: TokenPayload(account.token.reveal(), account.scopes, account.expires_at)
+                    for name, account in credentials.accounts.items()
+                },
+            )
+            return write_call(remote_call(call_id, names, arguments, context))
+        known = self._templates.get(names)
+        if known is None or known.caller is not call.caller or known.can != can:
+            known = self._remember_template(names, call.caller, can)
+        encoded = call.encoded_arguments if arguments is call.arguments else None
+        return known.template.write(call_id, encoded or encode(arguments), call.id, seconds)
+
+    def _remember_template(
+        self, names: tuple[str, str, str], caller: Caller, can: tuple[str, ...]
+    ) -> "_CallerTemplate":
+        if len(self._templates) >= _MAX_TEMPLATES:
+            self._templates.clear()
+        template = CallTemplate(names, _caller_payload(caller), can)
+        known = self._templates[names] = _CallerTemplate(caller, can, template)
+        return known
+
+
+class _CallerTemplate(msgspec.Struct, frozen=True):
+    """The template of a tool's calls by a caller whose client has these features."""
+
+    caller: Caller
+    can: tuple[str, ...]
+    template: CallTemplate
 
 
 def _caller_payload(caller: Caller) -> CallerPayload:

@@ -113,7 +113,6 @@ class Replica:
 
     def begin_call(self) -> "ReplicaCall":
         """Count a call that goes to this replica now."""
-        self.running += 1
         return ReplicaCall(self)
 
     def end_call(self, transport: Transport) -> None:
@@ -184,9 +183,10 @@ class ReplicaCall:
     __slots__ = ("is_trial", "replica", "transport")
 
     def __init__(self, replica: Replica) -> None:
+        replica.running += 1
         self.replica = replica
         self.transport = replica.transport
-        self.is_trial = replica.circuit.begin_call()
+        self.is_trial = not replica.circuit.is_closed and replica.circuit.begin_call()
 
     def record_success(self) -> None:
         """The call came back, with a result or an error of the tool."""
@@ -266,7 +266,7 @@ class CircuitBreaker:
 
     def record_success(self) -> None:
         """Record that a call came back; one that began before the circuit opened counts as a good probe."""
-        if self.state == "open":
+        if not self.is_closed and self.state == "open":
             self.record_probe_success()
         else:
             self.is_closed = True

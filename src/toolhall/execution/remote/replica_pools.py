@@ -92,6 +92,8 @@ class ReplicaPools:
         Raises Unavailable if no replica accepts the call.
         """
         pool = self._pools.get((toolkit, version), ())
+        if len(pool) == 1 and not exclude and pool[0].accepts_call(toolkit):
+            return pool[0]  # suspected or not, there is no other
         ties: list[Replica] = []
         least = -1
         for replica in pool:

@@ -67,44 +67,45 @@ class Transport(Protocol):
         ...
 
 
-def decode_report(body: bytes, call_id: str) -> CallEvent | ToolResponseMessage:
-    """Decode a message about this call; raises CallLost for anything else."""
-    report = _decode(body)
-    if isinstance(report, ResponseMessage):
-        raise CallLost("a tool_request was answered with a response, not with a tool_response", delivered=True)
-    # A bare tool_error may lack the id: over HTTP it can only be about this call.
-    if report.id == call_id or (not report.id and isinstance(report, ToolResponseMessage) and report.error is not None):
-        return report
-    raise CallLost("the tool server responded to another call than it was sent", delivered=True)
-
-
-def decode_response(body: bytes, request_id: str | None) -> JsonObject:
-    """Decode the response to a request of the hall itself; raises CallLost for anything else."""
-    report = _decode(body)
-    if not isinstance(report, ResponseMessage) or report.id != request_id:
-        raise CallLost("the tool server sent something else than the response to this request", delivered=True)
-    response: JsonObject = msgspec.to_builtins(report)
-    return response
-
-
-def _decode(body: bytes) -> ToolServerMessage:
+def decode_message(body: bytes) -> ToolServerMessage:
+    """Decode a message of a tool server; raises CallLost if it cannot be read."""
     try:
         return read_tool_server_message(body)
     except Malformed as error:
         raise CallLost(error.message, delivered=True) from None
 
 
+def check_report(message: ToolServerMessage, call_id: str) -> CallEvent | ToolResponseMessage:
+    """The message, if it is about this call; raises CallLost for anything else."""
+    if isinstance(message, ResponseMessage):
+        raise CallLost("a tool_request was answered with a response, not with a tool_response", delivered=True)
+    # A bare tool_error may lack the id: over HTTP it can only be about this call.
+    if message.id == call_id or (
+        not message.id and isinstance(message, ToolResponseMessage) and message.error is not None
+    ):
+        return message
+    raise CallLost("the tool server responded to another call than it was sent", delivered=True)
+
+
+def check_response(message: ToolServerMessage, request_id: str | None) -> JsonObject:
+    """The response to a request of the hall itself; raises CallLost for anything else."""
+    if not isinstance(message, ResponseMessage) or message.id != request_id:
+        raise CallLost("the tool server sent something else than the response to this request", delivered=True)
+    response: JsonObject = msgspec.to_builtins(message)
+    return response
+
+
 class MessageQueue(ABC):
     """Unread messages of one call, for one reader; subclasses split the bytes of their transport into messages."""
 
-    __slots__ = ("_handler_timeout", "_loop", "_waiter", "failure", "is_too_large")
+    # As class attributes, the initial values cost nothing per call.
+    failure: str | None = None  # why no more messages come
+    is_too_large = False  # the failure is that of ResponseTooLarge
+    _waiter: "asyncio.Future[ToolServerMessage | None] | None" = None
+    _handler_timeout: asyncio.Timeout | None = None
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop  # kept, because get_running_loop costs a system call
-        self.failure: str | None = None  # why no more messages come
-        self.is_too_large = False  # the failure is that of ResponseTooLarge
-        self._waiter: asyncio.Future[None] | None = None
-        self._handler_timeout: asyncio.Timeout | None = None
 
     @abstractmethod
     def pop(self) -> bytes | None:
@@ -127,17 +128,15 @@ class MessageQueue(ABC):
             self._handler_timeout.reschedule(self._loop.time())
             self._handler_timeout = None
 
-    async def next(self) -> bytes:
-        """The next message; raises CallLost once everything that came before the failure was read."""
-        while (message := self.pop()) is None:
-            if self.failure is not None:
-                raise ResponseTooLarge(self.failure) if self.is_too_large else CallLost(self.failure, delivered=True)
-            self._waiter = self._loop.create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
-        return message
+    def wait(self) -> "asyncio.Future[ToolServerMessage | None]":
+        """A future of the next message, or of None: look with `pop`. Raises CallLost if nothing can come any more.
+
+        To be called when `pop` found nothing, and so after everything that came before the failure was read.
+        """
+        if self.failure is not None:
+            raise ResponseTooLarge(self.failure) if self.is_too_large else CallLost(self.failure, delivered=True)
+        self._waiter = waiter = self._loop.create_future()
+        return waiter
 
     async def handle_report(self, on_report: ReportHandler, report: CallEvent) -> bytes | None:
         """Pass a report to the handler; returns its answer, or None if the transport fails meanwhile or has failed."""

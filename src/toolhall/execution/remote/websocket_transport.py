@@ -8,20 +8,31 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from toolhall.dialects.hub.call_messages import CANCEL, ToolResponseMessage, write_request
+from toolhall.dialects.hub.call_messages import (
+    CANCEL,
+    ToolResponseMessage,
+    ToolServerMessage,
+    read_tool_server_message,
+    write_request,
+)
 from toolhall.execution.remote.replica_transport import (
     MAX_MESSAGE_BYTES,
     TRANSPORT_CLOSED,
     CallLost,
     MessageQueue,
     ReportHandler,
-    decode_report,
-    decode_response,
+    check_report,
+    check_response,
+    decode_message,
 )
+from toolhall.model.errors import Malformed
 from toolhall.model.json import JsonObject
 
 MAX_RUNNING_CALLS = 1_000
 MAX_UNREAD_FACTOR = 16  # times the limit of one call: the limit of unread bytes of all calls of a socket
+_SMALL_FRAME_BYTES = (
+    4 * 1024
+)  # decoded at once if its call waits; a frame that is queued stays encoded, to take less room
 _MESSAGE_TYPES = frozenset({"tool_progress", "tool_log", "tool_question", "tool_response", "tool_error", "response"})
 # Writes one frame. Raises CallLost, which says whether it was written; after any other exception that is not known.
 SendFrame: TypeAlias = Callable[[bytes], Awaitable[None]]
@@ -38,8 +49,6 @@ _decode_envelope: Callable[[bytes], _Envelope] = msgspec.json.Decoder(_Envelope)
 class _CallQueue(MessageQueue):
     """The unread frames of one call."""
 
-    __slots__ = ("size", "transport", "unread")
-
     def __init__(self, loop: asyncio.AbstractEventLoop, transport: "WebSocketTransport") -> None:
         super().__init__(loop)
         self.transport = transport
@@ -55,6 +64,13 @@ class _CallQueue(MessageQueue):
         body = self.unread.popleft()
         self.size -= len(body)
         return body
+
+    def hand_over(self, message: ToolServerMessage) -> bool:
+        """Give a message to the call, if it waits for one."""
+        if self._waiter is None or self._waiter.done():
+            return False
+        self._waiter.set_result(message)
+        return True
 
 
 class PeerSocket:
@@ -86,7 +102,18 @@ class PeerSocket:
     # --- for the reader of the socket ---
 
     def handle_frame(self, body: bytes) -> bool:
-        """Queue a frame for its call; False if it is neither a report nor a response. Drops frames of unknown calls."""
+        """Pass a frame to its call; False if it is neither a report nor a response. Drops frames of unknown calls."""
+        if len(body) <= min(_SMALL_FRAME_BYTES, self._max_bytes):
+            try:
+                message = read_tool_server_message(body)
+            except Malformed:
+                return self._queue_frame(body)
+            queue = self._calls.get(message.id) if isinstance(message.id, str) else None
+            if queue is None or queue.hand_over(message):
+                return True
+        return self._queue_frame(body)
+
+    def _queue_frame(self, body: bytes) -> bool:
         try:
             envelope = _decode_envelope(body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -126,11 +153,13 @@ class PeerSocket:
         except Exception as error:  # noqa: BLE001 - whatever it is, the call may have been delivered
             raise CallLost(f"the tool server's socket broke: {type(error).__name__}", delivered=True) from None
 
-    async def next_message(self, queue: _CallQueue) -> bytes:
-        """The next frame of a call; raises CallLost after the last."""
-        body = await queue.next()
+    def pop_message(self, queue: _CallQueue) -> ToolServerMessage | None:
+        """The next unread message of a call; raises CallLost if it cannot be read."""
+        body = queue.pop()
+        if body is None:
+            return None
         self.unread_bytes -= len(body)
-        return body
+        return decode_message(body)
 
     def close_queue(self, call_id: str, queue: _CallQueue) -> None:
         """Drop further frames with this id."""
@@ -192,7 +221,10 @@ class WebSocketTransport:
         try:
             await socket.write(request)
             while True:
-                report = decode_report(await socket.next_message(queue), id)
+                message = socket.pop_message(queue) or await queue.wait()
+                if message is None:
+                    continue
+                report = check_report(message, id)
                 if isinstance(report, ToolResponseMessage):
                     finished = True
                     return report
@@ -212,7 +244,9 @@ class WebSocketTransport:
         socket, queue = self._socket, self._open_queue(id)
         try:
             await socket.write(body)
-            return decode_response(await socket.next_message(queue), id)
+            while (message := socket.pop_message(queue) or await queue.wait()) is None:
+                pass
+            return check_response(message, id)
         finally:
             socket.close_queue(id, queue)
 

@@ -87,4 +87,8 @@ def test_fast_parser_on_other_words_leaves_them_to_the_full_parser(words: list[s
     ],
 )
 def test_fast_parser_on_plain_words_reads_them(words: list[str], others: tuple[str, ...], options: Options) -> None:
-    assert parse_fast(words) == (others, options)
+    fast = parse_fast(words)
+    assert fast is not None
+    assert fast[0] == others
+    assert type(fast[1]) is type(options)
+    assert dataclasses.asdict(fast[1]) == dataclasses.asdict(options)

@@ -15,11 +15,11 @@ import msgspec
 from toolhall.config import BadConfig, Config
 from toolhall.model.call_records import RECORDINGS_FILE as RECORDINGS
 from toolhall.stores.audit.journal import open_journal
-from toolhall.stores.batch_writer import FileRecordings
 from toolhall.stores.crypto import KEY_BYTES, ROOT_KEY_FILE, exposed_paths, load_or_create_key
 from toolhall.stores.file_lock import WorkerRole
 
 if TYPE_CHECKING:
+    from toolhall.stores.batch_writer import FileRecordings
     from toolhall.stores.bundle import Stores
 
 _log = logging.getLogger("toolhall.store")
@@ -107,9 +107,11 @@ def _create(data: str | None) -> Path | None:
     return folder
 
 
-def _recordings(config: Config, folder: Path | None) -> FileRecordings | None:
+def _recordings(config: Config, folder: Path | None) -> "FileRecordings | None":
     if not config.record:
         return None
     if folder is None:
         raise BadConfig("'record' needs a folder to record into; set 'data' (TOOLHALL_DATA), or leave out 'record'")
+    from toolhall.stores.batch_writer import FileRecordings  # lazy: few halls record
+
     return FileRecordings(folder / RECORDINGS)

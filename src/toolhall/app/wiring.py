@@ -42,7 +42,6 @@ from toolhall.registration.access import AccessControl
 from toolhall.registry.registry import Registry
 from toolhall.registry.snapshot import Shortlist
 from toolhall.stores.access import Grant
-from toolhall.stores.accounts import AccountStore
 from toolhall.stores.approvals import MemoryApprovalStore
 from toolhall.stores.common import StoreFailed, WriteLock
 from toolhall.stores.crypto import SealedBox
@@ -55,6 +54,7 @@ from toolhall.web.public_url import PublicUrl
 if TYPE_CHECKING:
     from toolhall.http.authentication import AuthComponents
     from toolhall.oauth.broker import Broker
+    from toolhall.stores.accounts import AccountStore
     from toolhall.stores.bundle import Stores
     from toolhall.web.approve import ApprovalPages
     from toolhall.web.auth import PageSessions

@@ -2,6 +2,7 @@
 
 They import no parser: the fast parser (`cli/fast_parser.py`) makes a table of their fields, and cyclopts (`cli/app.py`)
 reads their types and docstrings. What only cyclopts knows, such as short names, is added in `cli/parameters.py`.
+They are neither compared nor printed, and each method that dataclasses generates costs start-up time.
 """
 
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class ServeOptions:
     """Options of `toolhall serve`.
 
@@ -64,7 +65,7 @@ class ServeOptions:
     json: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class SourceOptions:
     """Options that name the source of tools, and the output format.
 
@@ -86,7 +87,7 @@ class SourceOptions:
     key: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class ListToolsOptions(SourceOptions):
     """Options of `toolhall list`.
 
@@ -103,7 +104,7 @@ class ListToolsOptions(SourceOptions):
     config: Path | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class CallOptions(SourceOptions):
     """Options of `toolhall call`.
 

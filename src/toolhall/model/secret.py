@@ -14,9 +14,10 @@ T = TypeVar("T")
 MIN_SECRET_LENGTH = 4  # shorter values would be redacted from ordinary text
 
 
+# The patterns are texts, which `re` compiles when they are first used.
 # Matched anywhere in a name that is reduced to its letters and digits.
-_SECRET_SUBSTRING = re.compile(
-    r"passw(?:or)?d|passphrase|passcode|passwort|kennwort|contrasena|motdepasse|senha"
+_SECRET_SUBSTRING = (
+    r"passw(?:or)?d|passphrase|passcode|passwort|kennwort|contrasena|motdepasse|senha"  # noqa: S105 - a pattern
     r"|secret|credential|authoriz|authoris|bearer|cookie|connectionstring|sessionid|sessid|jwt"
     r"|token(?!i[sz])"  # a tokenizer holds none
     r"|(?:api|app|access|account|activation|auth|client|deploy|encryption|hmac|license|master|pass|private|recovery"
@@ -28,7 +29,7 @@ _SECRET_SUBSTRING = re.compile(
 _SECRET_WORDS = frozenset({"auth", "cvc", "cvv", "otp", "pass", "pin", "pw", "pwd", "sid", "ssn", "totp"})
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _MAX_NAME_LENGTH = 256
-_SECRET_INPUT_NAME = re.compile(r"(?i)password|passwd|(^|[_-])pass$|secret|token|api_?key|credential|authorization")
+_SECRET_INPUT_NAME = r"(?i)password|passwd|(^|[_-])pass$|secret|token|api_?key|credential|authorization"  # noqa: S105
 
 
 class Secret:
@@ -85,7 +86,7 @@ def is_secret_name(name: str) -> bool:
 def _matches_secret_name(name: str) -> bool:
     normalized = _normalized(name)
     joined = "".join(filter(str.isalnum, normalized)).casefold()
-    return bool(_SECRET_SUBSTRING.search(joined)) or any(
+    return bool(re.search(_SECRET_SUBSTRING, joined)) or any(
         word.casefold() in _SECRET_WORDS for word in _WORD.findall(normalized)
     )
 
@@ -96,7 +97,7 @@ def looks_secret(name: str) -> bool:
     Unlike `is_secret_name` it does not normalize spellings, and it also matches harmless words such as `tokenizer`:
     the author can rename the field.
     """
-    return bool(_SECRET_INPUT_NAME.search(name))
+    return bool(re.search(_SECRET_INPUT_NAME, name))
 
 
 def is_count_name(name: str) -> bool:

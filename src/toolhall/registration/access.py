@@ -40,23 +40,22 @@ MAX_KEYS = 10_000
 MAX_SCOPES = 64
 DEFAULT_EXPIRY = "90d"
 NEVER = "never"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
-_OWNER = re.compile(r"[\x21-\x7e]{1,256}")
+# The patterns are texts, which `re` compiles when they are first used.
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+_OWNER = r"[\x21-\x7e]{1,256}"
 _RESERVED = {LOCAL.id, ANONYMOUS.id}
-_SCOPE = re.compile(
-    rf"{ADMIN}|{APPROVE}|{ACT_AS}|{TRUSTED_SERVER}|(?:tools|serve):(?:\*|[A-Za-z0-9_-]{{1,64}})", re.ASCII
-)
+_SCOPE = rf"{ADMIN}|{APPROVE}|{ACT_AS}|{TRUSTED_SERVER}|(?:tools|serve):(?:\*|[A-Za-z0-9_-]{{1,64}})"
 MAX_GRANTS = 10_000
 MAX_CONDITIONS = 32
 MAX_CONDITION_VALUES = 64  # of one condition
 MAX_PATH_LENGTH = 256
 MAX_CONDITIONS_BYTES = 16_384  # of all conditions of a grant
 _MAX_NUMBER = 10**15
-_GLOB = re.compile(r"[\x21-\x7e]{1,256}")
-_UNBALANCED_BRACKET = re.compile(r"\[(?![!^]?[^\]]+\])")
-_POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*){1,32}")
+_GLOB = r"[\x21-\x7e]{1,256}"
+_UNBALANCED_BRACKET = r"\[(?![!^]?[^\]]+\])"
+_POINTER = r"(?:/(?:[^~/]|~[01])*){1,32}"
 GrantsListener: TypeAlias = Callable[[tuple[Grant, ...]], None]
-_EXPIRY = re.compile(r"([1-9][0-9]{0,3})([dh])", re.ASCII)
+_EXPIRY = r"([1-9][0-9]{0,3})([dh])"
 _SECONDS = {"d": 86_400.0, "h": 3_600.0}
 _log = logging.getLogger("toolhall.keys")
 
@@ -296,19 +295,19 @@ def _without_usage(keys: dict[str, ApiKey]) -> list[ApiKey]:
 def _checked_name(name: str) -> str:
     if name.lower() in _RESERVED:
         raise Malformed(f"{name!r} is the name of callers without a key; choose another")
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(_NAME, name):
         raise Malformed("a key's name has 1 to 64 letters, digits, dots, dashes and underscores, such as ci or ada.bot")
     return name
 
 
 def _checked_owner(owner: str | None) -> str | None:
-    if owner is not None and not _OWNER.fullmatch(owner):
+    if owner is not None and not re.fullmatch(_OWNER, owner):
         raise Malformed("an owner is the name of a person in 1 to 256 visible ASCII characters without spaces")
     return owner
 
 
 def _checked_scopes(scopes: Sequence[str]) -> tuple[str, ...]:
-    wrong = next((scope for scope in scopes if not _SCOPE.fullmatch(scope)), None)
+    wrong = next((scope for scope in scopes if not re.fullmatch(_SCOPE, scope)), None)
     if wrong is not None:
         raise Malformed(
             f"there is no scope {wrong[:80]!r}; use tools:* or tools:TOOLKIT, {ADMIN}, {APPROVE}, {ACT_AS}, "
@@ -322,7 +321,7 @@ def _checked_scopes(scopes: Sequence[str]) -> tuple[str, ...]:
 def _parse_expiry(expires: str, now: float) -> float | None:
     if expires == NEVER:
         return None
-    form = _EXPIRY.fullmatch(expires)
+    form = re.fullmatch(_EXPIRY, expires)
     if form is None:
         raise Malformed(f"expires is a time from now such as {DEFAULT_EXPIRY} or 12h, up to 9999d, or {NEVER}")
     return now + int(form[1]) * _SECONDS[form[2]]
@@ -369,9 +368,9 @@ def _checked_callers(text: str) -> str:
 
 
 def _checked_glob(text: str, what: str, example: str) -> str:
-    if not _GLOB.fullmatch(text):
+    if not re.fullmatch(_GLOB, text):
         raise Malformed(f"{what} are 1 to 256 visible ASCII characters without spaces, such as {example}")
-    if _UNBALANCED_BRACKET.search(text):  # fnmatch would take it as a plain bracket, which no name has
+    if re.search(_UNBALANCED_BRACKET, text):  # fnmatch would take it as a plain bracket, which no name has
         raise Malformed(f"{what}: unbalanced '[' in {text}; such as {example}")
     return text
 
@@ -390,7 +389,7 @@ def _checked_conditions(requested: Sequence[NewCondition]) -> tuple[Condition, .
 
 
 def _checked_condition(requested: NewCondition) -> Condition:
-    if not _POINTER.fullmatch(requested.path) or "\x00" in requested.path or len(requested.path) > MAX_PATH_LENGTH:
+    if not re.fullmatch(_POINTER, requested.path) or "\x00" in requested.path or len(requested.path) > MAX_PATH_LENGTH:
         raise Malformed(
             f"{requested.path[:80]!r} is no place among the arguments; write it like /repo or /filter/owner"
         )

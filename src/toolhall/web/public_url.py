@@ -3,9 +3,11 @@
 import ipaddress
 import logging
 import re
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
-from toolhall.auth.authenticator import Headers, Scope
+if TYPE_CHECKING:
+    from toolhall.auth.authenticator import Headers, Scope
 
 _log = logging.getLogger("toolhall.pages")
 _LOCALHOST = "localhost"
@@ -28,7 +30,7 @@ class PublicUrl:
         """What links begin with; a host name where possible, because a passkey cannot belong to an IP address."""
         return self.configured or f"http://{self._host}:{self.port}{self.prefix}"
 
-    def on_mounted(self, scope: Scope) -> None:
+    def on_mounted(self, scope: "Scope") -> None:
         """Without a configured URL, take the path and port from the application that the hall is mounted in."""
         root = quote(scope["root_path"])
         if self.configured is None:
@@ -66,14 +68,14 @@ class PublicUrl:
         """The Path and Secure attributes of every cookie."""
         return f"Path={self.prefix or '/'}{'; Secure' if self.is_secure else ''}"
 
-    def origin(self, headers: Headers) -> str:
+    def origin(self, headers: "Headers") -> str:
         """Return the origin of the pages; without a public URL, from the Host header, which the guard has checked."""
         if self.configured is None:
             return f"http://{headers.get(b'host', b'').decode('latin-1').lower()}"
         parts = urlsplit(self.configured)
         return f"{parts.scheme}://{parts.netloc}".lower()
 
-    def relying_party_id(self, headers: Headers) -> str | None:
+    def relying_party_id(self, headers: "Headers") -> str | None:
         """Return the host that passkeys belong to; None for an IP address, to which WebAuthn binds none."""
         host = urlsplit(self.origin(headers)).hostname or ""
         return None if not host or _IP_ADDRESS.fullmatch(host) or ":" in host else host

@@ -27,6 +27,7 @@ from toolhall.dialects.mcp.requests import (
     read_initialize,
     read_plain_meta,
     read_request_meta,
+    repeats_plain_call,
 )
 from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo, write_error
 from toolhall.eager_tasks import EagerStarter
@@ -259,7 +260,7 @@ class McpHttp:
             return self._receive(request)
         if SESSION_HEADER in headers and not plain.raw_meta and headers.get(_VERSION_HEADER) != _STATELESS_VERSION:
             return self._stateful.call(request, plain, len(body))
-        meta = read_plain_meta(plain, headers)
+        meta = read_plain_meta(plain) if repeats_plain_call(headers, plain) else None
         if meta is None or self._must_look_up_tool():
             return self._receive_request(request, plain.to_request(), len(body))
         link = HttpResponseLink(request, meta, self._stateless.encoder)

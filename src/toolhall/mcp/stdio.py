@@ -14,10 +14,18 @@ from toolhall.dialects.mcp.protocol import (
     JsonRpcResponse,
     McpDecodeError,
     McpRefusal,
+    PlainCall,
     RequestId,
     read_message,
+    read_plain_call,
 )
-from toolhall.dialects.mcp.requests import is_stateless_request, read_initialize, read_request_meta
+from toolhall.dialects.mcp.requests import (
+    RequestMeta,
+    is_stateless_request,
+    read_initialize,
+    read_plain_meta,
+    read_request_meta,
+)
 from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo, write_error
 from toolhall.eager_tasks import EagerStarter
 from toolhall.http.sse import EventStream
@@ -79,7 +87,11 @@ class McpStdio:
             self.send(write_error(None, refusal).body)
             return
         try:
-            self._handle(read_message(line), len(line))
+            plain = read_plain_call(line)
+            if plain is not None:
+                self._handle_call(plain, len(line))
+            else:
+                self._handle(read_message(line), len(line))
         except McpDecodeError as unreadable:
             error = refuse_call(self._dispatcher, unreadable.request, LOCAL, len(line), unreadable.refusal)
             self.send(write_error(unreadable.id, error).body)
@@ -96,6 +108,19 @@ class McpStdio:
                 self._session.handle_response(message)
             case _:
                 pass  # other notifications have no meaning here
+
+    def _handle_call(self, plain: PlainCall, size: int) -> None:
+        """Start a plain call; one that must be looked at, or refused, is handled in its general form."""
+        meta, session = read_plain_meta(plain), self._session
+        is_general = self._dispatcher.shortlist.pins or plain.id in self._inflight
+        if is_general or len(self._inflight) >= MAX_CONCURRENT_REQUESTS:
+            self._handle_request(plain.to_request(), size)
+        elif meta is not None:
+            self._start(plain.id, self._call(plain, meta, size))
+        elif session is not None and not plain.raw_meta:
+            self._start(plain.id, self._call_in_session(session, plain, size))
+        else:
+            self._handle_request(plain.to_request(), size)
 
     def _handle_request(self, request: JsonRpcRequest, size: int) -> None:
         if len(self._inflight) >= MAX_CONCURRENT_REQUESTS:
@@ -147,6 +172,17 @@ class McpStdio:
         with _StdioSink(self._lines) as sink:
             link = StatelessSinkLink(sink, meta, self._stateless.encoder)
             response = await self._stateless.answer(request, meta, LOCAL, link, size)
+        self.send(response.body)
+
+    async def _call(self, plain: PlainCall, meta: RequestMeta, size: int) -> None:
+        with _StdioSink(self._lines) as sink:
+            link = StatelessSinkLink(sink, meta, self._stateless.encoder)
+            response = await self._stateless.answer_plain(plain, meta, LOCAL, link, size)
+        self.send(response.body)
+
+    async def _call_in_session(self, session: McpSession, plain: PlainCall, size: int) -> None:
+        with _StdioSink(self._lines) as sink:
+            response = await session.answer_plain(plain, sink, size, session.caller)
         self.send(response.body)
 
     async def _answer_in_session(self, request: JsonRpcRequest, size: int) -> None:

@@ -114,9 +114,8 @@ class SecretForms:
         payloads = [] if self.is_short else list(dict.fromkeys(payloads))
         self._base64_forms = list(dict.fromkeys(core for each in payloads for core in _base64_encodings(each)))
         self._base64_probes = list(dict.fromkeys(_search_probe(core.text) for core in self._base64_forms))
-        self._base32_forms = (
-            [] if self.is_short else [core for each in self._variant_bytes for core in _base32_encodings(each)]
-        )
+        encodable = [] if self.is_short else self._variant_bytes
+        self._base32_forms = [core for each in encodable for core in _base32_encodings(each)]
         self._base32_probes = [as_bytes(core.text) for core in self._base32_forms]
         self._hex_forms = (
             [] if self.is_short else list(dict.fromkeys(each.hex() for each in (*self._variant_bytes, *wide)))
@@ -134,8 +133,7 @@ class SecretForms:
             *self._hex_forms,
             *(core.text for core in (*self._base64_forms, *self._base32_forms)),
         ]
-        # A form of the whole secret has at least as many characters as it stands for; half of that allows for escapes
-        # of fewer bytes than they stand for (`&nGt;`).
+        # Half, because a few escapes are shorter than what they stand for (`&nGt;`).
         self._min_whole_length = min(map(len, (*self._unescaped_variants, *written))) // 2
         written += [run for runs in self._run_matchers for run in runs.runs]
         self._has_digit_form = any(_DIGITS.issuperset(each) for each in written)

@@ -183,26 +183,26 @@ def check_headers(headers: Mapping[bytes, bytes], request: JsonRpcRequest, meta:
         _check_equal(headers, b"mcp-name", name, decoded=True)
 
 
-def read_plain_meta(plain: PlainCall, headers: Mapping[bytes, bytes]) -> RequestMeta | None:
-    """The RequestMeta of a plain call whose headers repeat it literally.
-
-    None if the request has to be looked at in general, with check_headers, and may have to be refused.
-    """
-    name = plain.name
-    if (
-        headers.get(b"mcp-name") != name.encode()
-        or headers.get(b"mcp-method") != b"tools/call"
-        or headers.get(b"mcp-protocol-version") != _STATELESS_VERSION
-        or not name.isascii()
-    ):
-        return None
+def read_plain_meta(plain: PlainCall) -> RequestMeta | None:
+    """The RequestMeta of a plain call; None if it is not of a stateless revision, or has to be refused."""
     known = _request_metas.get(plain.raw_meta)
-    if known is None:
+    if known is None and plain.raw_meta:
         try:
             known = read_request_meta(plain.to_request())
         except McpRefusal:
             return None
     return known
+
+
+def repeats_plain_call(headers: Mapping[bytes, bytes], plain: PlainCall) -> bool:
+    """True if the headers repeat a plain call of MCP 2026-07-28 literally; if not, see check_headers."""
+    name = plain.name
+    return (
+        headers.get(b"mcp-name") == name.encode()
+        and headers.get(b"mcp-method") == b"tools/call"
+        and headers.get(b"mcp-protocol-version") == _STATELESS_VERSION
+        and name.isascii()
+    )
 
 
 def check_version_header(headers: Mapping[bytes, bytes], request: JsonRpcRequest) -> None:

@@ -1,4 +1,4 @@
-"""WebSocketProtocol: what an ASGI application sends and receives over a WebSocket, and what becomes of silent clients."""
+"""WebSocketProtocol: ASGI over a WebSocket in both directions, and what becomes of silent clients."""
 
 import asyncio
 from collections.abc import AsyncGenerator

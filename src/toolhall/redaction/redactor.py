@@ -90,8 +90,11 @@ class Redactor:
             )
         names: list[str] = []
         leaves = _collect_leaves(value, [], names)
+        lines = ["".join(map(str, leaves)), *names]
+        if max(map(len, lines)) < min([secret.min_line_length for secret in self._forms]):  # most small results
+            return False
         listed = _number_list(leaves)
-        together = _bytes("\n".join(["".join(map(str, leaves)), *names]))
+        together = _bytes("\n".join(lines))
         texts = (together, _bytes(listed)) if listed else (together,)
         for secret in self._forms:
             for text in texts if secret.matches_any_case else (encoded,):

@@ -117,9 +117,7 @@ class SecretForms:
         encodable = [] if self.is_short else self._variant_bytes
         self._base32_forms = [core for each in encodable for core in _base32_encodings(each)]
         self._base32_probes = [as_bytes(core.text) for core in self._base32_forms]
-        self._hex_forms = (
-            [] if self.is_short else list(dict.fromkeys(each.hex() for each in (*self._variant_bytes, *wide)))
-        )
+        self._hex_forms = list(dict.fromkeys(each.hex() for each in (*encodable, *wide) if encodable))
         self._hex_probes = [each.encode() for each in self._hex_forms]
         lists = [*self._variants, *(each.decode("latin-1") for each in payloads)]
         self._number_forms = [] if self.is_short else list(dict.fromkeys(lists))
@@ -140,6 +138,9 @@ class SecretForms:
         letters = set(secret) & JSON_SHORT_ESCAPES.keys()
         self._escape_probes = [b"\\u", b"\\U", b"\\x", *(as_bytes("\\" + JSON_SHORT_ESCAPES[each]) for each in letters)]
         self._min_length = min(*map(len, self._variant_bytes), RUN_LENGTH)
+        # A line with fewer characters contains no form of the secret; 0 where lines are not all that has to be searched.
+        is_in_lines = self.matches_any_case and secret.isascii() and "\n" not in secret
+        self.min_line_length = self._min_length if is_in_lines else 0
         self.max_form_length = _MAX_ENCODED_EXPANSION * max(map(len, self._variant_bytes)) + 64  # in characters
         self.tail_length = min(_MAX_TAIL_LENGTH, self.max_form_length)
 

@@ -41,20 +41,23 @@ class MessageIds:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._prefix = str(uuid.uuid4())[:24]
-        self._numbers = count(1)
-        self._second = -1
-        self._second_text = ""
+        self._next_id = map(f"{str(uuid.uuid4())[:24]}%012x".__mod__, count(1)).__next__
+        self._second = 0
+        self._format_micros = self._formatter(0)
 
     def new(self) -> MessageStamp:
         """Return a new id with the current time."""
         now = self._clock()
-        second = int(now)
-        if second != self._second:
-            self._second = second
-            self._second_text = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-        micros = int((now - second) * 1_000_000)
-        return MessageStamp(f"{self._prefix}{next(self._numbers):012x}", f"{self._second_text}.{micros:06}+00:00")
+        elapsed = now - self._second
+        if not 0 <= elapsed < 1:
+            self._second = int(now)
+            self._format_micros = self._formatter(self._second)
+            elapsed = now - self._second
+        return MessageStamp(self._next_id(), self._format_micros(int(elapsed * 1_000_000)))
+
+    @staticmethod
+    def _formatter(second: int) -> Callable[[int], str]:
+        return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S.%%06d+00:00").__mod__
 
 
 _new_stamp = MessageIds(time.time).new

@@ -1,20 +1,20 @@
 """Machine Context messages: decodes header and payload, encodes responses and error messages."""
 
 import re
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from toolhall.dialects import strict_json
 from toolhall.dialects.error_details import EMPTY_MESSAGE, MESSAGE_TOO_LARGE, error_text, headers_of, result_object_json
 from toolhall.dialects.machine.errors import translate_error
+from toolhall.dialects.plain_json import PlainShape, ShortText
 from toolhall.dialects.strict_json import optional_text, require_object, require_text, text_or_none
 from toolhall.model.errors import Malformed, ToolFailed, ToolhallError
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.messages import CompletedCall, WireResponse
 
 PROTOCOL_VERSION = "1.0"
-SOURCE_NAME = "toolhall"
 ENVELOPE_DEPTH = 3  # message, payload, tool
 # The specification: "compatible within a major version"; members added by a later minor version are ignored.
 _COMPATIBLE_VERSION = re.compile(r"1\.[0-9]{1,9}")
@@ -48,6 +48,7 @@ class ExecuteRequest(msgspec.Struct, frozen=True):
     parameters: JsonObject
     request_id: str | None = None
     user_id: str | None = None
+    encoded_parameters: bytes | None = None  # the parameters as JSON, if they were encoded to check them
 
 
 class DiscoverRequest(msgspec.Struct, frozen=True):
@@ -75,7 +76,8 @@ class MalformedExecution(msgspec.Struct, frozen=True):
     error: Malformed
 
 
-Payload: TypeAlias = ExecuteRequest | DiscoverRequest | RegisterRequest | CancelNotification | MalformedExecution
+OtherPayload: TypeAlias = DiscoverRequest | RegisterRequest | CancelNotification | MalformedExecution
+Payload: TypeAlias = ExecuteRequest | OtherPayload
 
 
 class MachineMessage(msgspec.Struct, frozen=True):
@@ -111,8 +113,73 @@ class MachineDecodeError(Exception):
         super().__init__(error.message)
 
 
+class _Plain(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
+    """A part of an execution request of the usual shape."""
+
+
+class _PlainHeader(_Plain, frozen=True, rename="camel"):
+    version: Literal["1.0"]
+    message_id: ShortText
+    message_type: Literal["request"]
+    timestamp: str | None = None
+    source: ShortText | None = None
+    destination: str | None = None
+
+
+class _PlainTool(_Plain, frozen=True):
+    id: ShortText
+    capability: ShortText
+    parameters: dict[str, Json]
+
+
+class _PlainContext(_Plain, frozen=True):
+    session_id: str | None = None
+    request_id: ShortText | None = None
+    user_id: ShortText | None = None
+
+
+class _PlainSecurity(_Plain, frozen=True):
+    token: str
+
+
+class _PlainPayload(_Plain, frozen=True):
+    tool: _PlainTool
+    context: _PlainContext | None = None
+    security: _PlainSecurity | None = None
+
+
+class _PlainMessage(_Plain, frozen=True):
+    header: _PlainHeader
+    payload: _PlainPayload
+
+
+_plain_messages = PlainShape(_PlainMessage)
+
+
+def read_plain_execution(body: bytes) -> MachineMessage | None:
+    """Decode an execution request of the usual shape; None if the general decoder has to look at it."""
+    message = _plain_messages.decode(body)
+    if message is None:
+        return None
+    header, payload = message.header, message.payload
+    tool, context, security = payload.tool, payload.context, payload.security
+    encoded = _plain_messages.encode_arguments(body, message, tool.parameters)
+    if encoded is None:
+        return None
+    request_id, user_id = (None, None) if context is None else (context.request_id, context.user_id)
+    return MachineMessage(
+        header.message_id,
+        MachineHeader(header.message_id, header.message_type, header.source),
+        ExecuteRequest(tool.id, tool.capability, tool.parameters, request_id, user_id, encoded),
+        None if security is None else security.token or None,
+    )
+
+
 def read_message(body: bytes | None) -> MachineMessage:
     """Decode one message; raises MachineDecodeError. None stands for a body that was too large to be read."""
+    plain = None if body is None else read_plain_execution(body)
+    if plain is not None:
+        return plain
     header, payload = UNKNOWN_HEADER, None
     try:
         if not body:
@@ -189,8 +256,7 @@ def write_execution(
     """The response to an execution that completed."""
     if finished.result.is_error:
         return write_failure(header, execute, ToolFailed(error_text(finished)), stamp, usage)
-    execution = {"status": "success", "result": msgspec.Raw(result_object_json(finished)), **_usage_members(usage)}
-    return _execution_response(header, execute, execution, stamp)
+    return _execution_response(header, execute, b'"success","result":' + result_object_json(finished), stamp, usage)
 
 
 def write_failure(
@@ -200,50 +266,60 @@ def write_failure(
     row, details = translate_error(error)
     if row.status is None:
         return write_error(header, error, stamp)
-    return _execution_response(
-        header, execute, {"status": row.status, "error": details, **_usage_members(usage)}, stamp
-    )
+    outcome = encode(row.status) + b',"error":' + encode(details)
+    return _execution_response(header, execute, outcome, stamp, usage)
 
 
 def write_response(header: MachineHeader, payload: JsonObject, stamp: MessageStamp) -> WireResponse:
     """Encode a response."""
-    return WireResponse(_encode_message(header, "response", stamp, "payload", payload))
+    return WireResponse(_encode_message(header, b"response", stamp, b"payload", encode(payload)))
 
 
 def write_error(header: MachineHeader, error: ToolhallError, stamp: MessageStamp) -> WireResponse:
     """Encode an error message; without a request id if the request could not be read."""
     row, details = translate_error(error)
-    return WireResponse(_encode_message(header, "error", stamp, "error", details), row.http, headers_of(error))
+    return WireResponse(
+        _encode_message(header, b"error", stamp, b"error", encode(details)), row.http, headers_of(error)
+    )
 
 
 def _execution_response(
-    header: MachineHeader, execute: ExecuteRequest, execution: JsonObject, stamp: MessageStamp
+    header: MachineHeader, execute: ExecuteRequest, outcome: bytes, stamp: MessageStamp, usage: ExecutionUsage
 ) -> WireResponse:
-    tool = {"id": execute.tool, "capability": execute.capability}
-    return write_response(header, {"tool": tool, "execution": execution}, stamp)
+    """The response to an execution; `outcome` is its status and its result or error, encoded."""
+    payload = (
+        b'{"tool":{"id":%b,"capability":%b},"execution":{"status":%b,"execution_time_ms":%b,'
+        b'"resource_usage":{"memory_bytes":%d,"cpu_time_ms":%b}}}'
+    ) % (
+        encode(execute.tool),
+        encode(execute.capability),
+        outcome,
+        _milliseconds(usage.seconds),
+        usage.memory_bytes,
+        _milliseconds(usage.cpu_seconds),
+    )
+    return WireResponse(_encode_message(header, b"response", stamp, b"payload", payload))
 
 
-def _encode_message(header: MachineHeader, kind: str, stamp: MessageStamp, key: str, content: JsonObject) -> bytes:
-    reply: JsonObject = {
-        "version": PROTOCOL_VERSION,
-        "messageId": stamp.message_id,
-        "timestamp": stamp.timestamp,
-        "messageType": kind,
-        "source": SOURCE_NAME,
-    }
-    if header.message_id is not None:
-        reply["requestId"] = header.message_id
-    if header.source is not None:
-        reply["destination"] = header.source
-    message: JsonObject = {"header": reply, key: content}
-    if header.metadata is not None:
-        message["metadata"] = header.metadata
-    return encode(message)
+def _milliseconds(seconds: float) -> bytes:
+    """To the microsecond; `round` with digits takes longer than the rest of a response."""
+    return encode(int(seconds * 1_000_000 + 0.5) / 1000)
 
 
-def _usage_members(usage: ExecutionUsage) -> JsonObject:
-    used = {"memory_bytes": usage.memory_bytes, "cpu_time_ms": round(usage.cpu_seconds * 1000, 3)}
-    return {"execution_time_ms": round(usage.seconds * 1000, 3), "resource_usage": used}
+def _encode_message(header: MachineHeader, kind: bytes, stamp: MessageStamp, key: bytes, content: bytes) -> bytes:
+    """A message with its content, which is encoded already, under a key; the sender gets its metadata back."""
+    return (
+        b'{"header":{"version":"1.0","messageId":%b,"timestamp":%b,"messageType":"%b","source":"toolhall"%b%b},"%b":%b%b}'
+    ) % (
+        encode(stamp.message_id),
+        encode(stamp.timestamp),
+        kind,
+        b"" if header.message_id is None else b',"requestId":' + encode(header.message_id),
+        b"" if header.source is None else b',"destination":' + encode(header.source),
+        key,
+        content,
+        b"" if header.metadata is None else b',"metadata":' + encode(header.metadata),
+    )
 
 
 def _token(payload: JsonObject) -> str | None:

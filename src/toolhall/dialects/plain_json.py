@@ -47,11 +47,16 @@ class PlainShape(Generic[StructT]):
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
 
-    def encode_arguments(self, body: bytes, message: StructT, arguments: JsonObject) -> bytes | None:
-        """Encode the arguments of a decoded message; None if it needs the checks of the general reader."""
+    def encode_arguments(
+        self, body: bytes, message: StructT, arguments: JsonObject, optional_keys: int = 0
+    ) -> bytes | None:
+        """Encode the arguments of a decoded message; None if it needs the checks of the general reader.
+
+        `optional_keys` is the number of optional members that are known to be there.
+        """
         encoded = encode(arguments)
-        colons = body.count(b":")
-        if colons != self._required_keys + encoded.count(b":") and colons != encode(message).count(b":"):
+        extra = body.count(b":") - encoded.count(b":") - self._required_keys - optional_keys
+        if extra and body.count(b":") != encode(message).count(b":"):
             return None
         size = len(encoded)
         if size > MAX_DIGITS and has_long_number(encoded):

@@ -38,7 +38,7 @@ CPU_RESOLUTION = 0.001  # seconds
 
 
 class UsageMeter:
-    """Measures what an execution uses; the memory is the peak of the process, of which calls have no parts of their own.
+    """Measures what an execution uses; the memory is the peak of the process, since calls have no memory of their own.
 
     The CPU time is that of the event loop's thread. It is never more than the elapsed time, and at most CPU_RESOLUTION
     too much: to read it is a system call, which would cost a quick call more than its tool.
@@ -64,7 +64,7 @@ class UsageMeter:
         now = self._timer()
         seconds = cpu_seconds = now - started[0]
         if seconds > CPU_RESOLUTION:
-            cpu_seconds = min(seconds, self._cpu_timer() - started[1])
+            cpu_seconds = min(seconds, max(0.0, self._cpu_timer() - started[1]))  # 0: of another thread
         if now >= self._next_memory:
             self._next_memory = now + 1
             if sys.platform != "win32":
@@ -134,14 +134,16 @@ class MachineHandler:
         answer: Answer
         try:
             caller = impersonate(sender, execute.user_id)
-            call, is_known = self._resolve_call(execute, caller, size)
-            answer = await running.run(self._dispatcher.answer(call, caller, NO_INTERACTION, running.start))
-            if not is_known and type(answer) is NotFound:
-                answer = NotFound(f"{answer.message}; list the tools with payload.discover")
         except (Denied, Malformed) as error:
             answer = self._dispatcher.refuse(_named_call(execute, size), sender, error)
-        except Cancelled as cancelled:
-            answer = cancelled
+        else:
+            call, is_known = self._resolve_call(execute, caller, size)
+            try:
+                answer = await running.run(self._dispatcher.answer(call, caller, NO_INTERACTION, running.start))
+            except Cancelled as cancelled:
+                answer = cancelled
+            if not is_known and type(answer) is NotFound:
+                answer = NotFound(f"{answer.message}; list the tools with payload.discover")
         usage = self._meter.usage(started)
         if isinstance(answer, CompletedCall):
             return messages.write_execution(header, execute, answer, self.new_stamp(), usage)

@@ -27,7 +27,6 @@ T = TypeVar("T")
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 DialectName: TypeAlias = tuple[str, ...]
 MAX_REMEMBERED = 10_000  # answers of DialectNames: callers choose the versions, which have many spellings
-MAX_REMEMBERED_LENGTH = 64  # of a version
 
 
 class NameClaims:
@@ -90,7 +89,7 @@ class DialectNames:
         entry = self._found.get(key)
         if entry is None:
             entry = self._find(dialect, name, version)
-            if entry is not None and (version is None or len(version) <= MAX_REMEMBERED_LENGTH):
+            if entry is not None:  # what is found has a short spelling: a version that exists, or a range
                 if len(self._found) >= MAX_REMEMBERED:
                     self._found.clear()
                 self._found[key] = entry

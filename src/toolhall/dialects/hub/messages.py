@@ -19,7 +19,7 @@ _CHALLENGE_STATUSES = (401, 403)
 RequestId: TypeAlias = str | int | None
 
 
-class HubToolRequest(msgspec.Struct, frozen=True):
+class HubToolRequest(msgspec.Struct, frozen=True, gc=False):
     """A `tool_request`: runs a method of a tool, optionally of a given version."""
 
     id: RequestId

@@ -4,6 +4,7 @@ import re
 from typing import Literal, TypeAlias
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from toolhall.dialects import strict_json
 from toolhall.dialects.error_details import EMPTY_MESSAGE, MESSAGE_TOO_LARGE, error_text, headers_of, result_object_json
@@ -15,6 +16,7 @@ from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.messages import CompletedCall, WireResponse
 
 PROTOCOL_VERSION = "1.0"
+SOURCE_NAME = "toolhall"
 ENVELOPE_DEPTH = 3  # message, payload, tool
 # The specification: "compatible within a major version"; members added by a later minor version are ignored.
 _COMPATIBLE_VERSION = re.compile(r"1\.[0-9]{1,9}")
@@ -23,7 +25,7 @@ _REQUEST_MEMBERS = {"discover", "register", "tool"}
 _ONE_WAY_TYPES = ("notification", "response", "error")
 
 
-class MachineHeader(msgspec.Struct, frozen=True):
+class MachineHeader(msgspec.Struct, frozen=True, gc=False):
     """The header of a message; `metadata` belongs to the sender and is returned unchanged."""
 
     message_id: str | None
@@ -40,7 +42,7 @@ class MachineHeader(msgspec.Struct, frozen=True):
 UNKNOWN_HEADER = MachineHeader(None, None)
 
 
-class ExecuteRequest(msgspec.Struct, frozen=True):
+class ExecuteRequest(msgspec.Struct, frozen=True, gc=False):
     """Runs a capability of a tool."""
 
     tool: str
@@ -80,7 +82,7 @@ OtherPayload: TypeAlias = DiscoverRequest | RegisterRequest | CancelNotification
 Payload: TypeAlias = ExecuteRequest | OtherPayload
 
 
-class MachineMessage(msgspec.Struct, frozen=True):
+class MachineMessage(msgspec.Struct, frozen=True, gc=False):
     """A decoded message."""
 
     id: str
@@ -89,14 +91,14 @@ class MachineMessage(msgspec.Struct, frozen=True):
     token: str | None = None  # the sender's credential, for the transport to verify
 
 
-class MessageStamp(msgspec.Struct, frozen=True):
+class MessageStamp(msgspec.Struct, frozen=True, gc=False):
     """The id and time of a response, made by the caller: this package has no clock and no randomness."""
 
     message_id: str
     timestamp: str
 
 
-class ExecutionUsage(msgspec.Struct, frozen=True):
+class ExecutionUsage(msgspec.Struct, frozen=True, gc=False):
     """Resources that an execution used."""
 
     seconds: float
@@ -163,7 +165,8 @@ def read_plain_execution(body: bytes) -> MachineMessage | None:
         return None
     header, payload = message.header, message.payload
     tool, context, security = payload.tool, payload.context, payload.security
-    encoded = _plain_messages.encode_arguments(body, message, tool.parameters)
+    optional_keys = 0 if header.source is None else 1  # nearly all senders name themselves
+    encoded = _plain_messages.encode_arguments(body, message, tool.parameters, optional_keys)
     if encoded is None:
         return None
     request_id, user_id = (None, None) if context is None else (context.request_id, context.user_id)
@@ -250,13 +253,54 @@ def _payload(payload: JsonObject, message_type: str | None) -> Payload:
     )
 
 
+class _ReplyHeader(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel", gc=False):
+    version: str
+    message_id: str
+    timestamp: str
+    message_type: str
+    source: str
+    request_id: str | None = None
+    destination: str | None = None
+
+
+class _ResourceUsage(msgspec.Struct, frozen=True, gc=False):
+    memory_bytes: int
+    cpu_time_ms: float
+
+
+class _Execution(msgspec.Struct, frozen=True, gc=False):
+    status: str
+    result: msgspec.Raw | UnsetType
+    error: JsonObject | UnsetType
+    execution_time_ms: float
+    resource_usage: _ResourceUsage
+
+
+class _ToolName(msgspec.Struct, frozen=True, gc=False):
+    id: str
+    capability: str
+
+
+class _ExecutionPayload(msgspec.Struct, frozen=True, gc=False):
+    tool: _ToolName
+    execution: _Execution
+
+
+class _Reply(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    header: _ReplyHeader
+    payload: _ExecutionPayload | JsonObject | None = None
+    error: JsonObject | None = None
+    metadata: JsonObject | None = None  # the sender's, unchanged
+
+
 def write_execution(
     header: MachineHeader, execute: ExecuteRequest, finished: CompletedCall, stamp: MessageStamp, usage: ExecutionUsage
 ) -> WireResponse:
     """The response to an execution that completed."""
     if finished.result.is_error:
         return write_failure(header, execute, ToolFailed(error_text(finished)), stamp, usage)
-    return _execution_response(header, execute, b'"success","result":' + result_object_json(finished), stamp, usage)
+    result = msgspec.Raw(result_object_json(finished))
+    return _execution_response(header, execute, _Execution("success", result, UNSET, *_used(usage)), stamp)
 
 
 def write_failure(
@@ -266,60 +310,38 @@ def write_failure(
     row, details = translate_error(error)
     if row.status is None:
         return write_error(header, error, stamp)
-    outcome = encode(row.status) + b',"error":' + encode(details)
-    return _execution_response(header, execute, outcome, stamp, usage)
+    return _execution_response(header, execute, _Execution(row.status, UNSET, details, *_used(usage)), stamp)
 
 
 def write_response(header: MachineHeader, payload: JsonObject, stamp: MessageStamp) -> WireResponse:
     """Encode a response."""
-    return WireResponse(_encode_message(header, b"response", stamp, b"payload", encode(payload)))
+    return WireResponse(encode(_Reply(_reply_header(header, "response", stamp), payload, None, header.metadata)))
 
 
 def write_error(header: MachineHeader, error: ToolhallError, stamp: MessageStamp) -> WireResponse:
     """Encode an error message; without a request id if the request could not be read."""
     row, details = translate_error(error)
-    return WireResponse(
-        _encode_message(header, b"error", stamp, b"error", encode(details)), row.http, headers_of(error)
-    )
+    reply = _Reply(_reply_header(header, "error", stamp), None, details, header.metadata)
+    return WireResponse(encode(reply), row.http, headers_of(error))
 
 
 def _execution_response(
-    header: MachineHeader, execute: ExecuteRequest, outcome: bytes, stamp: MessageStamp, usage: ExecutionUsage
+    header: MachineHeader, execute: ExecuteRequest, execution: _Execution, stamp: MessageStamp
 ) -> WireResponse:
-    """The response to an execution; `outcome` is its status and its result or error, encoded."""
-    payload = (
-        b'{"tool":{"id":%b,"capability":%b},"execution":{"status":%b,"execution_time_ms":%b,'
-        b'"resource_usage":{"memory_bytes":%d,"cpu_time_ms":%b}}}'
-    ) % (
-        encode(execute.tool),
-        encode(execute.capability),
-        outcome,
-        _milliseconds(usage.seconds),
-        usage.memory_bytes,
-        _milliseconds(usage.cpu_seconds),
+    payload = _ExecutionPayload(_ToolName(execute.tool, execute.capability), execution)
+    return WireResponse(encode(_Reply(_reply_header(header, "response", stamp), payload, None, header.metadata)))
+
+
+def _reply_header(header: MachineHeader, kind: str, stamp: MessageStamp) -> _ReplyHeader:
+    return _ReplyHeader(
+        PROTOCOL_VERSION, stamp.message_id, stamp.timestamp, kind, SOURCE_NAME, header.message_id, header.source
     )
-    return WireResponse(_encode_message(header, b"response", stamp, b"payload", payload))
 
 
-def _milliseconds(seconds: float) -> bytes:
-    """To the microsecond; `round` with digits takes longer than the rest of a response."""
-    return encode(int(seconds * 1_000_000 + 0.5) / 1000)
-
-
-def _encode_message(header: MachineHeader, kind: bytes, stamp: MessageStamp, key: bytes, content: bytes) -> bytes:
-    """A message with its content, which is encoded already, under a key; the sender gets its metadata back."""
-    return (
-        b'{"header":{"version":"1.0","messageId":%b,"timestamp":%b,"messageType":"%b","source":"toolhall"%b%b},"%b":%b%b}'
-    ) % (
-        encode(stamp.message_id),
-        encode(stamp.timestamp),
-        kind,
-        b"" if header.message_id is None else b',"requestId":' + encode(header.message_id),
-        b"" if header.source is None else b',"destination":' + encode(header.source),
-        key,
-        content,
-        b"" if header.metadata is None else b',"metadata":' + encode(header.metadata),
-    )
+def _used(usage: ExecutionUsage) -> tuple[float, _ResourceUsage]:
+    """The elapsed time in milliseconds, and the resources; `round` takes longer than the rest of a response."""
+    elapsed, cpu_time = int(usage.seconds * 1_000_000 + 0.5) / 1000, int(usage.cpu_seconds * 1_000_000 + 0.5) / 1000
+    return elapsed, _ResourceUsage(usage.memory_bytes, cpu_time)
 
 
 def _token(payload: JsonObject) -> str | None:

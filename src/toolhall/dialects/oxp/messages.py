@@ -29,7 +29,7 @@ ENVELOPE_DEPTH = 2  # message, request
 _RESULT_START = b'{"$schema":"%b","result":{"call_id":' % SCHEMA_URN.encode()
 
 
-class OxpCallRequest(msgspec.Struct, frozen=True):
+class OxpCallRequest(msgspec.Struct, frozen=True, gc=False):
     """One call; `version` is exact, None means the newest."""
 
     toolkit: str

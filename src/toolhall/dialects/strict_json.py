@@ -41,6 +41,11 @@ def decode(body: bytes, envelope_depth: int = 0) -> Json:
 
     `envelope_depth` is the number of levels that the dialect's envelope puts around the arguments.
     """
+    return decode_and_encode(body, envelope_depth)[0]
+
+
+def decode_and_encode(body: bytes, envelope_depth: int = 0) -> tuple[Json, bytes]:
+    """Decode one JSON text like `decode`; also return the encoded value, which the check for duplicate keys needs."""
     try:
         value = _decode(body)
         encoded = encode(value)
@@ -58,7 +63,7 @@ def decode(body: bytes, envelope_depth: int = 0) -> Json:
         raise Malformed("an object has the same key twice")
     if has_long_number(body):
         _check_numbers(value)
-    return value
+    return value, encoded
 
 
 def has_long_number(body: bytes) -> bool:

@@ -1,16 +1,16 @@
-"""The context of a call that comes by a request: `impersonate`, `NoInteractionLink`, `cancel_on_disconnect`.
+"""The context of a call that comes by a request: `respond`, `impersonate`, `NoInteractionLink`, cancellation.
 
 `impersonate` sets the user that a caller acts for, if its scopes allow it and the id is unambiguous to a human
 reader. `NoInteractionLink` is the client link of dialects without notifications and questions: a tool that asks is
-refused. A running call is cancelled by a closed connection (`cancel_on_disconnect`) or by a message
-(`CancellableCalls`); both drive the call with `on_first_suspend` and arm themselves when it first has to wait: a call
-that finishes at once creates no task and no watcher.
+refused. A running call is cancelled by a closed connection (`DisconnectWatch`) or by a message (`CancellableCall`).
+Both are armed when the call first has to wait, by the dispatcher's hook or by `on_first_suspend`: a call that finishes
+at once creates no task and no watcher, and is not registered.
 """
 
 import asyncio
 import re
 import unicodedata
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 import msgspec
@@ -18,9 +18,10 @@ import msgspec
 from toolhall.concurrency import on_first_suspend
 from toolhall.dialects.mcp.input_requests import required_capability
 from toolhall.http.request import HttpRequest
+from toolhall.http.request_guard import RequestValidator, omits_body
 from toolhall.model.caller import ACT_AS, Caller
 from toolhall.model.errors import Cancelled, Denied, Malformed, Unsupported
-from toolhall.model.messages import Answered, CallEvent, Question
+from toolhall.model.messages import Answered, CallEvent, Question, WireResponse
 from toolhall.model.text import clean_text
 
 MAX_USER_ID = 256
@@ -40,6 +41,8 @@ T = TypeVar("T")
 _MAX_IDLE_MESSAGES = 3
 # Caller, connection (two programs of one caller may use the same ids on two connections) and call id.
 CallKey: TypeAlias = tuple[str, str, str | int]
+# Answers the body of a request; the last argument is the hook to call when it first has to wait, perhaps repeatedly.
+AnswerMessage: TypeAlias = Callable[[HttpRequest, bytes, Callable[[], None]], Awaitable[WireResponse]]
 
 
 def impersonate(caller: Caller, user_id: str | None) -> Caller:
@@ -96,6 +99,36 @@ class NoInteractionLink:
 NO_INTERACTION = NoInteractionLink()
 
 
+def with_hook(work: Awaitable[T], on_suspend: Callable[[], None] | None) -> Awaitable[T]:
+    """Return the work so that it calls the hook, if there is one, when it first has to wait."""
+    return work if on_suspend is None else on_first_suspend(work, on_suspend)
+
+
+async def respond(
+    request: HttpRequest, validator: RequestValidator, answer: AnswerMessage, *, body_optional: bool = False
+) -> None:
+    """Send the response to the message in a request's body, unless the client disconnects before it is there.
+
+    `answer` calls its hook when it first has to wait; only then, a disconnect is watched for.
+    """
+    body = request.body
+    if not body:
+        omitted = body_optional and omits_body(request.headers)
+        body = b"" if omitted else await validator.read_body(request.headers, request.receive)
+    watch = DisconnectWatch(request)
+    try:
+        wire = await answer(request, body, watch.start)
+    except asyncio.CancelledError:
+        if not watch.is_sole_cause():
+            raise
+        return
+    finally:
+        if watch.started:
+            await watch.stop()
+    if not request.try_reply(wire):
+        await request.reply(wire)
+
+
 async def cancel_on_disconnect(request: HttpRequest, work: Awaitable[T]) -> T | None:
     """Return the result of the work; if the client closes the connection first, cancel the work and return None."""
     watch = DisconnectWatch(request)
@@ -117,18 +150,20 @@ class DisconnectWatch:
     `is_sole_cause`, and must be raised otherwise. `stop`, which must follow every `start`, takes the cancellation back.
     """
 
-    __slots__ = ("_receiver", "_request", "_stopped", "_task", "disconnected", "started")
+    # As class attributes, the initial values cost nothing per call.
+    started = False
+    disconnected = False
+    _stopped = False
+    _task: asyncio.Task[object] | None = None  # the one to cancel
+    _receiver: asyncio.Task[None] | None = None
 
     def __init__(self, request: HttpRequest) -> None:
-        self.started = False
-        self.disconnected = False
         self._request = request
-        self._stopped = False
-        self._task: asyncio.Task[object] | None = None  # the one to cancel
-        self._receiver: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Watch from now on; the server calls back, or a task receives on its behalf."""
+        """Watch from now on; the server calls back, or a task receives on its behalf. Later calls do nothing."""
+        if self.started:
+            return
         self.started = True
         self._task = asyncio.current_task()
         if not self._request.on_disconnect(self._on_disconnect):
@@ -162,57 +197,81 @@ class DisconnectWatch:
             self._task.cancel()
 
 
-class _CancellableCall:
-    """A call with its cancellation keys, and its task once it is suspended."""
-
-    __slots__ = ("cancelled", "keys", "task")
-
-    def __init__(self, keys: Sequence[CallKey]) -> None:
-        self.keys = keys
-        self.task: asyncio.Task[object] | None = None
-        self.cancelled = False
-
-
 class CancellableCalls:
     """Suspended calls by key; a call that finishes without suspending is not registered and cannot be cancelled."""
 
     def __init__(self) -> None:
-        self._waiting: dict[CallKey, list[_CancellableCall]] = {}
+        self._waiting: dict[CallKey, list[CancellableCall]] = {}
 
     async def run(self, keys: Sequence[CallKey], work: Awaitable[T]) -> T:
         """Await work that can be cancelled by each of these keys; raises Cancelled if a message cancelled it."""
-        call = _CancellableCall(keys)
-        try:
-            return await on_first_suspend(work, lambda: self._register(call))
-        except asyncio.CancelledError:
-            # A cancellation by another party ends more than this call.
-            if call.cancelled and call.task is not None and call.task.cancelling() == 1:
-                raise Cancelled from None
-            raise
-        finally:
-            if call.task is not None:
-                self._unregister(call, call.task)
+        call = CancellableCall(self, keys)
+        return await call.run(on_first_suspend(work, call.start))
 
     def cancel(self, key: CallKey) -> bool:
         """Cancel the calls of this key; False if none is suspended."""
         calls = self._waiting.get(key, ())
         for call in calls:
-            # Only once: a second cancellation would interrupt the cleanup of the tool.
-            if call.task is not None and not call.cancelled:
-                call.cancelled = True
-                call.task.cancel()
+            call.cancel()
         return bool(calls)
 
-    def _register(self, call: _CancellableCall) -> None:
-        call.task = asyncio.current_task()
-        for key in call.keys:
-            self._waiting.setdefault(key, []).append(call)
+    def add(self, key: CallKey, call: "CancellableCall") -> None:
+        """Register a call under a key."""
+        self._waiting.setdefault(key, []).append(call)
 
-    def _unregister(self, call: _CancellableCall, task: "asyncio.Task[object]") -> None:
-        for key in call.keys:
-            calls = self._waiting[key]
-            calls.remove(call)
-            if not calls:
-                del self._waiting[key]
-        if call.cancelled:
+    def remove(self, key: CallKey, call: "CancellableCall") -> None:
+        """Remove a call from a key."""
+        calls = self._waiting[key]
+        calls.remove(call)
+        if not calls:
+            del self._waiting[key]
+
+
+class CancellableCall:
+    """A call that a message can cancel by each of its keys, once it is suspended."""
+
+    # As class attributes, the initial values cost nothing per call.
+    _cancelled = False
+    _task: asyncio.Task[object] | None = None  # once it is suspended
+
+    def __init__(
+        self, calls: CancellableCalls, keys: Sequence[CallKey], on_suspend: Callable[[], None] | None = None
+    ) -> None:
+        self._calls = calls
+        self._keys = keys
+        self._on_suspend = on_suspend
+
+    async def run(self, work: Awaitable[T]) -> T:
+        """Await work that calls `start` when it first has to wait; raises Cancelled if a message cancelled it."""
+        try:
+            return await work
+        except asyncio.CancelledError:
+            # A cancellation by another party ends more than this call.
+            if self._cancelled and self._task is not None and self._task.cancelling() == 1:
+                raise Cancelled from None
+            raise
+        finally:
+            if self._task is not None:
+                self._stop(self._task)
+
+    def start(self) -> None:
+        """Register the current task and pass the hook on; later calls do nothing."""
+        if self._task is not None:
+            return
+        self._task = asyncio.current_task()
+        for key in self._keys:
+            self._calls.add(key, self)
+        if self._on_suspend is not None:
+            self._on_suspend()
+
+    def cancel(self) -> None:
+        """Cancel the call, but only once: a second cancellation would interrupt the cleanup of the tool."""
+        if self._task is not None and not self._cancelled:
+            self._cancelled = True
+            self._task.cancel()
+
+    def _stop(self, task: "asyncio.Task[object]") -> None:
+        for key in self._keys:
+            self._calls.remove(key, self)
+        if self._cancelled:
             task.uncancel()

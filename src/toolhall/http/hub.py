@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from toolhall.dialects.hub import catalog, messages
 from toolhall.dialects.hub.errors import MethodNotFound
 from toolhall.dialects.hub.lease_messages import HEARTBEAT, JOIN, LEAVE
-from toolhall.http.call_context import NO_INTERACTION, CancellableCalls, cancel_on_disconnect
+from toolhall.http.call_context import NO_INTERACTION, CancellableCall, CancellableCalls, respond, with_hook
 from toolhall.http.dialect_definitions import DialectDefinitions
 from toolhall.http.errors import busy_error
 from toolhall.http.health import ComponentCheck, ComponentHealth, always_healthy, health_report, no_components
@@ -14,7 +14,7 @@ from toolhall.http.request import HttpRequest
 from toolhall.http.request_guard import RequestValidator
 from toolhall.http.tool_server_join import UNKNOWN_PEER, HttpPeer, HubPeer, JoinEndpoint
 from toolhall.model.caller import Caller
-from toolhall.model.errors import Malformed, NotFound, ToolhallError
+from toolhall.model.errors import Cancelled, Malformed, NotFound, ToolhallError
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.messages import Answer, CallTool, CompletedCall, WireResponse
 from toolhall.pipeline.admin import AdminOperation
@@ -57,9 +57,17 @@ class HubHandler:
             self._methods |= {HEARTBEAT: join_endpoint.heartbeat, LEAVE: join_endpoint.leave}
 
     async def answer(
-        self, body: bytes | None, caller: Caller, connection: str = "", peer: HubPeer = UNKNOWN_PEER
+        self,
+        body: bytes | None,
+        caller: Caller,
+        connection: str = "",
+        peer: HubPeer = UNKNOWN_PEER,
+        on_suspend: Callable[[], None] | None = None,
     ) -> WireResponse:
-        """Return the response to a message (None: too large); `connection` names the socket or stream it came on."""
+        """Return the response to a message (None: too large); `connection` names the socket or stream it came on.
+
+        `on_suspend` is called when the message first has to wait; it may be called again.
+        """
         try:
             message = messages.read_message(body)
         except messages.HubDecodeError as unreadable:
@@ -67,14 +75,19 @@ class HubHandler:
                 unreadable, self._refuse_unreadable(unreadable, caller, len(body or b""))
             )
         if isinstance(message, messages.HubRequest):
-            return await self._answer_core(message, caller, connection, peer)
-        try:
-            work: Awaitable[Answer] = self._run(message, caller, len(body or b""))
-            if message.id is not None:
-                work = self._running_calls.run(((caller.id, connection, message.id),), work)
-            answer = await work
-        except ToolhallError as error:
-            answer = error
+            return await with_hook(self._answer_core(message, caller, connection, peer), on_suspend)
+        call, is_known = self._resolve_call(message, caller, len(body or b""))
+        answer: Answer
+        if message.id is None:
+            answer = await self._dispatcher.answer(call, caller, NO_INTERACTION, on_suspend)
+        else:
+            running = CancellableCall(self._running_calls, ((caller.id, connection, message.id),), on_suspend)
+            try:
+                answer = await running.run(self._dispatcher.answer(call, caller, NO_INTERACTION, running.start))
+            except Cancelled as cancelled:
+                answer = cancelled
+        if not is_known and type(answer) is NotFound:
+            answer = self._not_found_error(message, caller, answer)
         if isinstance(answer, CompletedCall):
             return messages.write_tool_response(message, answer)
         if isinstance(answer, ToolhallError):
@@ -99,19 +112,17 @@ class HubHandler:
         call = CallTool(".".join(unreadable.names.values()), {}, catalog.name, size)
         return self._dispatcher.refuse(call, caller, unreadable.error)
 
-    async def _run(self, request: messages.HubToolRequest, caller: Caller, size: int) -> Answer:
-        name = (request.tool, request.method)
-        entry = self._dispatcher.registry.dialect_names.find(catalog.name, name, request.version)
-        if entry is not None and self._dispatcher.find(entry.id, caller):
-            return await self._dispatcher.answer(
-                CallTool(entry.id, request.params, catalog.name, size), caller, NO_INTERACTION
-            )
-        version = "" if request.version is None else f"@{request.version}"
-        missing = f"{request.tool}.{request.method}{version}"
-        answer = await self._dispatcher.answer(
-            CallTool(missing, request.params, catalog.name, size), caller, NO_INTERACTION
-        )
-        return self._not_found_error(request, caller, answer) if type(answer) is NotFound else answer
+    def _resolve_call(self, request: messages.HubToolRequest, caller: Caller, size: int) -> tuple[CallTool, bool]:
+        """Return the call by tool id, and True; one that the caller cannot see keeps its name."""
+        name, version = (request.tool, request.method), request.version
+        entry = self._dispatcher.registry.dialect_names.find(catalog.name, name, version)
+        is_known = entry is not None and self._dispatcher.find(entry.id, caller) is not None
+        if entry is not None and is_known:
+            tool_id = entry.id
+        else:
+            tool_id = ".".join(name) + ("" if version is None else f"@{version}")
+        call = CallTool(tool_id, request.params, catalog.name, size, None, None, None, request.encoded_params)
+        return call, is_known
 
     def _not_found_error(self, request: messages.HubToolRequest, caller: Caller, unknown: NotFound) -> ToolhallError:
         """Tell whether toolkit, method or version is missing, as far as the caller may know."""
@@ -201,13 +212,13 @@ class HubHttp:
         self._hub = hub
         self._validator = validator
 
-    async def __call__(self, request: HttpRequest) -> None:
+    def __call__(self, request: HttpRequest) -> Awaitable[None]:
         """Answer one message."""
-        body = request.body or await self._validator.read_body(request.headers, request.receive)
-        http_peer = HttpPeer(request.scope, request.headers, request.authenticator)
-        wire = await cancel_on_disconnect(request, self._hub.answer(body, request.caller, peer=http_peer))
-        if wire is not None:
-            await request.reply(wire)
+        return respond(request, self._validator, self._answer)
+
+    def _answer(self, request: HttpRequest, body: bytes, on_suspend: Callable[[], None]) -> Awaitable[WireResponse]:
+        peer = HttpPeer(request.scope, request.headers, request.authenticator)
+        return self._hub.answer(body, request.caller, "", peer, on_suspend)
 
 
 def _name_and_version(params: JsonObject) -> tuple[str, str | None]:

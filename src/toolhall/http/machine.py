@@ -3,19 +3,28 @@
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from toolhall.auth.authenticator import AuthenticationFailed, AuthResult, MessageAuthenticator, resolve_caller
 from toolhall.dialects import strict_json
 from toolhall.dialects.machine import catalog, messages
 from toolhall.http.authentication import UnauthenticatedAudit, call_for_path
-from toolhall.http.call_context import NO_INTERACTION, CallKey, CancellableCalls, cancel_on_disconnect, impersonate
+from toolhall.http.call_context import (
+    NO_INTERACTION,
+    CallKey,
+    CancellableCall,
+    CancellableCalls,
+    impersonate,
+    respond,
+    with_hook,
+)
 from toolhall.http.dialect_definitions import DialectDefinitions
 from toolhall.http.errors import MessageIds, busy_error, with_invalid_token
 from toolhall.http.request import HttpRequest
 from toolhall.http.request_guard import RequestValidator
 from toolhall.http.request_slots import NoSlot
 from toolhall.model.caller import Caller
-from toolhall.model.errors import Denied, Malformed, NotFound, ToolhallError
+from toolhall.model.errors import Cancelled, Denied, Malformed, NotFound, ToolhallError
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.messages import Answer, CallTool, CompletedCall, WireResponse
 from toolhall.pipeline.dispatcher import Dispatcher
@@ -25,24 +34,42 @@ if sys.platform != "win32":
     import resource
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 _ACCEPTED = WireResponse(b"", 202)
+CPU_RESOLUTION = 0.001  # seconds
 
 
-class MemoryGauge:
-    """The peak memory of the process; the memory of one call in a shared process cannot be measured."""
+class UsageMeter:
+    """Measures what an execution uses; the memory is the peak of the process, since calls have no memory of their own.
 
-    def __init__(self, timer: Callable[[], float]) -> None:
+    The CPU time is that of the event loop's thread. It is never more than the elapsed time, and at most CPU_RESOLUTION
+    too much: to read it is a system call, which would cost a quick call more than its tool.
+    """
+
+    def __init__(self, timer: Callable[[], float], cpu_timer: Callable[[], float]) -> None:
         self._timer = timer
-        self._next = 0.0
-        self._bytes = 0
+        self._cpu_timer = cpu_timer
+        self._next_cpu = self._next_memory = 0.0
+        self._cpu = 0.0
+        self._memory_bytes = 0
 
-    def peak_bytes(self) -> int:
-        """Return the peak in bytes, at most a second old; 0 on platforms that do not report it."""
+    def start(self) -> tuple[float, float]:
+        """Return the time, and the CPU time as it was at most CPU_RESOLUTION before."""
         now = self._timer()
-        if now >= self._next:
-            self._next = now + 1
+        if now >= self._next_cpu:
+            self._next_cpu = now + CPU_RESOLUTION
+            self._cpu = self._cpu_timer()
+        return now, self._cpu
+
+    def usage(self, started: tuple[float, float]) -> messages.ExecutionUsage:
+        """Return what was used since `start`; no memory on platforms that do not report it."""
+        now = self._timer()
+        seconds = cpu_seconds = now - started[0]
+        if seconds > CPU_RESOLUTION:
+            cpu_seconds = min(seconds, max(0.0, self._cpu_timer() - started[1]))  # 0: of another thread
+        if now >= self._next_memory:
+            self._next_memory = now + 1
             if sys.platform != "win32":
-                self._bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT
-        return self._bytes
+                self._memory_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT
+        return messages.ExecutionUsage(seconds, cpu_seconds, self._memory_bytes)
 
 
 class MachineHandler:
@@ -52,7 +79,7 @@ class MachineHandler:
         self._dispatcher = dispatcher
         self._definitions = DialectDefinitions(dispatcher, registration, catalog)
         self._running_calls = CancellableCalls()
-        self._memory = MemoryGauge(time.monotonic)
+        self._meter = UsageMeter(time.perf_counter, time.thread_time)
         self.unauthenticated_audit = UnauthenticatedAudit(dispatcher, time.monotonic)
         self.new_stamp = MessageIds(time.time).new
 
@@ -62,10 +89,12 @@ class MachineHandler:
         caller: Caller,
         connection: str = "",
         authenticate: Callable[[str | None], AuthResult] | None = None,
+        on_suspend: Callable[[], None] | None = None,
     ) -> WireResponse:
         """Return the response to a message (None: too large), empty for one-way messages.
 
         `connection` names the stream that many messages share; `authenticate` finds the caller of the message's token.
+        `on_suspend` is called when the message first has to wait; it may be called again.
         """
         size = len(body or b"")
         try:
@@ -77,60 +106,67 @@ class MachineHandler:
             return messages.write_error(unreadable.header, unreadable.error, self.new_stamp())
         if authenticate is not None:
             try:
-                caller = await resolve_caller(authenticate(message.token))
+                sender = authenticate(message.token)
+                caller = sender if isinstance(sender, Caller) else await with_hook(sender, on_suspend)
             except AuthenticationFailed as failure:
                 self.unauthenticated_audit.record(_audited_call(message.payload, size), caller, failure.error)
                 wire = messages.write_error(message.header, failure.error, self.new_stamp())
                 return with_invalid_token(wire) if failure.credential_sent else wire
             except NoSlot:
                 return messages.write_error(message.header, busy_error(), self.new_stamp())
-        return await self._answer(message, caller, connection, size)
-
-    async def _answer(
-        self, message: messages.MachineMessage, caller: Caller, connection: str, size: int
-    ) -> WireResponse:
-        """Answer an authenticated message."""
         payload = message.payload
         if isinstance(payload, messages.ExecuteRequest):
             keys = _cancel_keys(message.id, payload, caller, connection)
-            return await self._execute(message.header, payload, keys, self._run(payload, caller, size))
-        if isinstance(payload, messages.CancelNotification):
-            self._running_calls.cancel((caller.id, connection, payload.request_id))
-            return _ACCEPTED
-        if isinstance(payload, messages.MalformedExecution):
-            refused = self._dispatcher.refuse(_audited_call(payload, size), caller, payload.error)
-            return messages.write_error(message.header, refused, self.new_stamp())
-        return await self._manage(message.header, payload, caller)
+            return await self._execute(
+                message.header, payload, caller, size, CancellableCall(self._running_calls, keys, on_suspend)
+            )
+        return await with_hook(self._answer(message.header, payload, caller, connection, size), on_suspend)
 
     async def _execute(
         self,
         header: messages.MachineHeader,
         execute: messages.ExecuteRequest,
-        keys: tuple[CallKey, ...],
-        work: Awaitable[Answer],
+        sender: Caller,
+        size: int,
+        running: CancellableCall,
     ) -> WireResponse:
-        started, cpu_started = time.perf_counter(), time.thread_time()
+        started = self._meter.start()
+        answer: Answer
         try:
-            answer = await self._running_calls.run(keys, work)
-        except ToolhallError as error:
-            answer = error
-        elapsed, cpu_seconds = time.perf_counter() - started, time.thread_time() - cpu_started
-        return self._execution_response(
-            header, execute, answer, messages.ExecutionUsage(elapsed, cpu_seconds, self._memory.peak_bytes())
-        )
-
-    def _execution_response(
-        self,
-        header: messages.MachineHeader,
-        execute: messages.ExecuteRequest,
-        answer: Answer,
-        usage: messages.ExecutionUsage,
-    ) -> WireResponse:
+            caller = impersonate(sender, execute.user_id)
+        except (Denied, Malformed) as error:
+            answer = self._dispatcher.refuse(_named_call(execute, size), sender, error)
+        else:
+            call, is_known = self._resolve_call(execute, caller, size)
+            try:
+                answer = await running.run(self._dispatcher.answer(call, caller, NO_INTERACTION, running.start))
+            except Cancelled as cancelled:
+                answer = cancelled
+            if not is_known and type(answer) is NotFound:
+                answer = NotFound(f"{answer.message}; list the tools with payload.discover")
+        usage = self._meter.usage(started)
         if isinstance(answer, CompletedCall):
             return messages.write_execution(header, execute, answer, self.new_stamp(), usage)
         if isinstance(answer, ToolhallError):
             return messages.write_failure(header, execute, answer, self.new_stamp(), usage)
         raise TypeError("this dialect has no way to ask a caller back")
+
+    async def _answer(
+        self,
+        header: messages.MachineHeader,
+        payload: messages.OtherPayload,
+        caller: Caller,
+        connection: str,
+        size: int,
+    ) -> WireResponse:
+        """Answer an authenticated message that runs nothing."""
+        if isinstance(payload, messages.CancelNotification):
+            self._running_calls.cancel((caller.id, connection, payload.request_id))
+            return _ACCEPTED
+        if isinstance(payload, messages.MalformedExecution):
+            refused = self._dispatcher.refuse(_audited_call(payload, size), caller, payload.error)
+            return messages.write_error(header, refused, self.new_stamp())
+        return await self._manage(header, payload, caller)
 
     async def _manage(
         self,
@@ -155,20 +191,14 @@ class MachineHandler:
         record = await self._definitions.register(definition, caller)
         return {"id": record.toolkit, "version": record.version, "state": record.state}
 
-    async def _run(self, execute: messages.ExecuteRequest, sender: Caller, size: int) -> Answer:
-        try:
-            caller = impersonate(sender, execute.user_id)
-        except (Denied, Malformed) as error:
-            return self._dispatcher.refuse(_named_call(execute, size), sender, error)
-        entry = self._dispatcher.registry.dialect_names.find(catalog.name, (execute.tool, execute.capability))
-        if entry is not None and self._dispatcher.find(entry.id, caller):
-            return await self._dispatcher.answer(
-                CallTool(entry.id, execute.parameters, catalog.name, size), caller, NO_INTERACTION
-            )
-        answer = await self._dispatcher.answer(_named_call(execute, size), caller, NO_INTERACTION)
-        if type(answer) is not NotFound:
-            return answer
-        return NotFound(f"{answer.message}; list the tools with payload.discover")
+    def _resolve_call(self, execute: messages.ExecuteRequest, caller: Caller, size: int) -> tuple[CallTool, bool]:
+        """Return the call by tool id, and True; one that the caller cannot see keeps its name."""
+        dispatcher = self._dispatcher
+        entry = dispatcher.registry.dialect_names.find(catalog.name, (execute.tool, execute.capability))
+        if entry is None or not dispatcher.find(entry.id, caller):
+            return _named_call(execute, size), False
+        encoded = execute.encoded_parameters
+        return CallTool(entry.id, execute.parameters, catalog.name, size, None, None, None, encoded), True
 
 
 class MachineHttp:
@@ -184,23 +214,20 @@ class MachineHttp:
         self._validator = validator
         self._message_authenticator = message_authenticator
 
-    async def message(self, request: HttpRequest) -> None:
+    def message(self, request: HttpRequest) -> Awaitable[None]:
         """`POST /machine`."""
-        body = request.body or await self._validator.read_body(request.headers, request.receive)
-        caller, authenticator = request.caller, self._message_authenticator
+        return respond(request, self._validator, self._answer)
 
-        async def authenticate(token: str | None) -> Caller:
-            if authenticator is None:
-                return caller
-            sender = await resolve_caller(
-                authenticator.authenticate_message(token, caller, request.scope, request.headers)
-            )
-            await request.switch_caller(sender)  # from the anonymous slots to its own
-            return sender
+    def _answer(self, request: HttpRequest, body: bytes, on_suspend: Callable[[], None]) -> Awaitable[WireResponse]:
+        return self._machine.answer(body, request.caller, "", partial(self._authenticate, request), on_suspend)
 
-        wire = await cancel_on_disconnect(request, self._machine.answer(body, caller, authenticate=authenticate))
-        if wire is not None:
-            await request.reply(wire)
+    def _authenticate(self, request: HttpRequest, token: str | None) -> AuthResult:
+        """Return the caller of a message, in the slots of its own; AuthenticationFailed, NoSlot."""
+        caller = request.caller
+        if self._message_authenticator is None:
+            return caller
+        sender = self._message_authenticator.authenticate_message(token, caller, request.scope, request.headers)
+        return caller if sender is caller else _switch_caller(request, sender)
 
     async def tools(self, request: HttpRequest) -> None:
         """`GET /machine/tools`: a page of definitions."""
@@ -220,6 +247,13 @@ class MachineHttp:
         except ToolhallError as error:
             wire = messages.write_error(messages.UNKNOWN_HEADER, error, self._machine.new_stamp())
         await request.reply(wire)
+
+
+async def _switch_caller(request: HttpRequest, result: AuthResult) -> Caller:
+    """Move a request from the anonymous slots to those of its sender."""
+    sender = await resolve_caller(result)
+    await request.switch_caller(sender)
+    return sender
 
 
 def _named_call(execute: messages.ExecuteRequest, size: int) -> CallTool:

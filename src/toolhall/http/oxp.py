@@ -12,7 +12,7 @@ import msgspec
 from toolhall.dialects.catalogs import write_documents
 from toolhall.dialects.oxp import catalog, messages
 from toolhall.execution.health_checks import UNHEALTHY
-from toolhall.http.call_context import NO_INTERACTION, cancel_on_disconnect, impersonate
+from toolhall.http.call_context import NO_INTERACTION, impersonate, respond
 from toolhall.http.health import always_healthy
 from toolhall.http.request import HttpRequest
 from toolhall.http.request_guard import RequestValidator, has_body
@@ -150,30 +150,29 @@ class OxpHttp:
             body = view.encoded[catalog.name] = messages.write_list(documents)
         return body
 
-    async def call(self, http_request: HttpRequest) -> None:
+    def call(self, request: HttpRequest) -> Awaitable[None]:
         """Run one tool."""
-        body = http_request.body or await self._validator.read_body(http_request.headers, http_request.receive)
-        wire: WireResponse | None
+        return respond(request, self._validator, self._answer)
+
+    async def _answer(self, http_request: HttpRequest, body: bytes, on_suspend: Callable[[], None]) -> WireResponse:
+        caller, size = http_request.caller, len(body)
         try:
             request = messages.read_call(body)
             if request.call_id is None:
-                wire = await cancel_on_disconnect(http_request, self._answer(request, http_request.caller, len(body)))
-            else:
-                # The client may retry with the same id to get this response, so a disconnect does not cancel the call.
-                wire = await self._once(request, http_request.caller, len(body))
+                return await self._run(request, caller, size, on_suspend)
+            # The client may retry with the same id to get this response, so a disconnect does not cancel the call.
+            return await self._once(request, caller, size)
         except messages.OxpDecodeError as unreadable:
-            call = CallTool(unreadable.tool_id, {}, catalog.name, len(body))
-            wire = messages.write_error(None, self._dispatcher.refuse(call, http_request.caller, unreadable.error))
+            call = CallTool(unreadable.tool_id, {}, catalog.name, size)
+            return messages.write_error(None, self._dispatcher.refuse(call, caller, unreadable.error))
         except ToolhallError as error:
-            wire = messages.write_error(None, error)
-        if wire is not None:
-            await http_request.reply(wire)
+            return messages.write_error(None, error)
 
     async def _once(self, request: messages.OxpCallRequest, caller: Caller, size: int) -> WireResponse:
         """Run the call once per call id, caller and scopes."""
         key = (caller.rate_limit_key, caller.scopes, request.call_id)
         work, authorize_repeat = (
-            partial(self._answer, request, caller, size),
+            partial(self._run, request, caller, size),
             partial(self._authorize_repeat, request, caller, size),
         )
         try:
@@ -193,26 +192,37 @@ class OxpHttp:
         if error is not None:
             raise _with_hint(error)
 
-    async def _answer(self, request: messages.OxpCallRequest, caller: Caller, size: int) -> WireResponse:
+    async def _run(
+        self,
+        request: messages.OxpCallRequest,
+        sender: Caller,
+        size: int,
+        on_suspend: Callable[[], None] | None = None,
+    ) -> WireResponse:
         call_id = request.call_id or self._new_id()
         started = time.perf_counter()
-        answer = await self._run(request, caller, size)
+        answer: Answer
+        try:
+            caller = impersonate(sender, request.user_id)
+        except (Denied, Malformed) as error:
+            answer = self._refuse_context(request, sender, size, error)
+        else:
+            call = self._resolve_call(request, caller, size)
+            answer = await self._dispatcher.answer(call, caller, NO_INTERACTION, on_suspend)
         duration_ms = (time.perf_counter() - started) * 1000
         if isinstance(answer, CompletedCall):
             return messages.write_result(call_id, answer, duration_ms)
         if isinstance(answer, ToolhallError):
-            return messages.write_error(call_id, answer, duration_ms)
+            return messages.write_error(call_id, _with_hint(answer), duration_ms)
         raise TypeError("OXP has no way to ask a caller back")
 
-    async def _run(self, request: messages.OxpCallRequest, sender: Caller, size: int) -> Answer:
-        try:
-            caller = impersonate(sender, request.user_id)
-        except (Denied, Malformed) as error:
-            call = CallTool(request.tool_id, request.input, catalog.name, size)
-            refused = self._dispatcher.refuse(call, sender, error)
-            return Malformed(refused.message) if isinstance(refused, Denied) else refused  # 400: the context is wrong
-        answer = await self._dispatcher.answer(self._resolve_call(request, caller, size), caller, NO_INTERACTION)
-        return _with_hint(answer) if isinstance(answer, ToolhallError) else answer
+    def _refuse_context(
+        self, request: messages.OxpCallRequest, sender: Caller, size: int, error: Denied | Malformed
+    ) -> ToolhallError:
+        """Record a call whose context names a user that the sender may not act for; 400, since the context is wrong."""
+        call = CallTool(request.tool_id, request.input, catalog.name, size)
+        refused = self._dispatcher.refuse(call, sender, error)
+        return Malformed(refused.message) if isinstance(refused, Denied) else refused
 
     def _resolve_call(self, request: messages.OxpCallRequest, caller: Caller, size: int) -> CallTool:
         """Return the call by tool id; a tool that the caller cannot see keeps the name it was called by."""
@@ -221,7 +231,8 @@ class OxpHttp:
         tool_id = entry.id if entry is not None and self._dispatcher.find(entry.id, caller) else request.tool_id
         # OXP: a tool without requirements gets no extra information; credentials that come anyway are ignored.
         credentials = request.credentials if entry is None or entry.requirements is not None else None
-        return CallTool(tool_id, request.input, catalog.name, size, credentials)
+        encoded = request.encoded_input
+        return CallTool(tool_id, request.input, catalog.name, size, credentials, None, None, encoded)
 
 
 def _with_hint(error: ToolhallError) -> ToolhallError:

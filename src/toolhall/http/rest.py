@@ -1,6 +1,6 @@
 """The REST API: `POST /tools/{toolkit}/{tool}`, `GET /tools` in any dialect, and `GET /openapi.json`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, date, datetime
 from email.utils import format_datetime
 from urllib.parse import quote
@@ -20,9 +20,9 @@ from toolhall.dialects.openapi import catalog, paths
 from toolhall.dialects.openapi.builders import with_wire_limits
 from toolhall.dialects.openapi.catalog import INPUT_SUFFIX, OpenApiInfo
 from toolhall.dialects.openapi.errors import write_error
-from toolhall.http.call_context import NO_INTERACTION, cancel_on_disconnect
+from toolhall.http.call_context import NO_INTERACTION, respond
 from toolhall.http.request import HttpRequest
-from toolhall.http.request_guard import RequestValidator, omits_body
+from toolhall.http.request_guard import RequestValidator
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Malformed, NotFound, ToolFailed, ToolhallError
 from toolhall.model.json import JsonObject, encode
@@ -46,43 +46,40 @@ class RestEndpoint:
         self._prefix = prefix  # the path that the hall is mounted at
         self._validator = validator
 
-    async def call(self, request: HttpRequest) -> None:
+    def call(self, request: HttpRequest) -> Awaitable[None]:
         """Run one tool."""
-        headers = request.headers
-        body = request.body or (
-            b"" if omits_body(headers) else await self._validator.read_body(headers, request.receive)
-        )
-        answer = await cancel_on_disconnect(request, self._answer(request, body))
-        if answer is not None:
-            await request.reply(_response(answer, self._prefix))
+        return respond(request, self._validator, self._respond, body_optional=True)
 
-    async def _answer(self, request: HttpRequest, body: bytes) -> Answer:
+    async def _respond(self, request: HttpRequest, body: bytes, on_suspend: Callable[[], None]) -> WireResponse:
+        return _response(await self._answer(request, body, on_suspend), self._prefix)
+
+    async def _answer(self, request: HttpRequest, body: bytes, on_suspend: Callable[[], None]) -> Answer:
+        dispatcher, caller, size = self._dispatcher, request.caller, len(body)
         parts = request.path_segments(TOOLS_PREFIX)
         try:
             if len(parts) != 2:
                 raise NotFound("there is no such tool; use /tools/TOOLKIT/TOOL")
-            arguments = _arguments(body)
+            arguments, encoded = _arguments(body)
             version, dialect = _call_options(request.parameters) if request.query else (None, None)
         except ToolhallError as error:
-            return self._dispatcher.refuse(CallTool(".".join(parts), {}, DIALECT, len(body)), request.caller, error)
-        entry = self._dispatcher.registry.dialect_names.find(DIALECT, (parts[0], parts[1]), version)
-        if entry is not None and self._dispatcher.find(entry.id, request.caller):
+            return dispatcher.refuse(CallTool(".".join(parts), {}, DIALECT, size), caller, error)
+        entry = dispatcher.registry.dialect_names.find(DIALECT, (parts[0], parts[1]), version)
+        if entry is not None and dispatcher.find(entry.id, caller):
             if dialect is not None:
-                arguments = drop_refused_nulls(arguments, entry.input_validator, len(body))
-            return await self._dispatcher.answer(
-                CallTool(entry.id, arguments, DIALECT, len(body)), request.caller, NO_INTERACTION
-            )
+                arguments, encoded = drop_refused_nulls(arguments, entry.input_validator, size), None
+            call = CallTool(entry.id, arguments, DIALECT, size, None, None, None, encoded)
+            return await dispatcher.answer(call, caller, NO_INTERACTION, on_suspend)
         name = ".".join(parts) + ("" if version is None else f"@{version}")
-        answer = await self._dispatcher.answer(
-            CallTool(name, arguments, DIALECT, len(body)), request.caller, NO_INTERACTION
-        )
+        call = CallTool(name, arguments, DIALECT, size, None, None, None, encoded)
+        answer = await dispatcher.answer(call, caller, NO_INTERACTION, on_suspend)
         return NotFound(f"{answer.message}; GET /tools lists them") if type(answer) is NotFound else answer
 
 
-def _arguments(body: bytes) -> JsonObject:
-    arguments = strict_json.decode(body) if body else {}
+def _arguments(body: bytes) -> tuple[JsonObject, bytes | None]:
+    """Return the arguments, and as JSON if they were encoded to check them."""
+    arguments, encoded = strict_json.decode_and_encode(body) if body else ({}, None)
     if isinstance(arguments, dict):
-        return arguments
+        return arguments, encoded
     raise Malformed("the body must be an object with the tool's arguments")
 
 

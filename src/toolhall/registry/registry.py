@@ -32,6 +32,7 @@ T = TypeVar("T")
 # Ignores the order of members; tells 1, 1.0 and true apart, which are equal in Python.
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 DialectName: TypeAlias = tuple[str, ...]
+MAX_REMEMBERED = 10_000  # answers of DialectNames: callers choose the versions, which have many spellings
 
 
 class NameClaims:
@@ -86,9 +87,21 @@ class DialectNames:
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self._by_dialect: dict[str, dict[DialectName, list[Entry]]] = {}
+        self._found: dict[tuple[str, DialectName, str | None], Entry] = {}
 
     def find(self, dialect: str, name: DialectName, version: str | None = None) -> Entry | None:
         """Find a tool by its name in a dialect: the listed version, or the newest in a version range."""
+        key = (dialect, name, version)
+        entry = self._found.get(key)
+        if entry is None:
+            entry = self._find(dialect, name, version)
+            if entry is not None:  # what is found has a short spelling: a version that exists, or a range
+                if len(self._found) >= MAX_REMEMBERED:
+                    self._found.clear()
+                self._found[key] = entry
+        return entry
+
+    def _find(self, dialect: str, name: DialectName, version: str | None) -> Entry | None:
         versions = self._by_name(dialect).get(name, [])
         if version is None:
             return self.snapshot.resolve(tool_key(versions[0].tool), None) if versions else None

@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.builders import FixedResultRunner, tool_named
 from toolhall.model.names import ToolId
-from toolhall.registry.registry import DIALECT_NAMINGS, Registry, dialect_names
+from toolhall.registry.registry import DIALECT_NAMINGS, MAX_REMEMBERED, Registry, dialect_names
 from toolhall.registry.snapshot import Entry, compile_entry
 
 
@@ -56,3 +56,14 @@ def test_dialect_names_follow_registry_changes(registry: Registry) -> None:
     assert registry.dialect_names.find("hub", ("pay-roll", "run")) is OLD
     registry.remove(OLD.id)
     assert registry.dialect_names.find("hub", ("pay-roll", "run")) is None
+
+
+def test_dialect_names_remember_a_bounded_number_of_spellings(registry: Registry) -> None:
+    names, name = registry.dialect_names, ("pay-roll", "run")
+    remembered: dict[object, Entry] = vars(names)["_found"]
+    for number in range(MAX_REMEMBERED + 10):
+        assert names.find("hub", name, f"^1.0.{number}") is NEW
+        assert names.find("hub", ("nothing", str(number))) is None
+        assert len(remembered) <= MAX_REMEMBERED
+    for spelling in ("^" + "0" * 100_000 + "1", "1." + "0" * 100_000, "1.0.0" + " " * 100_000):
+        assert names.find("hub", name, spelling) is None, "a long spelling would be remembered"

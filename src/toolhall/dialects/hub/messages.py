@@ -1,12 +1,13 @@
 """Hub messages: decodes tool_request and request, encodes tool_response, response and errors."""
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
 from toolhall.dialects import strict_json
 from toolhall.dialects.error_details import EMPTY_MESSAGE, MESSAGE_TOO_LARGE, error_text, headers_of, result_object_json
 from toolhall.dialects.hub.errors import MANAGEMENT_TABLE, BadParams, HubErrorRow, translate_error
+from toolhall.dialects.plain_json import PlainShape, ShortText
 from toolhall.dialects.strict_json import MAX_ID_LENGTH, require_text
 from toolhall.model.errors import Malformed, ToolFailed, ToolhallError
 from toolhall.model.json import Json, JsonObject, encode
@@ -18,7 +19,7 @@ _CHALLENGE_STATUSES = (401, 403)
 RequestId: TypeAlias = str | int | None
 
 
-class HubToolRequest(msgspec.Struct, frozen=True):
+class HubToolRequest(msgspec.Struct, frozen=True, gc=False):
     """A `tool_request`: runs a method of a tool, optionally of a given version."""
 
     id: RequestId
@@ -26,6 +27,7 @@ class HubToolRequest(msgspec.Struct, frozen=True):
     method: str
     params: JsonObject
     version: str | None = None
+    encoded_params: bytes | None = None  # the params as JSON, if they were encoded to check them
 
 
 class HubRequest(msgspec.Struct, frozen=True):
@@ -57,8 +59,37 @@ class HubDecodeError(Exception):
         super().__init__(error.message)
 
 
+_MAX_PLAIN_ID = 2**53
+
+
+class _PlainToolRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
+    type: Literal["tool_request"]
+    id: (
+        Annotated[str, msgspec.Meta(max_length=MAX_ID_LENGTH)]
+        | Annotated[int, msgspec.Meta(ge=-_MAX_PLAIN_ID, le=_MAX_PLAIN_ID)]
+    )
+    tool: ShortText
+    method: ShortText
+    params: dict[str, Json]
+
+
+_plain_requests = PlainShape(_PlainToolRequest)
+
+
+def read_plain_request(body: bytes) -> HubToolRequest | None:
+    """Decode a tool_request of the usual shape; None if the general decoder has to look at it."""
+    request = _plain_requests.decode(body)
+    encoded = None if request is None else _plain_requests.encode_arguments(body, request, request.params)
+    if request is None or encoded is None:
+        return None
+    return HubToolRequest(request.id, request.tool, request.method, request.params, None, encoded)
+
+
 def read_message(body: bytes | None) -> Message:
     """Decode one message; raises HubDecodeError. None stands for a body that was too large to be read."""
+    plain = None if body is None else read_plain_request(body)
+    if plain is not None:
+        return plain
     try:
         if not body:
             raise Malformed(MESSAGE_TOO_LARGE if body is None else EMPTY_MESSAGE)

@@ -1,13 +1,15 @@
 """Machine Context messages: decodes header and payload, encodes responses and error messages."""
 
 import re
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from toolhall.dialects import strict_json
 from toolhall.dialects.error_details import EMPTY_MESSAGE, MESSAGE_TOO_LARGE, error_text, headers_of, result_object_json
 from toolhall.dialects.machine.errors import translate_error
+from toolhall.dialects.plain_json import PlainShape, ShortText
 from toolhall.dialects.strict_json import optional_text, require_object, require_text, text_or_none
 from toolhall.model.errors import Malformed, ToolFailed, ToolhallError
 from toolhall.model.json import Json, JsonObject, encode
@@ -23,7 +25,7 @@ _REQUEST_MEMBERS = {"discover", "register", "tool"}
 _ONE_WAY_TYPES = ("notification", "response", "error")
 
 
-class MachineHeader(msgspec.Struct, frozen=True):
+class MachineHeader(msgspec.Struct, frozen=True, gc=False):
     """The header of a message; `metadata` belongs to the sender and is returned unchanged."""
 
     message_id: str | None
@@ -40,7 +42,7 @@ class MachineHeader(msgspec.Struct, frozen=True):
 UNKNOWN_HEADER = MachineHeader(None, None)
 
 
-class ExecuteRequest(msgspec.Struct, frozen=True):
+class ExecuteRequest(msgspec.Struct, frozen=True, gc=False):
     """Runs a capability of a tool."""
 
     tool: str
@@ -48,6 +50,7 @@ class ExecuteRequest(msgspec.Struct, frozen=True):
     parameters: JsonObject
     request_id: str | None = None
     user_id: str | None = None
+    encoded_parameters: bytes | None = None  # the parameters as JSON, if they were encoded to check them
 
 
 class DiscoverRequest(msgspec.Struct, frozen=True):
@@ -75,10 +78,11 @@ class MalformedExecution(msgspec.Struct, frozen=True):
     error: Malformed
 
 
-Payload: TypeAlias = ExecuteRequest | DiscoverRequest | RegisterRequest | CancelNotification | MalformedExecution
+OtherPayload: TypeAlias = DiscoverRequest | RegisterRequest | CancelNotification | MalformedExecution
+Payload: TypeAlias = ExecuteRequest | OtherPayload
 
 
-class MachineMessage(msgspec.Struct, frozen=True):
+class MachineMessage(msgspec.Struct, frozen=True, gc=False):
     """A decoded message."""
 
     id: str
@@ -87,14 +91,14 @@ class MachineMessage(msgspec.Struct, frozen=True):
     token: str | None = None  # the sender's credential, for the transport to verify
 
 
-class MessageStamp(msgspec.Struct, frozen=True):
+class MessageStamp(msgspec.Struct, frozen=True, gc=False):
     """The id and time of a response, made by the caller: this package has no clock and no randomness."""
 
     message_id: str
     timestamp: str
 
 
-class ExecutionUsage(msgspec.Struct, frozen=True):
+class ExecutionUsage(msgspec.Struct, frozen=True, gc=False):
     """Resources that an execution used."""
 
     seconds: float
@@ -111,8 +115,74 @@ class MachineDecodeError(Exception):
         super().__init__(error.message)
 
 
+class _Plain(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
+    """A part of an execution request of the usual shape."""
+
+
+class _PlainHeader(_Plain, frozen=True, rename="camel"):
+    version: Literal["1.0"]
+    message_id: ShortText
+    message_type: Literal["request"]
+    timestamp: str | None = None
+    source: ShortText | None = None
+    destination: str | None = None
+
+
+class _PlainTool(_Plain, frozen=True):
+    id: ShortText
+    capability: ShortText
+    parameters: dict[str, Json]
+
+
+class _PlainContext(_Plain, frozen=True):
+    session_id: str | None = None
+    request_id: ShortText | None = None
+    user_id: ShortText | None = None
+
+
+class _PlainSecurity(_Plain, frozen=True):
+    token: str
+
+
+class _PlainPayload(_Plain, frozen=True):
+    tool: _PlainTool
+    context: _PlainContext | None = None
+    security: _PlainSecurity | None = None
+
+
+class _PlainMessage(_Plain, frozen=True):
+    header: _PlainHeader
+    payload: _PlainPayload
+
+
+_plain_messages = PlainShape(_PlainMessage)
+
+
+def read_plain_execution(body: bytes) -> MachineMessage | None:
+    """Decode an execution request of the usual shape; None if the general decoder has to look at it."""
+    message = _plain_messages.decode(body)
+    if message is None:
+        return None
+    header, payload = message.header, message.payload
+    tool, context, security = payload.tool, payload.context, payload.security
+    optional_keys = 0 if header.source is None else 1  # nearly all senders name themselves
+    encoded = _plain_messages.encode_arguments(body, message, tool.parameters, optional_keys)
+    if encoded is None:
+        return None
+    request_id, user_id = (None, None) if context is None else (context.request_id, context.user_id)
+    return MachineMessage(
+        header.message_id,
+        MachineHeader(header.message_id, header.message_type, header.source),
+        ExecuteRequest(tool.id, tool.capability, tool.parameters, request_id, user_id, encoded),
+        None if security is None else security.token or None,
+    )
+
+
 def read_message(body: bytes | None) -> MachineMessage:
     """Decode one message; raises MachineDecodeError. None stands for a body that was too large to be read."""
+    plain = None if body is None else read_plain_execution(body)
+    if plain is not None:
+        return plain
     header, payload = UNKNOWN_HEADER, None
     try:
         if not body:
@@ -183,14 +253,54 @@ def _payload(payload: JsonObject, message_type: str | None) -> Payload:
     )
 
 
+class _ReplyHeader(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel", gc=False):
+    version: str
+    message_id: str
+    timestamp: str
+    message_type: str
+    source: str
+    request_id: str | None = None
+    destination: str | None = None
+
+
+class _ResourceUsage(msgspec.Struct, frozen=True, gc=False):
+    memory_bytes: int
+    cpu_time_ms: float
+
+
+class _Execution(msgspec.Struct, frozen=True, gc=False):
+    status: str
+    result: msgspec.Raw | UnsetType
+    error: JsonObject | UnsetType
+    execution_time_ms: float
+    resource_usage: _ResourceUsage
+
+
+class _ToolName(msgspec.Struct, frozen=True, gc=False):
+    id: str
+    capability: str
+
+
+class _ExecutionPayload(msgspec.Struct, frozen=True, gc=False):
+    tool: _ToolName
+    execution: _Execution
+
+
+class _Reply(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    header: _ReplyHeader
+    payload: _ExecutionPayload | JsonObject | None = None
+    error: JsonObject | None = None
+    metadata: JsonObject | None = None  # the sender's, unchanged
+
+
 def write_execution(
     header: MachineHeader, execute: ExecuteRequest, finished: CompletedCall, stamp: MessageStamp, usage: ExecutionUsage
 ) -> WireResponse:
     """The response to an execution that completed."""
     if finished.result.is_error:
         return write_failure(header, execute, ToolFailed(error_text(finished)), stamp, usage)
-    execution = {"status": "success", "result": msgspec.Raw(result_object_json(finished)), **_usage_members(usage)}
-    return _execution_response(header, execute, execution, stamp)
+    result = msgspec.Raw(result_object_json(finished))
+    return _execution_response(header, execute, _Execution("success", result, UNSET, *_used(usage)), stamp)
 
 
 def write_failure(
@@ -200,50 +310,38 @@ def write_failure(
     row, details = translate_error(error)
     if row.status is None:
         return write_error(header, error, stamp)
-    return _execution_response(
-        header, execute, {"status": row.status, "error": details, **_usage_members(usage)}, stamp
-    )
+    return _execution_response(header, execute, _Execution(row.status, UNSET, details, *_used(usage)), stamp)
 
 
 def write_response(header: MachineHeader, payload: JsonObject, stamp: MessageStamp) -> WireResponse:
     """Encode a response."""
-    return WireResponse(_encode_message(header, "response", stamp, "payload", payload))
+    return WireResponse(encode(_Reply(_reply_header(header, "response", stamp), payload, None, header.metadata)))
 
 
 def write_error(header: MachineHeader, error: ToolhallError, stamp: MessageStamp) -> WireResponse:
     """Encode an error message; without a request id if the request could not be read."""
     row, details = translate_error(error)
-    return WireResponse(_encode_message(header, "error", stamp, "error", details), row.http, headers_of(error))
+    reply = _Reply(_reply_header(header, "error", stamp), None, details, header.metadata)
+    return WireResponse(encode(reply), row.http, headers_of(error))
 
 
 def _execution_response(
-    header: MachineHeader, execute: ExecuteRequest, execution: JsonObject, stamp: MessageStamp
+    header: MachineHeader, execute: ExecuteRequest, execution: _Execution, stamp: MessageStamp
 ) -> WireResponse:
-    tool = {"id": execute.tool, "capability": execute.capability}
-    return write_response(header, {"tool": tool, "execution": execution}, stamp)
+    payload = _ExecutionPayload(_ToolName(execute.tool, execute.capability), execution)
+    return WireResponse(encode(_Reply(_reply_header(header, "response", stamp), payload, None, header.metadata)))
 
 
-def _encode_message(header: MachineHeader, kind: str, stamp: MessageStamp, key: str, content: JsonObject) -> bytes:
-    reply: JsonObject = {
-        "version": PROTOCOL_VERSION,
-        "messageId": stamp.message_id,
-        "timestamp": stamp.timestamp,
-        "messageType": kind,
-        "source": SOURCE_NAME,
-    }
-    if header.message_id is not None:
-        reply["requestId"] = header.message_id
-    if header.source is not None:
-        reply["destination"] = header.source
-    message: JsonObject = {"header": reply, key: content}
-    if header.metadata is not None:
-        message["metadata"] = header.metadata
-    return encode(message)
+def _reply_header(header: MachineHeader, kind: str, stamp: MessageStamp) -> _ReplyHeader:
+    return _ReplyHeader(
+        PROTOCOL_VERSION, stamp.message_id, stamp.timestamp, kind, SOURCE_NAME, header.message_id, header.source
+    )
 
 
-def _usage_members(usage: ExecutionUsage) -> JsonObject:
-    used = {"memory_bytes": usage.memory_bytes, "cpu_time_ms": round(usage.cpu_seconds * 1000, 3)}
-    return {"execution_time_ms": round(usage.seconds * 1000, 3), "resource_usage": used}
+def _used(usage: ExecutionUsage) -> tuple[float, _ResourceUsage]:
+    """The elapsed time in milliseconds, and the resources; `round` takes longer than the rest of a response."""
+    elapsed, cpu_time = int(usage.seconds * 1_000_000 + 0.5) / 1000, int(usage.cpu_seconds * 1_000_000 + 0.5) / 1000
+    return elapsed, _ResourceUsage(usage.memory_bytes, cpu_time)
 
 
 def _token(payload: JsonObject) -> str | None:

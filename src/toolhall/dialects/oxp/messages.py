@@ -1,12 +1,14 @@
 """OXP 1.0 messages: decodes calls and listings, encodes results, errors and lists of definitions."""
 
 import re
+from functools import lru_cache
 
 import msgspec
 
 from toolhall.dialects import strict_json
 from toolhall.dialects.error_details import error_text, result_json
 from toolhall.dialects.oxp.errors import OxpErrorResponse, translate_error
+from toolhall.dialects.plain_json import PlainShape, ShortText
 from toolhall.dialects.strict_json import optional_text, require_object
 from toolhall.model.errors import Malformed, ToolhallError
 from toolhall.model.json import Json, JsonObject, encode
@@ -24,9 +26,10 @@ _REQUEST_MEMBERS = {"tool_id", "call_id", "trace_id", "input", "inputs", "contex
 _CREDENTIAL_MEMBERS = {"authorization": "token", "secrets": "value"}
 MAX_CREDENTIAL_BYTES = 16 * 1024  # of one credential
 ENVELOPE_DEPTH = 2  # message, request
+_RESULT_START = b'{"$schema":"%b","result":{"call_id":' % SCHEMA_URN.encode()
 
 
-class OxpCallRequest(msgspec.Struct, frozen=True):
+class OxpCallRequest(msgspec.Struct, frozen=True, gc=False):
     """One call; `version` is exact, None means the newest."""
 
     toolkit: str
@@ -37,6 +40,7 @@ class OxpCallRequest(msgspec.Struct, frozen=True):
     trace_id: str | None
     context: JsonObject
     credentials: CallerCredentials | None = None  # credentials for the tool; removed from the context
+    encoded_input: bytes | None = None  # the input as JSON, if it was encoded to check it
 
     @property
     def user_id(self) -> str | None:
@@ -58,8 +62,39 @@ class OxpDecodeError(Exception):
         super().__init__(error.message)
 
 
+class _PlainRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
+    tool_id: str
+    input: dict[str, Json]
+    call_id: ShortText | None = None
+    trace_id: ShortText | None = None
+
+
+class _PlainCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
+    request: _PlainRequest
+    schema: str | None = msgspec.field(name="$schema", default=None)
+
+
+_plain_calls = PlainShape(_PlainCall)
+
+
+def read_plain_call(body: bytes) -> OxpCallRequest | None:
+    """Decode a call of the usual shape, without a context; None if the general decoder has to look at it."""
+    message = _plain_calls.decode(body)
+    if message is None or (message.schema is not None and message.schema not in SUPPORTED_SCHEMAS):
+        return None
+    request = message.request
+    encoded = _plain_calls.encode_arguments(body, message, request.input)
+    name = None if encoded is None else _parse_short_tool_id(request.tool_id)
+    if name is None:
+        return None
+    return OxpCallRequest(*name, request.input, request.call_id, request.trace_id, {}, None, encoded)
+
+
 def read_call(body: bytes) -> OxpCallRequest:
     """Decode a call; raises OxpDecodeError."""
+    plain = read_plain_call(body)
+    if plain is not None:
+        return plain
     request: JsonObject = {}
     try:
         message = require_object(strict_json.decode(body, ENVELOPE_DEPTH), "the body")
@@ -75,12 +110,13 @@ def _read_call(request: JsonObject) -> OxpCallRequest:
     unknown = min(request.keys() - _REQUEST_MEMBERS, default=None)
     if unknown is not None:
         raise Malformed(f"request has no member {unknown[:64]!r}; remove it")
-    toolkit, tool, version = _parse_tool_id(request.get("tool_id"))
+    stated = request.get("tool_id")
+    name = _parse_tool_id(stated) if isinstance(stated, str) else None
+    if name is None:
+        raise Malformed("tool_id must be Toolkit.Tool, Toolkit.Tool@1 or Toolkit.Tool@1.0.0")
     context = _context(request.get("context"))
     return OxpCallRequest(
-        toolkit,
-        tool,
-        version,
+        *name,
         _input(request),
         optional_text(request, "call_id"),
         optional_text(request, "trace_id"),
@@ -126,17 +162,22 @@ def _failure(call_id: str, error: JsonObject, duration_ms: float) -> WireRespons
 
 
 def _result_start(call_id: str, duration_ms: float, success: bytes) -> bytes:
-    start = b'{"$schema":"' + SCHEMA_URN.encode() + b'","result":{"call_id":' + encode(call_id)
-    return start + b',"duration":' + encode(round(duration_ms, 3)) + b',"success":' + success
+    # To the microsecond; `round` with digits takes longer than the rest.
+    duration = encode(int(duration_ms * 1000 + 0.5) / 1000)
+    return _RESULT_START + encode(call_id) + b',"duration":' + duration + b',"success":' + success
 
 
-def _parse_tool_id(value: Json) -> tuple[str, str, str | None]:
-    match = _TOOL_ID_PATTERN.fullmatch(value) if isinstance(value, str) else None
+def _parse_tool_id(tool_id: str) -> tuple[str, str, str | None] | None:
+    """Toolkit, tool and version; None if the text is no tool id."""
+    match = _TOOL_ID_PATTERN.fullmatch(tool_id)
     if not match:
-        raise Malformed("tool_id must be Toolkit.Tool, Toolkit.Tool@1 or Toolkit.Tool@1.0.0")
+        return None
     # OXP: a bare number is exactly x.0.0, not the newest of that major version.
     version = None if match[3] is None else f"{match[3]}{match[4] or '.0.0'}"
     return match[1], match[2], version
+
+
+_parse_short_tool_id = lru_cache(1024)(_parse_tool_id)  # a plain call is small, so what is remembered is too
 
 
 def _input(request: JsonObject) -> JsonObject:

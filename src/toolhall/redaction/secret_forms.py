@@ -139,8 +139,7 @@ class SecretForms:
         self._escape_probes = [b"\\u", b"\\U", b"\\x", *(as_bytes("\\" + JSON_SHORT_ESCAPES[each]) for each in letters)]
         self._min_length = min(*map(len, self._variant_bytes), RUN_LENGTH)
         # A line with fewer characters contains no form of the secret; 0 where lines are not all that has to be searched.
-        is_in_lines = self.matches_any_case and secret.isascii() and "\n" not in secret
-        self.min_line_length = self._min_length if is_in_lines else 0
+        self.min_line_length = self._min_length if self.matches_any_case and _is_ascii_line(secret) else 0
         self.max_form_length = _MAX_ENCODED_EXPANSION * max(map(len, self._variant_bytes)) + 64  # in characters
         self.tail_length = min(_MAX_TAIL_LENGTH, self.max_form_length)
 
@@ -349,6 +348,10 @@ class SecretForms:
     @cached_property
     def _escaped_pattern(self) -> re.Pattern[str]:
         return re.compile("|".join(map(escaped_pattern, self._variants)))
+
+
+def _is_ascii_line(secret: str) -> bool:
+    return secret.isascii() and "\n" not in secret
 
 
 def _base64_encodings(payload: bytes) -> Iterator[AlignedEncoding]:

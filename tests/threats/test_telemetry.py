@@ -7,19 +7,23 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import toolhall.telemetry
 from tests.unit.builders import call_of
-from toolhall.telemetry import UNKNOWN_TOOL, CallTracer, Telemetry, render
+from toolhall.app import Toolhall
+from toolhall.model.caller import LOCAL
+from toolhall.model.messages import CallTool
+from toolhall.telemetry import CallTracer, Telemetry, render
 
 CANARY = "CANARY-77aa"
 
 
 @pytest.mark.threat("I10")
-def test_I10_calls_of_unknown_tool_names_share_one_metric_label() -> None:  # noqa: N802
+async def test_I10_calls_of_unknown_tool_names_share_one_metric_label() -> None:  # noqa: N802
     """Calls of tools that do not exist are counted under one name, however many names there are."""
-    telemetry = Telemetry()
-    for number in range(1_000):
-        telemetry.record_call(UNKNOWN_TOOL, "test", "NotFound", 0)
-    assert {key: series.count for key, series in telemetry.calls.items()} == {("unknown", "test", "NotFound"): 1000}
-    assert b"made-up" not in render(telemetry)
+    with Toolhall() as hall:
+        for number in range(100):
+            await hall.dispatcher.answer(CallTool(f"made-up-{number}", {}, "test"), LOCAL)
+        counted = {key: series.count for key, series in hall.telemetry.calls.items()}
+        assert counted == {("unknown", "test", "NotFound"): 100}
+        assert b"made-up" not in render(hall.telemetry)
 
 
 @pytest.mark.threat("I10")

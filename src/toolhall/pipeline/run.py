@@ -42,7 +42,9 @@ class Run:
         install_log_redaction()
 
     @types.coroutine
-    def __call__(self, equipped: Equipped, time_left: float | None = None) -> Generator[Any, Any, Raw]:
+    def __call__(  # noqa: PLR0912 - all that can end a tool, in one place
+        self, equipped: Equipped, time_left: float | None = None
+    ) -> Generator[Any, Any, Raw]:
         """Await what the tool returns; raises Crashed, TimedOut, or the ToolhallError that the tool raised.
 
         `time_left` is the deadline in seconds that came with the call, if any; the tool's own timeout may be shorter.

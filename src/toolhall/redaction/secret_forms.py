@@ -138,7 +138,7 @@ class SecretForms:
         letters = set(secret) & JSON_SHORT_ESCAPES.keys()
         self._escape_probes = [b"\\u", b"\\U", b"\\x", *(as_bytes("\\" + JSON_SHORT_ESCAPES[each]) for each in letters)]
         self._min_length = min(*map(len, self._variant_bytes), RUN_LENGTH)
-        # A line with fewer characters contains no form of the secret; 0 where lines are not all that has to be searched.
+        # A line with fewer characters contains no form of the secret; 0 where it is not enough to search lines.
         self.min_line_length = self._min_length if self.matches_any_case and _is_ascii_line(secret) else 0
         self.max_form_length = _MAX_ENCODED_EXPANSION * max(map(len, self._variant_bytes)) + 64  # in characters
         self.tail_length = min(_MAX_TAIL_LENGTH, self.max_form_length)

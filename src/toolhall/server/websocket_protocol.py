@@ -4,8 +4,8 @@ Theory of operation. HttpProtocol parses the request, counts the connection and 
 its I/O (ServerProtocol) does the handshake and the frames; this class moves bytes between it and the transport, and
 complete messages between it and the application. Reading pauses while a message waits for the application, so that
 what is held is bounded by one read. Nearly all messages are one text frame each way: these are read and written by
-`server.websocket_frames` without ServerProtocol. Compression is never agreed on: it would allow decompression bombs, and leaks like
-CRIME.
+`server.websocket_frames` without ServerProtocol. Compression is never agreed on: it would allow decompression bombs,
+and leaks like CRIME.
 
 An application refuses a connection before it accepts it, by `websocket.close` (403) or by a response of its own
 (`websocket.http.response`). Later, `websocket.close` begins the closing handshake: what the client still sends is

@@ -213,14 +213,12 @@ def read_plain_call(body: bytes) -> PlainCall | None:
         colons += 1 + meta[1]
     if body.count(b":") != colons:  # a duplicate key, or a colon in id or name
         return None
-    if not (-MAX_INTEGER < request_id < MAX_INTEGER if type(request_id) is int else _is_id(request_id)):
-        return None
-    if len(encoded) > MAX_DIGITS and has_long_number(encoded):
-        return None
+    is_plain_id = -MAX_INTEGER < request_id < MAX_INTEGER if type(request_id) is int else _is_id(request_id)
+    has_long = len(encoded) > MAX_DIGITS and has_long_number(encoded)
     # Depth and lengths of keys: deep arguments, or a long key beside brackets, take room.
-    if len(encoded) > MAX_DEPTH or len(body) > MAX_DEPTH + MAX_KEY_LENGTH:
-        if body.count(b"{") + body.count(b"[") > MAX_DEPTH:
-            return None
+    has_room = len(encoded) > MAX_DEPTH or len(body) > MAX_DEPTH + MAX_KEY_LENGTH
+    if not is_plain_id or has_long or (has_room and body.count(b"{") + body.count(b"[") > MAX_DEPTH):
+        return None
     return PlainCall(request_id, params.name, arguments, encoded, raw_meta)
 
 

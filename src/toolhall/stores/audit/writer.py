@@ -4,7 +4,7 @@ Two processes cannot continue one hash chain, so each claims a log of its own by
 OSError can be retried and has lost no acknowledged record; records that found no room are counted in the log itself.
 
 The writer runs in a thread beside the event loop, and holds the interpreter's lock while it makes records and lines. So
-it rests after every SLICE of them, unless somebody waits for the write: calls would be late by as much as a batch takes.
+it rests after every SLICE of them, unless somebody waits for the write: calls would be late by what a batch takes.
 """
 
 import logging

@@ -39,9 +39,9 @@ class EagerStarter:
 
         def start(self, coroutine: Coroutine[Any, Any, T], context: Context | None = None) -> asyncio.Task[T]:
             """Start a task, in this context or a copy of the starter's, and return it after its first step."""
-            return asyncio.Task(
-                coroutine, loop=self.loop, name=self._name, context=context or self._base.copy(), eager_start=True
-            )
+            if context is None:  # an empty one is false, too
+                context = self._base.copy()
+            return asyncio.Task(coroutine, loop=self.loop, name=self._name, context=context, eager_start=True)
 
     else:
 

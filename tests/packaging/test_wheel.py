@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import toolhall
 from tests.packaging.building import ROOT, SDK, TARBALL, build, clone_to
 
 
@@ -38,8 +39,7 @@ def test_sdk_tarball_has_the_version_of_the_project() -> None:
         assert manifest is not None
         package = json.load(manifest)
         names = held.getnames()
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert (package["name"], package["version"]) == ("@toolhall/sdk", project["version"])
+    assert (package["name"], package["version"]) == ("@toolhall/sdk", toolhall.__version__)
     assert {"package/dist/index.js", "package/dist/index.d.ts", "package/README.md"} <= set(names)
     assert list(package["dependencies"]) == ["ws"], "what an author installs with it"
 

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from tests.harness.connections import MAX_BODY, SPECIAL_BODIES, Outcome, ParsedRequests, Piece, run_connection
+from tests.harness.connections import (
+    MAX_BODY,
+    SPECIAL_BODIES,
+    UPGRADE_OFFER,
+    Outcome,
+    ParsedRequests,
+    Piece,
+    run_connection,
+)
 from tests.harness.seeds import examples
 from tests.threats.test_smuggling import BODY, CHUNKED, CHUNKS, CORPUS, HEAD
 
@@ -48,8 +56,9 @@ VARIANTS = {
     "keep_alive": usual(b"{}", with_header(b"Connection: keep-alive")),
     "close": usual(b"{}", with_header(b"Connection: close")),
     "expect": usual(b"{}", with_header(b"Expect: 100-continue")),
-    "upgrade": usual(b"{}", with_header(b"Connection: upgrade\r\nUpgrade: h2c")),
-    "upgrade_without_body": with_header(b"Connection: upgrade\r\nUpgrade: h2c") + b"\r\n",
+    "upgrade": usual(b"{}", with_header(UPGRADE_OFFER.removesuffix(b"\r\n"))),
+    "upgrade_with_request_as_body": usual(KNOWN, with_header(UPGRADE_OFFER.removesuffix(b"\r\n"))),
+    "upgrade_without_body": with_header(UPGRADE_OFFER.removesuffix(b"\r\n")) + b"\r\n",
     "upgrade_alone": usual(b"{}", with_header(b"Upgrade: h2c")),
     "trailer": usual(b"{}", with_header(b"Trailer: X")),
     "http_1_0": usual(b"{}", HEAD.replace(b"1.1", b"1.0", 1)),

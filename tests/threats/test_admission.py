@@ -68,7 +68,7 @@ async def half_sent_clients(served: Shielded, path: str, addresses: int) -> Asyn
             crowd.append(await stack.enter_async_context(connected(served, local_addr=address)))
             crowd[-1].send(half_sent_request(served, path))
         (*_, newest) = served.connections
-        await served.until(lambda: newest.scope is not None)
+        await served.until(lambda: newest.cycle is not None)
         await served.until(lambda: served.hall.http.limiter.bodies.anonymous == MAX_ANONYMOUS_BODIES)
         yield crowd
 

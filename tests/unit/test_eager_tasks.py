@@ -3,7 +3,7 @@
 import asyncio
 import gc
 from collections.abc import Callable, Coroutine, Generator
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from typing import Any
 
 import pytest
@@ -139,6 +139,36 @@ def test_eager_task_started_by_another_task_has_the_context_of_the_starter(loop:
         return await starter.start(inner())
 
     assert in_callback(loop, lambda starter: starter.start(outer(starter))) == "nothing"
+
+
+def test_eager_task_runs_in_a_context_that_is_given_also_if_it_is_empty(loop: asyncio.AbstractEventLoop) -> None:
+    """As the requests of a session do: each in its own context, never in that of whoever made the starter."""
+
+    async def work() -> str:
+        return seen.get()
+
+    async def main() -> list[str]:
+        seen.set("whoever made the starter")
+        starter = EagerStarter(asyncio.get_running_loop(), "test")
+        given = Context()
+        given.run(seen.set, "given")
+        return [await starter.start(work(), each) for each in (Context(), given)]
+
+    assert loop.run_until_complete(main()) == ["nothing", "given"]
+
+
+def test_eager_task_inside_a_task_takes_its_first_step_at_once(loop: asyncio.AbstractEventLoop) -> None:
+    async def inner() -> asyncio.Task[object] | None:
+        return asyncio.current_task()
+
+    async def main() -> None:
+        current = asyncio.current_task()
+        task = EagerStarter(asyncio.get_running_loop(), "test").start(inner())
+        assert task.done()
+        assert task.result() is task
+        assert asyncio.current_task() is current
+
+    loop.run_until_complete(main())
 
 
 def test_eager_task_inside_a_task_is_started_all_the_same(loop: asyncio.AbstractEventLoop) -> None:

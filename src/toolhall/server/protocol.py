@@ -56,6 +56,7 @@ from toolhall.server.write_batcher import write_batcher_for
 
 MAX_HEADER_BYTES = 64 * 1024
 MAX_PIPELINED_REQUESTS = 512  # more than fit into one read, unless they are tiny
+MAX_PIPELINED_BYTES = 1024 * 1024  # of bodies, where there is more than one
 MAX_AWAITED_BODY = 16 * 1024  # of a request with a known head whose body comes later; others go through the parser
 BUSY_PAUSE_SECONDS = 0.25  # without reading after a 503: the client was told to retry later, and some retry at once
 _READ_CHUNK = 16 * 1024
@@ -140,6 +141,7 @@ class HttpProtocol(Connection):
         active, slots = self._active, self._slots
         return (
             self.parser.is_at_boundary
+            and not self.is_malformed
             and (active is None or active.response_complete)
             and not self.pipeline
             and not self.write_paused
@@ -177,7 +179,8 @@ class HttpProtocol(Connection):
             if self.transport.is_closing():
                 return
         if self.pipeline:
-            if was_at_boundary and parser.is_at_boundary and len(self.pipeline) == 1:
+            is_whole = was_at_boundary and parser.is_at_boundary and not parser.is_rewritten
+            if is_whole and len(self.pipeline) == 1:
                 self._learn_head(data, self.pipeline[0])
             self._start_next()
 
@@ -199,9 +202,9 @@ class HttpProtocol(Connection):
 
     def _enforce_limits(self, size: int) -> None:
         """Abort a connection with too many pipelined requests; answer 431 to headers that are too large."""
-        if len(self.pipeline) > MAX_PIPELINED_REQUESTS:
+        if self._is_pipeline_full():
             self._start_next()
-            if len(self.pipeline) > MAX_PIPELINED_REQUESTS:
+            if self._is_pipeline_full():
                 self.transport.abort()
                 return
         if not self.parser.is_reading_headers:
@@ -211,6 +214,12 @@ class HttpProtocol(Connection):
         self._header_bytes += size
         if self._header_bytes > MAX_HEADER_BYTES:
             self._close_with(HEADERS_TOO_LARGE_RESPONSE)
+
+    def _is_pipeline_full(self) -> bool:
+        waiting = len(self.pipeline)
+        return waiting > MAX_PIPELINED_REQUESTS or (
+            waiting > 1 and sum([len(cycle.body) for cycle in self.pipeline]) > MAX_PIPELINED_BYTES
+        )
 
     def _reject_malformed(self) -> None:
         """Read nothing more; answer the requests before the malformed bytes, then answer 400, and close."""
@@ -244,6 +253,7 @@ class HttpProtocol(Connection):
             self.transport.abort()
             return
         method, url, headers = self.parser.method, self.parser.url, self.parser.headers
+        behind = self.parser.behind_upgrade
         self.parser.close()
         self.context.connections.discard(self)
         websocket = WebSocketProtocol(self.context, self.loop)
@@ -251,6 +261,8 @@ class HttpProtocol(Connection):
         websocket.is_counted, self.is_counted = self.is_counted, False
         self.transport.set_protocol(websocket)
         websocket.open(method, url, headers)
+        if behind and not websocket.close_sent:
+            websocket.data_received(behind)
 
     # Requests and their responses.
 
@@ -265,6 +277,8 @@ class HttpProtocol(Connection):
                 break
         if self.pipeline and self._active is not None and not self._active.watches_disconnect:
             self.pause_reading()
+        elif self.is_malformed and not self.pipeline:
+            self._close_if_malformed()
 
     def _start(self, cycle: RequestCycle) -> None:
         """Run a request now, or in a later iteration of the event loop if this one has answered enough."""

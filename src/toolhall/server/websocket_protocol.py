@@ -31,7 +31,7 @@ from websockets.server import ServerProtocol
 from toolhall.auth.authenticator import AsgiMessage, Scope
 from toolhall.server.connection import Connection
 from toolhall.server.context import ServerContext
-from toolhall.server.responses import encode_headers
+from toolhall.server.responses import MALFORMED_RESPONSE, encode_headers
 from toolhall.server.websocket_frames import TextFrameReader, TextFrameWriter
 
 MAX_FRAGMENTS = 1_024  # of one message; even empty ones take memory
@@ -66,8 +66,10 @@ class WebSocketProtocol(Connection):
         """Begin with the request that HttpProtocol has parsed."""
         self._protocol.receive_data(b"%s %s HTTP/1.1\r\n%s\r\n" % (method, url, encode_headers(headers)))
         requests = [event for event in self._protocol.events_received() if isinstance(event, Request)]
-        if not requests:  # longer than ServerProtocol takes
-            self._refuse(self._protocol.reject(HTTPStatus.BAD_REQUEST, "invalid handshake\n"))
+        if not requests:  # ServerProtocol refuses its form or its length, and takes no response any more
+            self.close_sent = True
+            self.transport.write(MALFORMED_RESPONSE)
+            self.transport.close()
             return
         self._response = self._protocol.accept(requests[0])
         if self._response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:

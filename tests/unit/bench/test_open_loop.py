@@ -54,7 +54,6 @@ def test_latency_counts_from_when_a_request_was_due() -> None:
         latency = generate(plan(port))
     # One request stalls, and more than half of the others are due meanwhile: a closed loop would see one slow request.
     assert latency.p50 > STALL_SECONDS / 4 * 1e6
-    assert latency.late_p99 < latency.p99
 
 
 def test_answer_in_pieces_is_read_whole() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.frames import Frame, Opcode
 from websockets.typing import Subprotocol
 
 from tests.harness.patience import patience
@@ -239,3 +240,37 @@ async def test_websocket_client_that_answers_no_ping_is_closed(monkeypatch: pyte
             async with asyncio.timeout(patience()):
                 await websocket.recv()
         await served.ended()
+
+
+async def exchange(served: Running, data: bytes, end: bytes) -> bytes:
+    """Send this in one write, and return what comes back up to this end."""
+    port = int(served.url.split(":")[2].split("/")[0])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        async with asyncio.timeout(patience()):
+            writer.write(data)
+            return await reader.readuntil(end)
+    finally:
+        writer.close()
+
+
+HANDSHAKE = (
+    b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+)
+
+
+async def test_websocket_frame_in_the_same_read_as_the_handshake_is_taken() -> None:
+    async with running(echo) as served:
+        frame = Frame(Opcode.TEXT, b"early").serialize(mask=True)
+        received = await exchange(served, HANDSHAKE + b"\r\n" + frame, b"\x81\x05early")
+    assert received.startswith(b"HTTP/1.1 101 ")
+
+
+async def test_websocket_handshake_that_websockets_refuses_is_answered_with_400(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with running(echo) as served:
+        received = await exchange(served, HANDSHAKE + b"X-Long: " + b"x" * 9_000 + b"\r\n\r\n", b"\r\n")
+    assert received.startswith(b"HTTP/1.1 400 ")
+    assert "Traceback" not in caplog.text

@@ -189,7 +189,7 @@ def _set_path(scope: Scope, url: bytes) -> None:
     """
     if b"%" in url or b"?" in url or b"#" in url or not url.startswith(b"/"):
         parts = httptools.parse_url(url)
-        if parts.host is not None:
+        if parts.host:
             authority = b"%s:%d" % (parts.host, parts.port) if parts.port else parts.host
             named = [value.lower() for name, value in scope["headers"] if name == b"host"]
             if named != [authority.lower()]:

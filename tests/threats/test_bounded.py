@@ -52,7 +52,6 @@ STARTERS = {
     "mcp/stdio.py": "one for each request, of which 1,000 are in flight",
     "http/stdio_lines.py": "one for each message, of which 256 are answered at a time",
     "mcp/response.py": "two for each request that waits",
-    "mcp/sessions.py": "one for each request",
     "http/tool_server_join.py": "one for each lease of a full hall whose token somebody else has to judge",
     "http/call_context.py": "one for each request that waits",
     "http/sse.py": "two for each reader",

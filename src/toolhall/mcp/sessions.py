@@ -9,8 +9,7 @@ import logging
 import re
 import secrets
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Coroutine, Hashable
-from typing import Any
+from collections.abc import Awaitable, Callable, Hashable
 
 import msgspec
 
@@ -50,12 +49,8 @@ class InflightRequests:
     def __len__(self) -> int:
         return len(self._all)
 
-    def start(self, request_id: RequestId, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run a request; of two with the same id, a cancellation reaches the later one."""
-        return self.add(request_id, asyncio.get_running_loop().create_task(work))
-
     def add(self, request_id: RequestId, task: asyncio.Task[None]) -> asyncio.Task[None]:
-        """Hold the task of a request that runs already."""
+        """Hold the task of a request; of two with the same id, a cancellation reaches the later one."""
         self._tasks[request_id] = self._all.add(task)
         task.add_done_callback(lambda done: self._forget(request_id, done))
         return task

@@ -1,6 +1,7 @@
 """BaseTool, a tool with methods as the hub specification defines it, and the Declarations of its methods."""
 
 import inspect
+import re
 import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -10,6 +11,7 @@ import msgspec
 
 from toolhall.authoring.context import Context
 from toolhall.authoring.declaration import BadDeclaration, Declaration, ToolOptions, declaration_of, option_names, tool
+from toolhall.authoring.resource import resource
 from toolhall.model.content import CONTENT_TYPES, Reply
 from toolhall.model.errors import ToolError, ToolFailed
 from toolhall.model.json import Json, JsonObject
@@ -21,6 +23,12 @@ _HANDLER_PREFIX = "_handle_"
 # Options of @tool that a method cannot have: it runs in `handle_request`, and has the version of its tool.
 _NOT_METHOD_OPTIONS = ("name", "version", "isolated", "input", "returns")
 _METHOD_OPTIONS = ("name", "params", *(name for name in option_names(ToolOptions) if name not in _NOT_METHOD_OPTIONS))
+READ_METHOD = "read_resource"  # reads the resources whose names are URIs, by its parameter `uri`
+MAX_RESOURCE_NAME = 64
+# Options of the method that its resources share.
+_READ_OPTIONS = ("level", "timeout", "secrets", "account", "user_id", "tags")
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s{}]+")
+_NOT_IN_NAME = re.compile(r"[^A-Za-z0-9]+")
 _NO_METHODS = "it declares no methods: set capabilities = {'methods': ['NAME']}, or write coroutines named _handle_NAME"
 
 
@@ -111,10 +119,7 @@ def _as_tool_error(error: object) -> ToolFailed:
 def methods_of(instance: BaseTool) -> Iterator[tuple[Declaration, Any]]:
     """Every method as a Declaration with the function to call; BadDeclaration names the class and the fix."""
     _check_base_tool(instance)
-    listed = _capability_list(instance, "methods")
-    methods = (
-        list(_handler_methods(type(instance))) if listed is None else [_method_entry(instance, each) for each in listed]
-    )
+    methods = _listed_methods(instance)
     if not methods:
         raise base_tool_error(instance, _NO_METHODS)
     names = [method.get("name") for method in methods]
@@ -125,8 +130,42 @@ def methods_of(instance: BaseTool) -> Iterator[tuple[Declaration, Any]]:
         yield _declare_method(instance, method)
 
 
+def readable_resources_of(instance: BaseTool) -> Iterator[tuple[Declaration, Any]]:
+    """The resources whose name is a URI, if the tool has the method `read_resource`; that method reads them.
+
+    They have the level and requirements of the method. Other resources are only published: the hub's API has no way to
+    read one.
+    """
+    reader = next((each for each in _listed_methods(instance) if each["name"] == READ_METHOD), None)
+    if reader is None:
+        return
+    options: Any = {name: reader[name] for name in _READ_OPTIONS if reader.get(name) is not None}
+    taken: dict[str, str] = {}
+    for declared in resources_of(instance) or ():
+        uri, mime_type, description = (declared.get(name) for name in ("name", "type", "description"))
+        if not isinstance(uri, str) or not _URI.fullmatch(uri):
+            continue
+        name = _NOT_IN_NAME.sub("_", uri).strip("_")[:MAX_RESOURCE_NAME]
+        if (other := taken.setdefault(name, uri)) != uri or name in {
+            each["name"] for each in _listed_methods(instance)
+        }:
+            raise base_tool_error(instance, f"the resource {uri!r} has the same name as {other!r}, {name!r}; change it")
+        stated: Any = {**options, **({"description": description} if isinstance(description, str) else {})}
+        if isinstance(mime_type, str) and "/" in mime_type:  # the hub's own examples have types such as "string"
+            stated["mime_type"] = mime_type
+        call = _make_reader(instance, uri, name)
+        try:
+            resource(uri, **stated)(call)
+        except BadDeclaration as error:
+            raise base_tool_error(instance, f"resource {uri!r}: {error.problem}") from None
+        declaration = declaration_of(call)
+        if declaration is None:
+            raise TypeError("a decorated function has a declaration")
+        yield declaration, call
+
+
 def resources_of(instance: BaseTool) -> tuple[JsonObject, ...] | None:
-    """The resources in the tool's capabilities; they are only published, because the hub has no way to read them."""
+    """The resources in the tool's capabilities, which are published as they are; see `readable_resources_of`."""
     listed = _capability_list(instance, "resources")
     if listed is None:
         return None
@@ -164,6 +203,14 @@ def _capability_list(instance: BaseTool, part: str) -> list[Any] | None:
     if not isinstance(listed, list | tuple | None):
         raise base_tool_error(instance, f"capabilities[{part!r}] is not a list; list names, or objects with a name")
     return None if listed is None else list(listed)
+
+
+def _listed_methods(instance: BaseTool) -> list[JsonObject]:
+    """The methods in the tool's capabilities; without a list of them, those that it has handlers for."""
+    listed = _capability_list(instance, "methods")
+    if listed is None:
+        return list(_handler_methods(type(instance)))
+    return [_method_entry(instance, each) for each in listed]
 
 
 def _handler_methods(kind: type[BaseTool]) -> Iterator[JsonObject]:
@@ -220,15 +267,37 @@ def _declare_method(instance: BaseTool, method: JsonObject) -> tuple[Declaration
 def _make_function(instance: BaseTool, method: str) -> Callable[..., Any]:
     """A function for one method, which calls `handle_request` with a ToolRequest and unwraps the response."""
 
-    def request(context: Context, params: JsonObject) -> ToolRequest:
-        return ToolRequest(id=uuid.uuid4().hex, tool=instance.name, method=method, params=params, context=context)
-
     async def handled(context: Context, /, **params: Any) -> Any:
-        return as_object(response_result(await instance.handle_request(request(context, params))))
+        asked = _request(instance, method, params, context)
+        return as_object(response_result(await instance.handle_request(asked)))
 
     def handled_in_thread(context: Context, /, **params: Any) -> Any:
-        return as_object(response_result(instance.handle_request(request(context, params))))
+        asked = _request(instance, method, params, context)
+        return as_object(response_result(instance.handle_request(asked)))
 
-    call = handled if inspect.iscoroutinefunction(inspect.unwrap(instance.handle_request)) else handled_in_thread
+    call = handled if _is_async(instance) else handled_in_thread
     call.__name__ = method
     return call
+
+
+def _make_reader(instance: BaseTool, uri: str, name: str) -> Callable[..., Any]:
+    """A function that reads one resource by the method `read_resource`; what the method returns is its content."""
+
+    async def read(context: Context, /) -> Any:
+        asked = _request(instance, READ_METHOD, {"uri": uri}, context)
+        return response_result(await instance.handle_request(asked))
+
+    def read_in_thread(context: Context, /) -> Any:
+        return response_result(instance.handle_request(_request(instance, READ_METHOD, {"uri": uri}, context)))
+
+    call = read if _is_async(instance) else read_in_thread
+    call.__name__ = name
+    return call
+
+
+def _request(instance: BaseTool, method: str, params: JsonObject, context: Context) -> ToolRequest:
+    return ToolRequest(id=uuid.uuid4().hex, tool=instance.name, method=method, params=params, context=context)
+
+
+def _is_async(instance: BaseTool) -> bool:
+    return inspect.iscoroutinefunction(inspect.unwrap(instance.handle_request))

@@ -1,8 +1,20 @@
 """Context, a running tool's access to its client, its credentials and outbound HTTP, and MCP elicitation forms."""
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    get_type_hints,
+    overload,
+)
 
 import msgspec
 
@@ -20,12 +32,14 @@ from toolhall.model.messages import (
     LogLevel,
     ProgressEvent,
     Question,
+    ResourceChanged,
     Root,
     Rooted,
     Roots,
     Sample,
     Sampled,
     Visit,
+    memory_of,
 )
 from toolhall.model.requirements import NO_CREDENTIALS, AccountToken, ResolvedCredentials
 from toolhall.model.secret import looks_secret
@@ -36,6 +50,8 @@ if TYPE_CHECKING:
     import httpx2
 
 T = TypeVar("T")
+R = TypeVar("R")
+P = ParamSpec("P")
 Feature: TypeAlias = Literal["elicitation", "elicitation.url", "sampling", "roots"]
 _FORM_TYPES = ("string", "number", "integer", "boolean")
 
@@ -180,6 +196,10 @@ class Context:
         to_json(message)  # raise for an unencodable message, also if no client listens
         self._link.emit(LogEvent(level, message, self._tool or None))
 
+    def changed(self, uri: str) -> None:
+        """Tell everybody who subscribed to a resource, or to one above it, that it has changed."""
+        self._link.emit(ResourceChanged(uri))
+
     @overload
     async def ask(self, message: str, form: type[T], *, key: str | None = None) -> Given[T]: ...
     @overload
@@ -221,13 +241,53 @@ class Context:
             return await self._link.ask(questions)
 
     async def detach(self, retry_ms: int = 500) -> None:
-        """Before a long wait: let the client disconnect and fetch the answer later, if its MCP revision can."""
+        """Before a long wait: let the client fetch the answer later, as a task or by resuming, if it can.
+
+        With `Task(after_questions=True)` the call is a task from here on, and durable.
+        """
         await self._link.detach(retry_ms)
+
+    @property
+    def task_id(self) -> str | None:
+        """The id of the task that this call is, the same when it runs again; None in line."""
+        return memory_of(self._link).task_id
+
+    @overload
+    async def once(
+        self, key: str, function: Callable[P, Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs
+    ) -> R: ...
+    @overload
+    async def once(self, key: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
+    async def once(self, key: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call the function and remember its result: a run from the top, after a question or a crash, finds it there.
+
+        The result must be JSON-able; it comes back by the function's return annotation. If the process dies between
+        the function's effect and its record, the effect happens again: give `ctx.task_id` and the key to whoever can
+        recognize a repetition.
+        """
+        if not key:
+            raise ValueError("ctx.once needs a key, such as 'rows'; it names the result in this call")
+        memory = memory_of(self._link)
+        encoded = await memory.recall(key)
+        if encoded is None:
+            result = function(*args, **kwargs)
+            encoded = to_json(await result if inspect.isawaitable(result) else result)
+            await memory.remember(key, encoded)
+        # Decoded in both cases, so that the first run sees what every later one will.
+        return decoder_of(_return_type(function))(msgspec.json.decode(encoded))
 
     async def _ask_one(self, question: Question, key: str | None) -> Answered | None:
         self._question_count += 1
         key = key or f"{type(question).__name__.lower()}_{self._question_count}"
         return (await self.ask_all({key: question})).get(key)
+
+
+def _return_type(function: Callable[..., Any]) -> Any:
+    """The return annotation of a function; Any if it has none that can be resolved."""
+    try:
+        return get_type_hints(function).get("return", Any)
+    except (NameError, TypeError):  # a type that is not defined here, or a callable object
+        return Any
 
 
 def _get_secret(credentials: ResolvedCredentials, id: str) -> str:  # noqa: A002 - as OXP calls it

@@ -1,29 +1,42 @@
-"""Turns decorated functions, toolkits and BaseTools into Definitions: the Tool and the FunctionBody that runs it."""
+"""Turns decorated functions, toolkits and BaseTools into Definitions: the Tool and the FunctionBody that runs it.
+
+Resources and prompts are Definitions, too, with the functions that complete their arguments.
+"""
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import PurePath
-from types import ModuleType
+from types import MethodType, ModuleType
 from typing import Any
 
 import msgspec
 
-from toolhall.authoring.base_tool import BaseTool, methods_of, resources_of
+from toolhall.authoring.base_tool import BaseTool, methods_of, readable_resources_of, resources_of
+from toolhall.authoring.completion import bind_completion
 from toolhall.authoring.declaration import (
     BadDeclaration,
+    CompletionFunction,
     Declaration,
     Toolkit,
     ToolkitOptions,
     ToolOptions,
     declaration_of,
     merged_requirements,
+    task_of,
 )
+from toolhall.authoring.file_source import FileSource
+from toolhall.authoring.folder import Folder
+from toolhall.authoring.folder_source import FolderSource, folder_tool
+from toolhall.authoring.skill_source import SkillSource, skill_tool
+from toolhall.authoring.skills import Skills
+from toolhall.model.json import JsonObject
 from toolhall.model.names import DEFAULT_VERSION, ToolId, published_name
-from toolhall.model.tool import EFFECT_ANNOTATIONS, Annotations, Tool, ToolkitInfo
+from toolhall.model.page import PAGE_META
+from toolhall.model.tool import EFFECT_ANNOTATIONS, Annotations, Output, Tool, ToolkitInfo
 from toolhall.schema.annotations import header_parameters
-from toolhall.schema.signature import Binder
+from toolhall.schema.signature import Binder, pass_arguments
 
 
 class FunctionBody(msgspec.Struct, frozen=True):
@@ -38,7 +51,7 @@ class FunctionBody(msgspec.Struct, frozen=True):
 
 
 class Definition(msgspec.Struct, frozen=True):
-    """A tool that is defined in code: its Tool and the FunctionBody that runs it."""
+    """A tool, resource or prompt that is defined in code: its Tool and the FunctionBody that runs it."""
 
     tool: Tool
     body: FunctionBody
@@ -46,15 +59,19 @@ class Definition(msgspec.Struct, frozen=True):
     health_check: Callable[[], Any] | None = None  # of its BaseTool; see execution/health_checks.py
     lifespan: AbstractAsyncContextManager[Any] | None = None  # its toolkit, if it must be entered before a call
     source_location: str = ""  # of its function, as FILE:LINE
+    completions: Mapping[str, FunctionBody] = {}  # of its arguments, if it is a resource or a prompt
+    files: FileSource | None = None  # of a Folder or a skill
 
     @property
     def missing_description(self) -> str | None:
         """A warning with the fix if the tool has no description; None if it has one."""
         if (self.tool.description or "").strip():
             return None
+        kind = self.tool.kind
+        reader = "a model chooses tools" if kind == "tool" else f"people and models choose {kind}s"
         return (
-            f"{self.source_location}: tool '{self.tool.name}' has no docstring,"
-            " and a model chooses tools by what it says; write one into the function, or pass @tool(description=...)"
+            f"{self.source_location}: {kind} '{self.tool.name}' has no docstring,"
+            f" and {reader} by what it says; write one into the function, or pass @{kind}(description=...)"
         )
 
 
@@ -81,17 +98,22 @@ def definitions_of(target: object) -> Iterator[Definition]:
         yield from _from_base_tool(target())  # type: ignore[call-arg] # its own constructor takes nothing
     elif isinstance(target, BaseTool):
         yield from _from_base_tool(target)
+    elif isinstance(target, Folder):
+        yield _from_folder(target)
+    elif isinstance(target, Skills):
+        yield from _from_skills(target)
     elif declaration := declaration_of(target):
         yield _from_function(declaration, target)
     else:
         raise BadDeclaration(
-            f"{target!r} contains no tool: mark a function with @tool, or pass a Toolkit, a BaseTool or a module"
+            f"{target!r} contains no tool: mark a function with @tool, @resource or @prompt, or pass a Toolkit,"
+            " a BaseTool, a Folder, Skills or a module"
         )
 
 
 def _defined_in(module: ModuleType) -> Iterator[object]:
     """The tools that a module itself defines, in the order of the source; imported ones belong to their own module."""
-    instances = [part for part in vars(module).values() if isinstance(part, Toolkit | BaseTool)]
+    instances = [part for part in vars(module).values() if isinstance(part, Toolkit | BaseTool | Folder | Skills)]
     served = {type(instance) for instance in instances}
     yield from (part for part in vars(module).values() if declaration_of(part) and part.__module__ == module.__name__)
     yield from instances
@@ -116,11 +138,12 @@ def _from_toolkit(toolkit: Toolkit, *, recreatable: bool = False) -> Iterator[De
         if isinstance(inspect.getattr_static(toolkit, name), property | functools.cached_property):
             continue  # reading it would run its code
         method = getattr(toolkit, name)
+        if isinstance(method, Folder):
+            yield _from_folder(method, toolkit)
         if declaration := declaration_of(method):
             if inspect.ismethod(method) and not declaration.is_method:
-                raise BadDeclaration(
-                    f"tool '{declaration.name}' of {toolkit.toolkit_name}: its first parameter must be 'self'"
-                )
+                what = f"{declaration.kind} '{declaration.name}' of {toolkit.toolkit_name}"
+                raise BadDeclaration(f"{what}: its first parameter must be 'self'")
             yield _from_method(declaration, method, toolkit, recreatable=recreatable)
 
 
@@ -149,10 +172,31 @@ def lifespan_of(toolkit: object) -> AbstractAsyncContextManager[Any] | None:
     return toolkit if isinstance(toolkit, AbstractAsyncContextManager) else None
 
 
+def _from_folder(folder: Folder, toolkit: Toolkit | None = None) -> Definition:
+    name = folder.name or _toolkit_name(folder.directory.name)
+    about = (toolkit.toolkit_name, toolkit.toolkit_options) if toolkit else (None, ToolkitOptions())
+    tool = folder_tool(folder, name, *about)
+    if toolkit is not None:
+        tool = msgspec.structs.replace(tool, about=ToolkitInfo(description=_docstring(type(toolkit))))
+    return _of_files(FolderSource(folder, tool), versioned="version" in about[1], location=str(folder.directory))
+
+
+def _from_skills(skills: Skills) -> Iterator[Definition]:
+    for folder in skills.find():
+        source = SkillSource(folder, skill_tool(skills, folder))
+        yield _of_files(source, versioned="version" in skills.options, location=str(folder.directory))
+
+
+def _of_files(files: FileSource, *, versioned: bool, location: str) -> Definition:
+    """A definition that reads files, in a thread."""
+    body = FunctionBody(files.read, pass_arguments, takes_context=False, is_async=False)
+    return Definition(files.tool, body, versioned, source_location=location, files=files)
+
+
 def _from_base_tool(instance: BaseTool) -> Iterator[Definition]:
     about = ToolkitInfo(description=_docstring(type(instance)), resources=resources_of(instance))
     options = ToolkitOptions()
-    for declaration, call in methods_of(instance):
+    for declaration, call in (*methods_of(instance), *readable_resources_of(instance)):
         options["version"] = instance.version
         placement = _Placement(instance.name, published_name(instance.name, declaration.name), options, about)
         definition = _definition(declaration, call, placement)
@@ -163,7 +207,7 @@ def _from_function(declaration: Declaration, function: Any) -> Definition:
     if inspect.ismethod(function) and isinstance(function.__self__, Toolkit):
         return _from_method(declaration, function, function.__self__)
     if declaration.is_method:
-        raise BadDeclaration(f"tool '{declaration.name}' is a method; serve an instance of its Toolkit")
+        raise BadDeclaration(f"{declaration.kind} '{declaration.name}' is a method; serve an instance of its Toolkit")
     file = PurePath(declaration.function.__code__.co_filename).stem
     return _definition(declaration, function, _Placement(_toolkit_name(file), declaration.name, {}))
 
@@ -176,23 +220,28 @@ def _definition(declaration: Declaration, function: Any, placement: _Placement) 
     options, toolkit = declaration.options, placement.options
     signature = declaration.resolve_signature()
     stated = options.get("version") or toolkit.get("version")
+    is_tool, completes = declaration.kind == "tool", tuple(declaration.completions)
+    resource, prompt = declaration.resource, declaration.prompt
     tool = Tool(
         id=ToolId(placement.toolkit, declaration.name, stated or DEFAULT_VERSION),
         name=placement.published,
         input=signature.input,
-        output=signature.output,
+        output=signature.output if is_tool else Output(),
         title=options.get("title"),
         description=options.get("description") or inspect.getdoc(declaration.function),
         effect=options.get("effect"),
-        annotations=_annotations(options),
+        annotations=_annotations(options) if is_tool else None,
         icons=tuple(options.get("icons", ())),
         tags=(*toolkit.get("tags", ()), *options.get("tags", ())),
-        meta=options.get("meta"),
+        meta=_meta(options),
         level=options.get("level", toolkit.get("level")),
         timeout=options.get("timeout"),
-        header_parameters=header_parameters(signature.input),
+        header_parameters=header_parameters(signature.input) if is_tool else (),
         requirements=merged_requirements(toolkit, options),
         about=placement.about,
+        task=task_of(options),
+        resource=resource and msgspec.structs.replace(resource, completes=completes),
+        prompt=prompt and msgspec.structs.replace(prompt, completes=completes),
     )
     body = FunctionBody(
         function,
@@ -203,7 +252,45 @@ def _definition(declaration: Declaration, function: Any, placement: _Placement) 
         placement.recreatable,
     )
     code = declaration.function.__code__
-    return Definition(tool, body, stated is not None, source_location=f"{code.co_filename}:{code.co_firstlineno}")
+    location = f"{code.co_filename}:{code.co_firstlineno}"
+    owner = getattr(function, "__self__", None)
+    completions = {name: _completion_body(each, owner) for name, each in declaration.completions.items()}
+    return Definition(tool, body, stated is not None, source_location=location, completions=completions)
+
+
+def _completion_body(completion: CompletionFunction, owner: object) -> FunctionBody:
+    """The function that completes an argument, bound to its toolkit."""
+    function = completion.function
+    return FunctionBody(
+        MethodType(function, owner) if completion.is_method else function,
+        bind_completion(completion),
+        completion.takes_context,
+        inspect.iscoroutinefunction(inspect.unwrap(function)),
+    )
+
+
+def takes_typed(completion: FunctionBody) -> bool:
+    """Whether a completion function takes what was typed, and so chooses by itself what fits."""
+    return "typed" in completion.bind({"typed": "", "given": {}})
+
+
+def _meta(options: ToolOptions) -> JsonObject | None:
+    """The author's metadata, and the page of a tool as MCP Apps writes it."""
+    page = options.get("page")
+    if page is None:
+        return options.get("meta")
+    shown: JsonObject = {"resourceUri": page}
+    if options.get("page_only", False):
+        shown["visibility"] = ["app"]
+    return {**options.get("meta", {}), PAGE_META: shown}
+
+
+def pages_of(tool: Tool) -> Iterator[str]:
+    """The URI of the page that a tool's results are shown by, if any."""
+    stated = (tool.meta or {}).get(PAGE_META)
+    uri = stated.get("resourceUri") if isinstance(stated, dict) and tool.kind == "tool" else None
+    if isinstance(uri, str):
+        yield uri
 
 
 def _docstring(toolkit: type) -> str | None:

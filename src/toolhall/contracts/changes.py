@@ -15,7 +15,7 @@ from toolhall.contracts.subschema.document import VALIDATION_KEYWORDS
 from toolhall.contracts.subschema.value_checker import hashable
 from toolhall.contracts.subschema.value_facts import Incompatibility, quote_value
 from toolhall.model.json import Json, JsonObject, encode, escape_pointer
-from toolhall.model.tool import Annotations, Effect, Output, Remainder, Tool
+from toolhall.model.tool import Annotations, Effect, Output, Remainder, Task, Tool
 from toolhall.schema.adapt import SchemaLocation
 from toolhall.schema.keywords import DEFINITION_KEYWORDS, REFERENCE_KEYWORDS, PointerParts, subschemas
 
@@ -164,12 +164,13 @@ def _annotation_differences(old: JsonObject, new: JsonObject) -> Iterator[tuple[
 
 def metadata_changes(old: Tool, new: Tool) -> Iterator[DefinitionChange]:
     """All changes but those of the schemas."""
-    if old.name != new.name:
+    if old.name != new.name and new.resource is None:  # a resource is found by its URI
         yield DefinitionChange("breaking", "/name", f"it was renamed from {old.name!r} to {new.name!r}")
     yield from _effect_changes(old, new)
     yield from _level_changes(old, new)
     yield from requirement_changes(old, new)
     yield from _timeout_changes(old, new)
+    yield from _task_changes(old, new)
     yield from _resource_changes(old, new)
     yield from _description_changes(old, new)
     yield from _remainder_changes(old, new)
@@ -240,6 +241,18 @@ def _timeout_changes(old: Tool, new: Tool) -> Iterator[DefinitionChange]:
         yield DefinitionChange("breaking", "/timeout", reason)
     else:
         yield DefinitionChange("feature", "/timeout", reason)
+
+
+def _task_changes(old: Tool, new: Tool) -> Iterator[DefinitionChange]:
+    """Changes of whether calls may, must or must not be tasks."""
+    before, after = old.task or Task(), new.task or Task()
+    if after.required and not before.required:
+        yield DefinitionChange("breaking", "/task", "clients without tasks could call it, and cannot any more")
+    elif old.task is not None and new.task is None:
+        yield DefinitionChange("breaking", "/task", "calls could be tasks, and cannot any more")
+    elif old.task != new.task:
+        kind: ChangeKind = "feature" if before.required != after.required or old.task is None else "fix"
+        yield DefinitionChange(kind, "/task", "it runs as a task in another way")
 
 
 def _resource_changes(old: Tool, new: Tool) -> Iterator[DefinitionChange]:

@@ -204,6 +204,7 @@ def visible_members(tool: Tool) -> JsonObject:
         "tags": sorted(set(tool.tags)),
         "icons": [_without_empty(msgspec.to_builtins(icon)) for icon in tool.icons],
         "toolkit": _without_empty({"title": tool.about.title, "description": tool.about.description}),
+        "uri": None if tool.resource is None else tool.resource.uri,
     })  # fmt: skip
 
 
@@ -220,7 +221,10 @@ def contract_members(tool: Tool, *, tuples_as_written: bool = False) -> JsonObje
         "permissions": None if tool.permissions is None else sorted(set(tool.permissions)),
         "meta": tool.meta,
         "toolkit": _without_empty({"resources": tool.about.resources, "metadata": tool.about.metadata}),
+        "task": None if tool.task is None else [tool.task.required, tool.task.after_questions],
         "beyond": _remainder_members(tool.remainder),
+        "resource": None if tool.resource is None else msgspec.to_builtins(tool.resource),
+        "prompt": None if tool.prompt is None else {"completes": sorted(tool.prompt.completes)},
     })  # fmt: skip
 
 

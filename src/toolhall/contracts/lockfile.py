@@ -1,4 +1,7 @@
-"""`tools.lock`: reads, writes and compares the digests of tools as they were when a person reviewed them."""
+"""`tools.lock`: reads, writes and compares the digests of definitions as they were when a person reviewed them.
+
+Tools, resources, templates and prompts are in one list, because their ids are one space.
+"""
 
 import json
 import re
@@ -9,7 +12,8 @@ import msgspec
 
 from toolhall.contracts.digest import DIGEST_PREFIX, Digests, compute_digests
 from toolhall.dialects.findings import BadDocument, DocumentReader, Finding, checked_json
-from toolhall.dialects.mcp.catalog import id_from_name, read_tool, write_tool
+from toolhall.dialects.mcp.catalog import id_from_name
+from toolhall.dialects.mcp.definitions import read_definition, write_definition
 from toolhall.dialects.mcp.protocol import REVISION_2026_07_28
 from toolhall.dialects.strict_json import duplicate_key
 from toolhall.model.json import Json, JsonObject, diff_json, escape_pointer
@@ -126,16 +130,23 @@ def _reject_duplicate_keys(pairs: list[tuple[str, Json]]) -> JsonObject:
 
 
 def lock_entry(document: Json, compute: Callable[[Tool], Digests] = compute_digests) -> tuple[str, Digests]:
-    """The id of an MCP tool (its name if it states none) and its digests; raises BadDocument if it cannot be read."""
-    tool = read_tool(checked_json(document))
+    """The key of an MCP definition of any kind and its digests; raises BadDocument if it cannot be read.
+
+    The key is its id; without one, it is the name of a tool, the URI of a resource, or `prompts/` and a prompt's name.
+    """
+    tool = read_definition(checked_json(document))
     return _lock_key(tool), compute(msgspec.structs.replace(tool, remainder=_unknown_members(tool, document)))
 
 
 def _lock_key(tool: Tool) -> str:
-    return tool.name if tool.id == id_from_name(tool.name) else str(tool.id)
+    if tool.id != id_from_name(tool.name):
+        return str(tool.id)
+    if tool.resource is not None:
+        return tool.resource.uri
+    return tool.name if tool.prompt is None else f"prompts/{tool.name}"
 
 
 def _unknown_members(tool: Tool, document: Json) -> Remainder:
     """Members that Toolhall does not know but others may; null counts as absent, as some servers send it."""
-    changes = diff_json(write_tool(tool, REVISION_2026_07_28), document)
+    changes = diff_json(write_definition(tool, REVISION_2026_07_28), document)
     return Remainder("mcp", item=tuple(change for change in changes if change.value is not None))

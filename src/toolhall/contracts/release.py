@@ -4,11 +4,13 @@ Tools that are versioned together are checked together: all tools of a toolkit i
 alone. A definition without a version can never be raised, so it must never break.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
 
 from toolhall.contracts.changes import input_changes, metadata_changes, output_changes
+from toolhall.contracts.kind_changes import kind_change, prompt_changes, resource_changes
 from toolhall.contracts.semver import (
     BUMPS,
     Bump,
@@ -85,10 +87,17 @@ def check_release(old: Sequence[Tool], new: Sequence[Tool], behaviour: ChangeKin
 
 
 def diff(old: Tool, new: Tool) -> list[DefinitionChange]:
-    """The changes between two definitions of a tool, breaking ones first; the stated versions do not matter."""
-    return sort_changes(
-        [*input_changes(old.input, new.input), *output_changes(old.output, new.output), *metadata_changes(old, new)]
-    )
+    """The changes between two definitions of one thing, breaking ones first; the stated versions do not matter."""
+    other_kind = kind_change(old, new)
+    if other_kind is not None:
+        return [other_kind]
+    if new.resource is not None:
+        own = resource_changes(old, new)
+    elif new.prompt is not None:
+        own = prompt_changes(old, new)
+    else:
+        own = [*input_changes(old.input, new.input), *output_changes(old.output, new.output)]
+    return sort_changes([*own, *metadata_changes(old, new)])
 
 
 def diff_toolkit(old: Sequence[Tool], new: Sequence[Tool]) -> list[DefinitionChange]:
@@ -98,16 +107,17 @@ def diff_toolkit(old: Sequence[Tool], new: Sequence[Tool]) -> list[DefinitionCha
     for name in sorted(before.keys() | after.keys()):
         path = f"/capabilities/{escape_pointer(name)}"
         if name not in after:
-            changes.append(DefinitionChange("breaking", path, f"the tool {name!r} was removed"))
+            changes.append(DefinitionChange("breaking", path, f"the {before[name].kind} {name!r} was removed"))
         elif name not in before:
-            changes.append(DefinitionChange("feature", path, f"the tool {name!r} was added"))
+            changes.append(DefinitionChange("feature", path, f"the {after[name].kind} {name!r} was added"))
         else:
             changes += prefix_paths(path, diff(before[name], after[name]))
     return sort_changes(changes)
 
 
 def _units(old: Sequence[Tool], new: Sequence[Tool]) -> Iterator[_VersionedUnit]:
-    before, after = _newest(old), _newest(new)
+    shared_names = _shared_names(old) | _shared_names(new)
+    before, after = _newest(old, shared_names), _newest(new, shared_names)
     if len(before) == len(after) == 1:
         (old_tool,), (new_tool,) = before.values(), after.values()
         yield _make_unit([_ToolPair(old_tool, new_tool, "")])
@@ -131,12 +141,12 @@ def _make_unit(pairs: list[_ToolPair]) -> _VersionedUnit:
     """The unit of tools that are versioned together."""
     changes: list[DefinitionChange] = []
     for pair in pairs:
-        if pair.old is None:
-            changes.append(DefinitionChange("feature", pair.path, "the tool was added"))
-        elif pair.new is None:
-            changes.append(DefinitionChange("breaking", pair.path, "the tool was removed"))
-        else:
+        if pair.old is not None and pair.new is not None:
             changes += prefix_paths(pair.path, diff(pair.old, pair.new))
+        elif pair.old is not None:
+            changes.append(DefinitionChange("breaking", pair.path, f"the {pair.old.kind} was removed"))
+        elif pair.new is not None:
+            changes.append(DefinitionChange("feature", pair.path, f"the {pair.new.kind} was added"))
     old_tools, new_tools = [pair.old for pair in pairs if pair.old], [pair.new for pair in pairs if pair.new]
     return _VersionedUnit(
         _stated_version(old_tools or new_tools),
@@ -152,13 +162,29 @@ def _stated_version(tools: Iterable[Tool]) -> str | None:
     return stated[0] if stated else None
 
 
-def _newest(tools: Iterable[Tool]) -> dict[tuple[str, str], Tool]:
-    """The newest version of each tool, by toolkit and name."""
+def _newest(tools: Iterable[Tool], shared_names: Collection[str]) -> dict[tuple[str, str], Tool]:
+    """The newest version of each tool, resource and prompt, by toolkit and name."""
     ranked = sorted(tools, key=lambda tool: precedence(tool.id.version))
-    return {(tool.id.toolkit, tool.id.tool): tool for tool in ranked}
+    return {_toolkit_and_name(tool, shared_names): tool for tool in ranked}
+
+
+def _toolkit_and_name(tool: Tool, shared_names: Collection[str]) -> tuple[str, str]:
+    """What all versions share. Without an id, names are distinct for tools and prompts each, but not for resources."""
+    if tool.kind == "tool" or tool.id != id_from_name(tool.name):
+        return tool.id.toolkit, tool.id.tool
+    by_uri = tool.resource is not None and tool.name in shared_names
+    return f"/{tool.kind}s", tool.resource.uri if tool.resource is not None and by_uri else tool.name
+
+
+def _shared_names(tools: Iterable[Tool]) -> set[str]:
+    """The names that several resources have."""
+    names = Counter(tool.name for tool in tools if tool.resource is not None)
+    return {name for name, count in names.items() if count > 1}
 
 
 def _path(toolkit: str, name: str, *, alone: bool) -> str:
+    if toolkit.startswith("/"):  # of no toolkit: see _toolkit_and_name
+        return f"{toolkit}/{escape_pointer(name)}"
     if alone:
         return f"/capabilities/{escape_pointer(name)}"
     return f"/tools/{escape_pointer(name if toolkit == name else f'{toolkit}.{name}')}"

@@ -7,7 +7,7 @@ from toolhall.dialects.convert import lossless
 from toolhall.dialects.findings import BadDocument, Finding
 from toolhall.dialects.hub import catalog as hub
 from toolhall.dialects.machine import catalog as machine
-from toolhall.dialects.mcp.catalog import McpCatalog
+from toolhall.dialects.mcp.definitions import McpCatalog
 from toolhall.dialects.mcp.protocol import REVISION_2026_07_28, REVISIONS
 from toolhall.dialects.model_apis import anthropic, function, gemini, openai
 from toolhall.dialects.openapi import catalog as openapi
@@ -32,6 +32,8 @@ WRITE_ONLY_CATALOGS: dict[str, WriteOnlyCatalog] = {
     "gemini": gemini,
 }
 ALIASES = {"mcp": f"mcp@{REVISION_2026_07_28.name}"}  # bare `mcp` is the newest revision
+_FUNCTION_MEMBERS = frozenset({"function", "parameters", "input_schema", "output_schema", "capabilities", "tool"})
+_TYPED_ARGUMENT_MEMBERS = frozenset({"type", "desc"})
 READABLE_DIALECTS = (*ALIASES, *CATALOGS)
 DIALECTS = (*READABLE_DIALECTS, *WRITE_ONLY_CATALOGS)
 
@@ -67,9 +69,14 @@ def group_by_toolkit(tools: Sequence[Tool]) -> list[tuple[Tool, ...]]:
     return [tuple(group) for group in groups.values()]
 
 
-def detect_dialect(document: Json) -> Catalog:
-    """Guess the dialect of a document by its members; raises BadDocument if it looks like no known definition."""
+def detect_dialect(document: Json, listed_as: str = "") -> Catalog:
+    """Guess the dialect of a document by its members; raises BadDocument if it looks like no known definition.
+
+    `listed_as` is the member that held the list with the document: a prompt may look like a function.
+    """
     name = _guess_name(document) if isinstance(document, dict) else None
+    if name == "function" and listed_as == "prompts" and "parameters" not in document:
+        name = "mcp"
     if name is None:
         fix = f"this looks like no known definition; say what it is: --from {', '.join(READABLE_DIALECTS)}"
         raise BadDocument([Finding("", "convert/unknown", fix)])
@@ -77,7 +84,7 @@ def detect_dialect(document: Json) -> Catalog:
 
 
 def _guess_name(document: JsonObject) -> str | None:
-    if "inputSchema" in document:
+    if "inputSchema" in document or _is_resource_or_prompt(document):
         return "mcp"
     if "input_schema" in document or "output_schema" in document:
         return "oxp"
@@ -86,3 +93,17 @@ def _guess_name(document: JsonObject) -> str | None:
     if isinstance(document.get("tool"), dict) or isinstance(document.get("capabilities"), dict):
         return "hub"
     return "function" if isinstance(document.get("name"), str) or "function" in document else None
+
+
+def _is_resource_or_prompt(document: JsonObject) -> bool:
+    """True for an MCP resource, and for a prompt that has arguments; those of functions have types."""
+    if not isinstance(document.get("name"), str) or not _FUNCTION_MEMBERS.isdisjoint(document):
+        return False
+    if isinstance(document.get("uri"), str) or isinstance(document.get("uriTemplate"), str):
+        return True
+    arguments = document.get("arguments")
+    return (
+        isinstance(arguments, list)
+        and bool(arguments)
+        and all(isinstance(each, dict) and _TYPED_ARGUMENT_MEMBERS.isdisjoint(each) for each in arguments)
+    )

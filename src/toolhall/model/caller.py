@@ -24,6 +24,7 @@ SECOND_PERSON_FROM = 10  # the approval of another person
 ABOVE_ALL_LEVELS = LEVELS.stop
 # Scopes of a credential.
 ADMIN = "admin"  # may manage the hall
+OBSERVE = "observe"  # may read what administrators read of tools, access, calls and health, and change nothing
 APPROVE = "approve"  # may approve another person's call
 ACT_AS = "act_as"  # may call on behalf of another user
 ALL_TOOLS = "tools:*"

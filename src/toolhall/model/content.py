@@ -1,4 +1,4 @@
-"""Content blocks of a tool's result (text, image, audio, resource), and the Reply and Result around them."""
+"""Content blocks (text, image, audio, resource), and what is made of them: Message, Reply and Result."""
 
 from typing import Literal, TypeAlias
 
@@ -7,6 +7,7 @@ import msgspec
 from toolhall.model.json import Json, JsonObject
 
 Audience: TypeAlias = Literal["user", "assistant"]
+Role: TypeAlias = Audience
 
 
 class Notes(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +71,23 @@ Content: TypeAlias = Text | Image | Audio | ResourceLink | Resource
 CONTENT_TYPES = (Text, Image, Audio, ResourceLink, Resource)
 
 
+class Message(msgspec.Struct, frozen=True):
+    """One message of a prompt: who speaks, and one block."""
+
+    role: Role
+    content: Content
+
+    @classmethod
+    def user(cls, content: str | Content) -> "Message":
+        """Return a message of the user."""
+        return cls("user", Text(content) if isinstance(content, str) else content)
+
+    @classmethod
+    def assistant(cls, content: str | Content) -> "Message":
+        """Return a message of the model."""
+        return cls("assistant", Text(content) if isinstance(content, str) else content)
+
+
 class Reply(msgspec.Struct, frozen=True):
     """A complete tool result: content blocks for the model, a value for programs, metadata for the client."""
 
@@ -80,10 +98,14 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """The result of a finished call: `encoded` is the checked value as JSON bytes (None: there is no value)."""
+    """The result of a finished call: `encoded` is the checked value as JSON bytes (None: there is no value).
+
+    What a resource reads is its content; the messages of a prompt are its content, with the role of each block.
+    """
 
     encoded: bytes | None
     content: tuple[Content, ...] = ()
     text: str | None = None  # the value itself, if the tool returned a string
     meta: JsonObject | None = None
     is_error: bool = False
+    roles: tuple[Role, ...] = ()  # of a prompt's messages, one for each block

@@ -10,9 +10,10 @@ ToolhallError
 │   ├── Unauthenticated · Denied · NeedsVerification · NeedsRequirement (secret, account, user id)
 │   └── Limited        too many calls; see retry_after
 └── Failed             the caller did nothing wrong
-    ├── ToolFailed (ToolError: with the author's code; Crashed: an unexpected exception)
+    ├── ToolFailed (ToolError: with the author's code; Crashed: an unexpected exception; NotEnded: a long call)
     ├── TimedOut · Cancelled · BadOutput
     ├── Unavailable    upstream down, circuit open
+    ├── OutcomeUnknown a long call was running when the hall stopped, and must not be run again
     └── Broken         internal error; the details are in the log only
 
 `message` may be shown to anyone; `detail` never leaves the log. The class names are data: they are sent to clients, to
@@ -67,8 +68,16 @@ class NotFound(Refused):
 
     message = "unknown tool"
 
-    def __init__(self, message: str | None = None, *, hidden: object = None, detail: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        hidden: object = None,
+        uri: str | None = None,
+        detail: str | None = None,
+    ) -> None:
         self.hidden = hidden  # the invisible tool and why it is invisible; for the audit record only
+        self.uri = uri  # of the resource that there is not
         super().__init__(message, detail=detail)
 
 
@@ -209,6 +218,15 @@ class ToolFailed(Failed):
         self.prompt = prompt  # further text for the model
 
 
+class NotEnded(ToolFailed):
+    """A long call has not ended yet; the same id sent again gets the result, in dialects that have no tasks."""
+
+    message = "this call takes long and still runs; send the same id again for its result"
+
+    def __init__(self, message: str | None = None, *, detail: str | None = None, retry_after: float = 1.0) -> None:
+        super().__init__(message, detail=detail, retry_after=retry_after)
+
+
 class ToolError(ToolFailed):
     """A ToolFailed with a code and details of the author's own, as the hub protocol defines them."""
 
@@ -252,6 +270,12 @@ class Unavailable(Failed):
 
     message = "the tool is not available now"
     retry_after: float | None = None  # seconds, if known
+
+
+class OutcomeUnknown(Failed):
+    """The hall stopped while the call ran, and running it again could do it twice."""
+
+    message = "the hall stopped while the call ran: the outcome is not known; find out before you call again"
 
 
 class Broken(Failed):

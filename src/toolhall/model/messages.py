@@ -16,7 +16,7 @@ from toolhall.model.content import Result
 from toolhall.model.errors import ToolhallError
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.requirements import CallerCredentials, ResolvedCredentials
-from toolhall.model.tool import Tool
+from toolhall.model.tool import Kind, Tool
 
 LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 LOG_LEVELS: tuple[LogLevel, ...] = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -38,7 +38,13 @@ class LogEvent(msgspec.Struct, frozen=True):
     logger: str | None = None
 
 
-CallEvent: TypeAlias = ProgressEvent | LogEvent
+class ResourceChanged(msgspec.Struct, frozen=True):
+    """A tool has changed what a URI means; for the hall, which tells whoever subscribed to it."""
+
+    uri: str
+
+
+CallEvent: TypeAlias = ProgressEvent | LogEvent | ResourceChanged
 
 
 class Form(msgspec.Struct, frozen=True):
@@ -112,6 +118,23 @@ class Rooted(msgspec.Struct, frozen=True):
 Answered: TypeAlias = Filled | Sampled | Rooted
 
 
+CLIENT_FEATURES = ("elicitation", "elicitation.url", "sampling", "roots")  # that a client may declare
+TASKS_FEATURE = "tasks"  # as Unsupported names it: a client declares it in its dialect's own way
+
+
+def required_feature(question: Question) -> str:
+    """The feature that a client must have declared to be asked this question."""
+    match question:
+        case Form():
+            return "elicitation"
+        case Visit():
+            return "elicitation.url"
+        case Sample():
+            return "sampling"
+        case Roots():
+            return "roots"
+
+
 class ClientLink(Protocol):
     """The connection to the client while its call runs."""
 
@@ -153,6 +176,45 @@ class NullLink:
 NULL_LINK = NullLink()
 
 
+class CallMemory(Protocol):
+    """What a call remembers when its tool is run again from the top: results of `ctx.once`."""
+
+    @property
+    def task_id(self) -> str | None:
+        """The id of the task that the call is; None in line."""
+        ...
+
+    async def recall(self, key: str) -> bytes | None:
+        """Return what was remembered under this key, as JSON; None if nothing was."""
+        ...
+
+    async def remember(self, key: str, value: bytes) -> None:
+        """Remember this JSON; it is stored when this returns."""
+        ...
+
+
+class NoMemory:
+    """The memory of a call that never runs again: it keeps nothing."""
+
+    task_id: str | None = None
+
+    async def recall(self, key: str) -> bytes | None:  # noqa: ARG002 - nothing is kept
+        """Return None."""
+        return None
+
+    async def remember(self, key: str, value: bytes) -> None:
+        """Do nothing."""
+
+
+NO_MEMORY = NoMemory()
+
+
+def memory_of(link: ClientLink) -> CallMemory:
+    """Return the memory of the call that a link belongs to; only links of calls that may run again have one."""
+    memory: CallMemory = getattr(link, "memory", NO_MEMORY)
+    return memory
+
+
 class CallConsent(msgspec.Struct, frozen=True):
     """A person's approval of a call that continues in a later request, and the digest of the approved call.
 
@@ -179,7 +241,10 @@ class ListTools(msgspec.Struct, frozen=True):
 
 
 class CallTool(msgspec.Struct, frozen=True):
-    """Request to run one tool, by its published name or its id."""
+    """Request to run one tool, by its published name or its id; or to read a resource, or to get a prompt.
+
+    `tool` is the URI of a resource; the dispatcher makes its id of it, and the URI the `requested_name`.
+    """
 
     tool: str
     arguments: JsonObject
@@ -189,13 +254,43 @@ class CallTool(msgspec.Struct, frozen=True):
     requested_name: str | None = None  # the name that the caller sent, if `tool` is the target of a pinned name
     consent: CallConsent | None = None  # from a state that the hall sealed
     encoded_arguments: bytes | None = None  # the arguments as JSON, if a dialect has encoded them
+    kind: Kind = "tool"
+
+
+class Freshness(msgspec.Struct, frozen=True):
+    """How long a client may keep what it read, and whether caches for several callers may."""
+
+    seconds: float = 0.0
+    shared: bool = False
+    keepable: bool = True  # False: not even by the client
+
+
+NOT_FRESH = Freshness()
+
+
+class Complete(msgspec.Struct, frozen=True, kw_only=True):
+    """Request for completions of one argument of a prompt or one variable of a resource template."""
+
+    kind: Kind
+    name: str  # of the prompt, or the URI template
+    argument: str
+    typed: str
+    given: Mapping[str, str] = {}  # values of other arguments
+    dialect: str
+
+
+class Completion(msgspec.Struct, frozen=True):
+    """Completions, the best first; `total` counts also those that were cut off."""
+
+    values: tuple[str, ...] = ()
+    total: int = 0
 
 
 DispatchRequest: TypeAlias = ListTools | CallTool
 
 
 class ToolPage(msgspec.Struct, frozen=True):
-    """One page of the tool list; `encoded` caches its bytes by dialect, once per snapshot."""
+    """One page of a list of tools, resources or prompts; `encoded` caches its bytes by dialect, once per snapshot."""
 
     tools: tuple[Tool, ...]
     next_cursor: str | None
@@ -215,6 +310,31 @@ class InputRequired(msgspec.Struct, frozen=True):
 
     questions: Mapping[str, Question]
     consent: CallConsent | None = None  # an approval that holds for the rest of the call
+
+
+TaskState: TypeAlias = Literal["working", "input_required", "completed", "failed", "cancelled"]
+TASK_STATES: tuple[TaskState, ...] = ("working", "input_required", "completed", "failed", "cancelled")
+ENDED_STATES: frozenset[TaskState] = frozenset({"completed", "failed", "cancelled"})
+
+
+class TaskView(msgspec.Struct, frozen=True, kw_only=True):
+    """A task as its caller sees it; `failed` also if the tool reported an error."""
+
+    id: str
+    tool: str  # with its version
+    state: TaskState
+    created_at: float
+    updated_at: float
+    expires_at: float
+    poll: float  # seconds between two looks
+    status: str | None = None  # what the tool said last about its progress
+    questions: Mapping[str, Question] = {}  # those that are open
+    outcome: "CompletedCall | ToolhallError | None" = None  # once it has ended; None if it was cancelled
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its state is final."""
+        return self.state in ENDED_STATES
 
 
 Answer: TypeAlias = ToolPage | CompletedCall | InputRequired | ToolhallError
@@ -245,6 +365,7 @@ class Call(msgspec.Struct, frozen=True):
     consent: CallConsent | None = None  # an approval from an earlier request of the same call
     encoded_arguments: bytes | None = None  # the arguments as JSON, if a dialect has encoded them
     on_suspend: Callable[[], None] | None = None  # called when the call first has to wait, perhaps more than once
+    kind: Kind = "tool"
 
     def suspended(self) -> None:
         """Report that the call has to wait, so that a disconnect of its client is noticed meanwhile."""

@@ -51,6 +51,7 @@ class ToolId(msgspec.Struct, frozen=True, order=True):
 
 
 SEARCH_TOOL = ToolId("Toolhall", "search_tools", "1.0.0")  # the built-in search tool
+READ_TOOL = ToolId("Resources", "read", "1.0.0")  # the built-in tool that reads resources
 
 
 def name_problem(part: object) -> str | None:

@@ -108,6 +108,11 @@ def _is_suspect(text: str) -> bool:
     return not text.isprintable() or _needs_normalizing(text)
 
 
+def is_clean_text(text: str) -> bool:
+    """Whether a text needs no sanitizing."""
+    return not _is_suspect(text)
+
+
 def is_clean_json(encoded: bytes) -> bool:
     """Whether all strings in the JSON are clean; JSON escapes C0 controls as \\u00XX, \\b or \\f."""
     if b"\\" in encoded and (b"\\u00" in encoded or b"\\b" in encoded or b"\\f" in encoded):

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from toolhall.model.json import Json, encode
+from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.secret import Secret
 from toolhall.redaction.secret_patterns import REDACTED
 
@@ -53,10 +53,9 @@ class Redactor:
     __slots__ = ("_forms", "count", "tail", "tool_secrets")
 
     def __init__(self, secrets: tuple[Secret, ...], credential: Secret | None = None) -> None:
-        forms = _secret_forms()
-        self._forms = [secret.derived(forms) for secret in secrets] if secrets else []
-        if credential is not None:
-            self._forms.insert(0, credential.derived(forms))
+        self._forms: tuple[SecretForms, ...] = () if credential is None else credential.derived(_forms_of)
+        for secret in secrets:
+            self._forms += secret.derived(_forms_of)
         self.tool_secrets = secrets  # the secrets given to the tool, without the caller's own credential
         self.tail = ""  # the end of the stream so far, for redact_next
         self.count = 0
@@ -76,6 +75,11 @@ class Redactor:
 
     def redact_json(self, encoded: bytes) -> bytes:
         """Return encoded JSON without secrets; the same object if there are none."""
+        for secret in self._forms:
+            if not _is_tiny(encoded, secret.min_line_length):
+                break
+        else:
+            return encoded
         only_numbers = encoded[:1] == b"[" and not encoded.translate(None, _NUMBER_LIST_BYTES)
         if only_numbers and not any([secret.occurs_in_number_list(encoded) for secret in self._forms]):  # noqa: C419 - as below
             return encoded
@@ -88,11 +92,14 @@ class Redactor:
             return self.contains_secret(encoded) or (
                 isinstance(value, str) and b"\\" in encoded and self.contains_secret(_bytes(value))
             )
+        for secret in self._forms:
+            if _has_line(value, secret.min_line_length):
+                break
+        else:  # most small results
+            return False
         names: list[str] = []
         leaves = _collect_leaves(value, [], names)
         lines = ["".join(map(str, leaves)), *names]
-        if max(map(len, lines)) < min([secret.min_line_length for secret in self._forms]):  # most small results
-            return False
         listed = _number_list(leaves)
         together = _bytes("\n".join(lines))
         texts = (together, _bytes(listed)) if listed else (together,)
@@ -226,6 +233,43 @@ def _collect_leaves(value: Json, found: list[Json], names: list[str]) -> list[Js
     return found
 
 
+def _is_tiny(encoded: bytes, length: int) -> bool:
+    """Return whether an encoded object is so small that neither its first name nor all the rest has this length.
+
+    The closing bracket counts as a part of the rest: a fraction may be a character longer as text than in JSON.
+    """
+    name_end = encoded.find(b'":')
+    return (
+        name_end - 2 < length
+        and len(encoded) - name_end - 2 < length
+        and encoded.startswith(b'{"')
+        and encoded.find(b"\\") < 0  # a name may go on behind an escaped quote
+    )
+
+
+def _has_line(value: JsonObject | list[Json], length: int) -> bool:
+    """Return whether a name or a fraction in the value is so long, or all its leaves are together; looks no further."""
+    joined, pending = 0, list[Json]([value])
+    for part in pending:  # grows meanwhile
+        for name in part if type(part) is dict else ():
+            if len(name) >= length:
+                return True
+        for each in part.values() if type(part) is dict else part:
+            kind = type(each)
+            if kind is float:
+                if len(str(each)) >= length:
+                    return True
+            elif kind is str:
+                joined += len(each)
+            elif kind is int:
+                joined += len(str(each))
+            elif kind is dict or kind is list:
+                pending.append(each)
+        if joined >= length:
+            return True
+    return False
+
+
 def _number_list(leaves: list[Json]) -> str:
     """Return the whole numbers among the leaves as a text, separated by commas."""
     return ", ".join([str(leaf) for leaf in leaves if type(leaf) is int])
@@ -311,6 +355,10 @@ class _LeafSearch:
 def preload_secret_forms() -> None:
     """Import now what the first redactor needs, so that the first call with a secret does not wait for it."""
     _secret_forms()
+
+
+def _forms_of(secret: str) -> "tuple[SecretForms, ...]":
+    return (_secret_forms()(secret),)
 
 
 @cache

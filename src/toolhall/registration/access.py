@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from toolhall.concurrency import BackgroundTasks
-from toolhall.model.caller import ACT_AS, ADMIN, ALL_TOOLS, ANONYMOUS, APPROVE, LOCAL, SERVE_ALL, TRUSTED_SERVER
+from toolhall.model.caller import (
+    ACT_AS,
+    ADMIN,
+    ALL_TOOLS,
+    ANONYMOUS,
+    APPROVE,
+    LOCAL,
+    OBSERVE,
+    SERVE_ALL,
+    TRUSTED_SERVER,
+    Caller,
+)
 from toolhall.model.errors import Malformed, NotFound
 from toolhall.model.json import Json
 from toolhall.model.names import matches_any
@@ -44,7 +55,7 @@ NEVER = "never"
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 _OWNER = r"[\x21-\x7e]{1,256}"
 _RESERVED = {LOCAL.id, ANONYMOUS.id}
-_SCOPE = rf"{ADMIN}|{APPROVE}|{ACT_AS}|{TRUSTED_SERVER}|(?:tools|serve):(?:\*|[A-Za-z0-9_-]{{1,64}})"
+_SCOPE = rf"{ADMIN}|{OBSERVE}|{APPROVE}|{ACT_AS}|{TRUSTED_SERVER}|(?:tools|serve):(?:\*|[A-Za-z0-9_-]{{1,64}})"
 MAX_GRANTS = 10_000
 MAX_CONDITIONS = 32
 MAX_CONDITION_VALUES = 64  # of one condition
@@ -150,6 +161,16 @@ class ApiKeys:
         used = self._ring.pending_uses
         return tuple(with_last_use(key, used[key.id]) if key.id in used else key for key in self._keys.values())
 
+    def current(self, caller: Caller) -> Caller | None:
+        """Return a caller of earlier with what its API key may do now; None if the key is not valid any more.
+
+        Other proofs than keys are not known here, and stay as they were.
+        """
+        if caller.proof not in ("key", "shared") or caller.id.startswith("oxp:"):
+            return caller
+        now = self._ring.caller_named(caller.id, self._clock())
+        return None if now is None else msgspec.structs.replace(now, acting_for=caller.acting_for)
+
     async def create(self, request: NewKey, by: str) -> tuple[ApiKey, str]:
         """Create a key; returns it and its token, which is stored nowhere. Raises Malformed."""
         key = generate_token()
@@ -238,8 +259,14 @@ class Grants:
 
     async def add(self, request: NewGrant, by: str) -> Grant:
         """Add a grant; raises Malformed."""
-        grant = Grant(
-            id=f"g_{generate_key_id()}",
+        grant = self.draft(request, by, f"g_{generate_key_id()}")
+        await self._write_lock.exclusive(self._add(grant))
+        return grant
+
+    def draft(self, request: NewGrant, by: str, grant_id: str) -> Grant:
+        """Return the grant that a request asks for, without adding it; raises Malformed."""
+        return Grant(
+            id=grant_id,
             effect=request.effect,
             callers=_checked_callers(request.callers),
             tools=_checked_glob(request.tools, "tools", "Calendar.* or Weather.Get@1.0.0"),
@@ -247,8 +274,6 @@ class Grants:
             created_at=self._clock(),
             by=by,
         )
-        await self._write_lock.exclusive(self._add(grant))
-        return grant
 
     async def remove(self, grant_id: str) -> Grant:
         """Remove a grant; raises NotFound."""
@@ -310,7 +335,7 @@ def _checked_scopes(scopes: Sequence[str]) -> tuple[str, ...]:
     wrong = next((scope for scope in scopes if not re.fullmatch(_SCOPE, scope)), None)
     if wrong is not None:
         raise Malformed(
-            f"there is no scope {wrong[:80]!r}; use tools:* or tools:TOOLKIT, {ADMIN}, {APPROVE}, {ACT_AS}, "
+            f"there is no scope {wrong[:80]!r}; use tools:* or tools:TOOLKIT, {ADMIN}, {OBSERVE}, {APPROVE}, {ACT_AS}, "
             f"{SERVE_ALL} or serve:TOOLKIT, {TRUSTED_SERVER}"
         )
     if len(scopes) > MAX_SCOPES:

@@ -22,8 +22,9 @@ from toolhall.registration.records import (
     record_for_code,
     tool_from_record,
 )
-from toolhall.registry.registry import RETIRED, UNSERVED, Conflict, NameClaims, Registry
+from toolhall.registry.registry import RETIRED, UNSERVED, Claimant, Conflict, NameClaims, Registry, name_conflict
 from toolhall.registry.snapshot import Entry, Runner, compile_entry, tool_key
+from toolhall.registry.uri_conflicts import shared_uri
 from toolhall.stores.tools import ToolOrigin, ToolRecord
 
 _MAX_SLEEP_SECONDS = 3_600.0  # clocks are adjusted, and machines sleep
@@ -58,7 +59,7 @@ class ActiveTools:
 
     def remove_code_tool(self, name: str) -> Entry | None:
         """Remove a tool defined in code by id or published name, served or not; returns it, or None."""
-        found = self._registry.snapshot.find(name)
+        found = self._registry.snapshot.find_any(name)
         by_name = [each for each in self._code.values() if each.tool.name == name]
         entry = self._code.pop(found.id if found else by_name[-1].id if by_name else name, None)
         if entry is not None:
@@ -77,13 +78,18 @@ class ActiveTools:
 
     def check_conflict(self, indexed: IndexedTool) -> None:
         """Raise Malformed if the tool's names collide with those of a served tool."""
-        if problem := self._registry.find_conflict(self._entry(indexed)):
+        if problem := self._registry.find_conflict(self._entry(indexed)) or self.find_uri_conflict([indexed.tool]):
             raise Malformed(problem)
+
+    def find_uri_conflict(self, tools: Iterable[Tool]) -> str | None:
+        """Return why resources from outside cannot be served: a served one of another toolkit has such a URI."""
+        found = shared_uri((tool for tool in tools if tool.foreign), self._registry.snapshot.resources)
+        return None if found is None else name_conflict(found[0], Claimant.of(found[1]))
 
     def apply(self, changed: Iterable[IndexedTool]) -> None:
         """Serve each of these tools, or hold it back, as its record says."""
         applied = [each for each in changed if not self._is_unchanged(each) and not self.shadows(each.record)]
-        served = [each for each in applied if self._is_served(each.record)]
+        served, refused = self._without_shared_uris([each for each in applied if self._is_served(each.record)])
         for each in applied:
             self._registry.inactive.drop(each.record.id)
             self._sunsetting.pop(each.record.id, None)
@@ -95,6 +101,8 @@ class ActiveTools:
             self._registry.change([self._entry(each) for each in served], {each.record.id for each in applied})
         except Conflict:
             self._apply_one_by_one(applied, served)
+        for each, conflict in refused:
+            self._hold_back(each, conflict)
 
     def remove(self, tool_id: str) -> None:
         """Stop serving a tool and forget its state."""
@@ -126,13 +134,29 @@ class ActiveTools:
             try:
                 self._registry.add([self._entry(each)])
             except Conflict as conflict:
-                _log.warning("%s is not served: %s", each.record.id, conflict)
-                self._registry.inactive.put(each.tool, UNSERVED)
+                self._hold_back(each, str(conflict))
+
+    def _hold_back(self, indexed: IndexedTool, conflict: str) -> None:
+        _log.warning("%s is not served: %s", indexed.record.id, conflict)
+        self._registry.inactive.put(indexed.tool, UNSERVED)
+
+    def _without_shared_uris(
+        self, served: list[IndexedTool]
+    ) -> tuple[list[IndexedTool], list[tuple[IndexedTool, str]]]:
+        """Return what can be served, and resources from outside that have a URI of another toolkit, with the reason.
+
+        They were registered when that toolkit did not have it; the hall's own code may have gained it since.
+        """
+        if self.find_uri_conflict(each.tool for each in served) is None:
+            return served, []
+        conflicts = {each.record.id: self.find_uri_conflict([each.tool]) for each in served}
+        refused = [(each, conflict) for each in served if (conflict := conflicts[each.record.id]) is not None]
+        return [each for each in served if conflicts[each.record.id] is None], refused
 
     def _is_unchanged(self, indexed: IndexedTool) -> bool:
         """Return whether a tool from code is served exactly so already; then it keeps its position in lists."""
         own = self._code.get(indexed.record.id)
-        is_current = own is not None and self._registry.snapshot.find(own.id) is own
+        is_current = own is not None and self._registry.snapshot.find_any(own.id) is own
         return is_current and self._is_served(indexed.record) and indexed.record.deprecated_at is None
 
     def shadows(self, record: ToolRecord) -> bool:

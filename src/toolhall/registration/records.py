@@ -21,6 +21,8 @@ from toolhall.model.errors import Malformed, ToolhallError
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.names import newest_version
 from toolhall.model.tool import Deprecation, HeaderParameter, Tool
+from toolhall.model.uri_expansion import BadUriTemplate
+from toolhall.model.uri_template import UriTemplate
 from toolhall.registry.registry import NameClaims
 from toolhall.schema.annotations import header_parameters
 from toolhall.schema.cost import BadSchema
@@ -32,6 +34,7 @@ MAX_DOCUMENT_BYTES = 256 * 1024 * 1024  # of all documents together; the tools o
 CODE_DIALECT = "toolhall"  # of tools defined in code: their document is the Tool itself
 _decode = msgspec.json.Decoder(Tool).decode
 HEADER_RULE = "header/refused"
+URI_RULE = "uri/refused"
 _OWN_META_PREFIX = "/_meta/dev.toolhall~1"
 _log = logging.getLogger("toolhall.registrar")
 
@@ -295,6 +298,7 @@ def read_external_tools(document: Json, catalog: Catalog) -> tuple[Tool, ...]:
 
     tools = lossless.read(document, catalog)
     findings = [each for number, tool in enumerate(tools) for each in _header_findings(tool, document, catalog, number)]
+    findings += [each for tool in tools for each in _template_findings(tool)]
     if findings:
         raise BadDocument(findings)
     if not all(is_safe_icon(icon) for tool in tools for icon in tool.icons):
@@ -332,6 +336,15 @@ def _header_findings(tool: Tool, document: JsonObject, catalog: Catalog, number:
             yield Finding(
                 document_pointer(f"/inputSchema{problem.path}", document, catalog, number), HEADER_RULE, problem.reason
             )
+
+
+def _template_findings(tool: Tool) -> Iterator[Finding]:
+    """Problems of a URI template that cannot be matched here; only MCP has them, and a definition is one of them."""
+    if tool.resource is not None:
+        try:
+            UriTemplate(tool.resource.uri)
+        except BadUriTemplate as bad:
+            yield Finding("/uriTemplate" if tool.resource.is_template else "/uri", URI_RULE, str(bad))
 
 
 def _without_unsafe_icons(document: JsonObject, tools: Sequence[Tool]) -> JsonObject:

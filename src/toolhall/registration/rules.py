@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from toolhall.contracts.release import ReleaseCheck
 
 CONFUSABLE_NAME_RULE = "name/confusable"
+SHARED_URI_RULE = "uri/shared"
 KnownVersions: TypeAlias = Callable[[str], Sequence[Tool]]  # of a toolkit: all its tools in all versions
 LifecycleAction: TypeAlias = Literal["activate", "deactivate"]
 _TRANSITIONS: dict[LifecycleAction, tuple[frozenset[ToolState], ToolState, ToolEventKind]] = {
@@ -67,6 +68,8 @@ class RegistrationRules:
         check_case_collisions(tools)
         check_name_collisions(tools, self._index.name_claims)
         check_code_name_collisions(tools, self._active.code_claims)
+        if conflict := self._active.find_uri_conflict(tools):
+            raise BadDocument([Finding("", SHARED_URI_RULE, conflict)])
         self._index.check_capacity(len(records), sum(map(len, {record.document for record in records})))
         check_version_spelling(tools, self._versions)
         check_version_bump(tools, self._versions, behaviour, complete=complete)
@@ -212,7 +215,7 @@ def check_case_collisions(tools: Sequence[Tool]) -> None:
 def check_name_collisions(tools: Sequence[Tool], known: NameClaims) -> None:
     """Raise BadDocument if a name looks like another tool's, or equals it in some dialect."""
     for tool in tools:
-        other = known.conflicting_id(tool)
+        other = known.conflict(tool)
         if other is not None:
             raise BadDocument([Finding("", CONFUSABLE_NAME_RULE, name_conflict(tool, other))])
 
@@ -226,8 +229,10 @@ def check_code_name_collisions(tools: Sequence[Tool], code_claims: NameClaims) -
 
 
 def _differs_in_case_only(tool: Tool, code_claims: NameClaims) -> bool:
-    other = code_claims.conflicting_id(tool)
-    return other is not None and other.rpartition("@")[0].casefold() == tool_key(tool).casefold()
+    other = code_claims.conflict(tool)
+    if other is None or other.kind != tool.kind:
+        return False
+    return other.id.rpartition("@")[0].casefold() == tool_key(tool).casefold()
 
 
 def next_state(action: LifecycleAction, record: ToolRecord) -> tuple[ToolState, ToolEventKind]:

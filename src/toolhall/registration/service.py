@@ -156,7 +156,7 @@ class RegistrationService:
 
     def is_served(self, record: ToolRecord) -> bool:
         """Return whether the tool of this record can be called now."""
-        found = self._registry.snapshot.find(record.id)
+        found = self._registry.snapshot.find_any(record.id)
         return found is not None and found.id == record.id and found.tool.foreign == (record.origin != "code")
 
     async def register(self, document: Json, dialect: str, source: RegistrationSource) -> tuple[ToolRecord, ...]:
@@ -165,6 +165,13 @@ class RegistrationService:
         tools = parsed.tools
         records = records_for_document(parsed, tools, source)
         return await self.write_lock.exclusive(self._register(records, tools, source))
+
+    def check(self, document: Json, dialect: str, source: RegistrationSource) -> tuple[ToolRecord, ...]:
+        """Return what `register` would make of a definition, and raise what it would raise; nothing is stored."""
+        parsed = DefinitionDocument(document, dialect, source.detail)
+        records = tuple(records_for_document(parsed, parsed.tools, source))
+        self._check_new(records, parsed.tools, source)
+        return records
 
     async def register_declared(
         self,
@@ -211,13 +218,16 @@ class RegistrationService:
     async def _register(
         self, records: Sequence[ToolRecord], tools: Sequence[Tool], source: RegistrationSource
     ) -> tuple[ToolRecord, ...]:
+        self._check_new(records, tools, source)
+        lost = count_removed_icons(records[0].document, tools)
+        detail: JsonObject = {"icons left out": lost} if lost else {}
+        return await self._save(list(map(IndexedTool, records, tools)), "registered", source.by, detail)
+
+    def _check_new(self, records: Sequence[ToolRecord], tools: Sequence[Tool], source: RegistrationSource) -> None:
         from toolhall.dialects.catalogs import readable_catalog  # lazy: every dialect, only to register
 
         self._rules.check_not_registered(records, tools)
         self._rules.check(records, tools, source.behaviour, complete=readable_catalog(records[0].dialect).grouped)
-        lost = count_removed_icons(records[0].document, tools)
-        detail: JsonObject = {"icons left out": lost} if lost else {}
-        return await self._save(list(map(IndexedTool, records, tools)), "registered", source.by, detail)
 
     async def _register_declared(
         self,

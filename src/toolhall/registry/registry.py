@@ -19,11 +19,13 @@ from toolhall.model.names import (
     oxp_version,
     parse_version_range,
     precedence,
+    published_name,
     published_name_problem,
     skeleton,
 )
-from toolhall.model.tool import Tool
-from toolhall.registry.snapshot import Entry, Snapshot, tool_key
+from toolhall.model.tool import Kind, Tool
+from toolhall.model.uri_template import UriTemplate
+from toolhall.registry.snapshot import Entry, Snapshot, templates_as_tools, tool_key
 
 DEFAULT_PAGE_SIZE = 100
 RETIRED = "retired"  # its sunset has come
@@ -35,23 +37,41 @@ DialectName: TypeAlias = tuple[str, ...]
 MAX_REMEMBERED = 10_000  # answers of DialectNames: callers choose the versions, which have many spellings
 
 
+class Claimant(NamedTuple):
+    """What holds a name: a tool, resource or prompt, in some version."""
+
+    id: str
+    toolkit: str
+    tool: str
+    kind: Kind
+
+    @classmethod
+    def of(cls, tool: Tool) -> "Claimant":
+        """Return what claims the names of a definition."""
+        return cls(str(tool.id), tool.id.toolkit, tool.id.tool, tool.kind)
+
+    def is_version_of(self, other: "Claimant") -> bool:
+        """Whether both are versions of the same thing."""
+        return self[1:] == other[1:]
+
+
 class NameClaims:
     """The names in use; all versions of a tool share its claims."""
 
     def __init__(self) -> None:
-        # By claim: the ids that hold it, each with (toolkit, tool), since `a.b`+`c` and `a`+`b.c` are two tools.
-        self._holders: dict[str, dict[str, tuple[str, str]]] = {}
+        # By claim and id: `a.b`+`c` and `a`+`b.c` are two tools, and so are a tool and a resource of one id.
+        self._holders: dict[str, dict[str, Claimant]] = {}
 
-    def conflicting_id(self, tool: Tool) -> str | None:
-        """Return the id of another tool that holds one of this tool's claims."""
-        own = (tool.id.toolkit, tool.id.tool)
-        holders = (holder for claim in name_claims(tool) for holder in self._holders.get(claim, {}).items())
-        return next((tool_id for tool_id, key in holders if key != own), None)
+    def conflict(self, tool: Tool) -> Claimant | None:
+        """Return another tool, resource or prompt that holds one of this one's claims."""
+        own = Claimant.of(tool)
+        holders = (holder for claim in name_claims(tool) for holder in self._holders.get(claim, {}).values())
+        return next((holder for holder in holders if not holder.is_version_of(own)), None)
 
     def claim(self, tool: Tool) -> None:
         """Add the claims of one version."""
         for claim in name_claims(tool):
-            self._holders.setdefault(claim, {})[str(tool.id)] = (tool.id.toolkit, tool.id.tool)
+            self._holders.setdefault(claim, {})[str(tool.id)] = Claimant.of(tool)
 
     def release(self, tool: Tool) -> None:
         """Release the claims of one version."""
@@ -124,18 +144,37 @@ class DialectNames:
 def name_claims(tool: Tool) -> tuple[str, ...]:
     """Return the forms of a tool's names that no other tool may have; all versions share them.
 
-    Names that differ only in letter case, accents or confusable characters have equal forms.
+    Names that differ only in letter case, accents or confusable characters have equal forms. The ids of tools,
+    resources and prompts are one space, so that a grant for `Toolkit.name` means one thing; their other names are not.
     """
     in_oxp = (
         f"oxp:{oxp_id_part(tool.id.toolkit)}.{oxp_id_part(tool.id.tool)}".casefold()
     )  # OXP ids allow fewer characters
+    if tool.resource is not None:
+        shape = f"uri:{UriTemplate(tool.resource.uri).shape}"
+        if not tool.resource.is_template:
+            return skeleton(tool_key(tool)), shape
+        published = published_name(tool.id.toolkit, tool.id.tool)  # a template may be listed among the tools
+        return skeleton(tool_key(tool)), shape, published.casefold(), skeleton(published), in_oxp
+    if tool.prompt is not None:
+        return skeleton(tool_key(tool)), f"prompt:{tool.name.casefold()}"
     return tool.name.casefold(), skeleton(tool_key(tool)), skeleton(tool.stated or tool.name), in_oxp
 
 
-def name_conflict(tool: Tool, other: str) -> str:
-    """Return the message for a tool whose names collide with those of the tool `other`."""
+def name_conflict(tool: Tool, other: Claimant) -> str:
+    """Return the message for a tool, resource or prompt whose names collide with those of another."""
+    if tool.kind != other.kind:
+        return (
+            f"the {tool.kind} {tool.id} and the {other.kind} {other.id} have one name: ids of tools, resources and "
+            "prompts are one space; rename one of them, in code with name=..."
+        )
+    if tool.resource is not None:
+        return (
+            f"{tool.id} has a URI, the id or the name of {other.id}, or a template that differs only in the names of "
+            "its variables; change one of them, in code with @resource(uri)"
+        )
     return (
-        f"{tool.id} would be published as {tool.name!r}, which some dialect cannot tell apart from {other}; "
+        f"{tool.id} would be published as {tool.name!r}, which some dialect cannot tell apart from {other.id}; "
         "rename one of them, in code with @tool(name=...)"
     )
 
@@ -226,14 +265,17 @@ def lists_differ(before: Mapping[str, Tool], after: Mapping[str, Tool], describe
 
 
 def tool_list_changed(change: RegistryChange) -> bool:
-    """Return whether any listed tool was added, removed or changed."""
+    """Return whether any listed tool, resource or prompt was added, removed or changed."""
     return change.cached(
         tool_list_changed, lambda: lists_differ(_listed_tools(change.before), _listed_tools(change.after), _whole_tool)
     )
 
 
 def _listed_tools(snapshot: Snapshot) -> dict[str, Tool]:
-    return {entry.tool.name: entry.tool for entry in snapshot.listed}
+    beside = (*snapshot.resources.listed, *snapshot.prompts.listed)
+    files = {tool.resource.uri: tool for tool in snapshot.resources.shown if tool.resource and tool.resource.template}
+    tools = {entry.tool.name: entry.tool for entry in snapshot.listed}
+    return tools | {entry.id: entry.tool for entry in beside} | files
 
 
 def _whole_tool(name: str, tool: Tool) -> Json:  # noqa: ARG001 - the tool contains its name
@@ -243,8 +285,9 @@ def _whole_tool(name: str, tool: Tool) -> Json:  # noqa: ARG001 - the tool conta
 class Registry:
     """The served tools: holds the current snapshot and replaces it in one step, so that no call sees half a change."""
 
-    def __init__(self, page_size: int = DEFAULT_PAGE_SIZE) -> None:
+    def __init__(self, page_size: int = DEFAULT_PAGE_SIZE, *, resources_as_tools: bool = False) -> None:
         self._page_size = page_size
+        self.resources_as_tools = resources_as_tools  # whether URI templates are listed among the tools
         self._listeners: dict[Callable[[], None], _Subscription] = {}
         self._lock = threading.Lock()
         self._name_claims = NameClaims()
@@ -258,7 +301,7 @@ class Registry:
 
     def remove(self, name: str) -> bool:
         """Remove a tool by its published name or id; False if there is none."""
-        found = self.snapshot.find(name)
+        found = self.snapshot.find_any(name)
         if found is not None:
             self.change(removed_ids=(found.id,))
         return found is not None
@@ -266,11 +309,23 @@ class Registry:
     def change(self, entries: Iterable[Entry] = (), removed_ids: Collection[str] = ()) -> None:
         """Remove the tools with these ids and add others in one step, all or none; raises Conflict."""
         with self._lock:
-            removed = [entry for entry in self.snapshot.entries if entry.id in removed_ids] if removed_ids else []
-            kept = [entry for entry in self.snapshot.entries if entry.id not in removed_ids] if removed else []
+            current = self.snapshot.all_entries
+            removed = [entry for entry in current if entry.id in removed_ids] if removed_ids else []
+            kept = [entry for entry in current if entry.id not in removed_ids] if removed else []
             added = self._swap_claims(removed, list(entries))
-            changed = self._swap((*(kept if removed else self.snapshot.entries), *added))
+            changed = self._swap((*(kept if removed else current), *added))
         self._notify(changed)
+
+    def list_files_again(self) -> None:
+        """Make a snapshot of the same entries, because the files that some of them list are others now."""
+        with self._lock:
+            changed = self._replace(self.snapshot.all_entries)
+        self._notify(changed)
+
+    @property
+    def has_listeners(self) -> bool:
+        """Whether anybody would be told of a change."""
+        return bool(self._listeners)
 
     def find_conflict(self, entry: Entry) -> str | None:
         """Return why a tool cannot be added, or None; other versions of it do not count."""
@@ -311,7 +366,9 @@ class Registry:
         for entry in removed:
             self._name_claims.release(entry.tool)
         ids = (
-            {entry.id for entry in self.snapshot.entries}.difference(entry.id for entry in removed) if added else set()
+            {entry.id for entry in self.snapshot.all_entries}.difference(entry.id for entry in removed)
+            if added
+            else set()
         )
         claimed: list[Entry] = []
         try:
@@ -329,9 +386,11 @@ class Registry:
         return claimed
 
     def _swap(self, entries: tuple[Entry, ...]) -> RegistryChange | None:
-        if entries == self.snapshot.entries:
-            return None
-        change = RegistryChange(self.snapshot, Snapshot(entries, self._page_size))
+        return None if entries == self.snapshot.all_entries else self._replace(entries)
+
+    def _replace(self, entries: tuple[Entry, ...]) -> RegistryChange:
+        listed = (*entries, *templates_as_tools(entries)) if self.resources_as_tools else entries
+        change = RegistryChange(self.snapshot, Snapshot(listed, self._page_size))
         self.snapshot = change.after
         return change
 
@@ -365,7 +424,8 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 def _check_conflict(entry: Entry, known_ids: Collection[str], claims: NameClaims) -> None:
     if problem := published_name_problem(entry.tool.name):
         raise Conflict(problem)
-    if entry.id in known_ids:
+    other = claims.conflict(entry.tool)
+    if entry.id in known_ids and (other is None or other.kind == entry.tool.kind):
         raise Conflict(f"{entry.id} is registered already; remove it first, or raise its version")
-    if other := claims.conflicting_id(entry.tool):
+    if other is not None:
         raise Conflict(name_conflict(entry.tool, other))

@@ -1,31 +1,37 @@
-"""Snapshot: all tools at one moment, found by name and version, listed in pages (Shortlist, ListedTools); immutable.
+"""Snapshot: all tools, resources and prompts at one moment, found by name and version, listed in pages; immutable.
 
-A bare name means the preferred version of a tool, which is the newest unless a pin says otherwise. Cursors of ToolPages
-survive a change of the list. A Shortlist chooses the tools that MCP clients are shown.
+Each kind has a Listing of its own; the snapshot itself is that of the tools. A bare name means the preferred version of
+a tool, which is the newest unless a pin says otherwise. Cursors of ToolPages survive a change of the list. A Shortlist
+chooses the tools that MCP clients are shown.
 """
 
 import base64
 import binascii
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Protocol
 
 import msgspec
 
 from toolhall.authoring.context import PausableDeadline
+from toolhall.authoring.file_source import FileSource
 from toolhall.contracts.digest import compute_digests
-from toolhall.model.errors import Malformed
+from toolhall.model.errors import Broken, Malformed
 from toolhall.model.json import JsonObject
 from toolhall.model.messages import Call, ToolPage
-from toolhall.model.names import SEARCH_TOOL, parse_version_range, precedence
+from toolhall.model.names import SEARCH_TOOL, parse_version_range, precedence, published_name
 from toolhall.model.requirements import Requirements, requirements_from_json
-from toolhall.model.tool import Tool
+from toolhall.model.tool import EFFECT_ANNOTATIONS, Kind, Tool
+from toolhall.model.uri_template import UriTemplate
+from toolhall.registry.uri_index import UriIndex, UriMatch
 from toolhall.schema.defaults import Bind
+from toolhall.schema.text_values import ReadTexts, text_choices, text_reader
 from toolhall.schema.validator import Validator
 
 _log = logging.getLogger("toolhall.registry")
+SKILLS_PER_PAGE = 20  # each has up to 512 digests
 
 
 class Runner(Protocol):
@@ -48,6 +54,26 @@ class Entry(msgspec.Struct, frozen=True, dict=True):
     requirements: Requirements | None = None  # None: no secrets or accounts
     bind: Bind | None = None  # how its function takes arguments; None: not a function of this process
     code_sha256: str = ""  # of the function's code, if it runs in this process
+    uri_template: UriTemplate | None = None  # of a resource
+    read_texts: ReadTexts | None = None  # turns texts of a URI or of a prompt's arguments into values
+    completions: Mapping[str, "CompletionRunner | tuple[str, ...]"] = {}  # by argument: a function, or all choices
+    files: FileSource | None = None  # of a folder or a skill, which are resources of its template
+
+    @cached_property
+    def as_tool(self) -> "Entry":
+        """The entry by which a resource is listed among the tools; a call of it is a read, see ResourceTools."""
+        tool, info = self.tool, self.tool.resource
+        if info is None:
+            raise TypeError(f"{self.id} is no resource")
+        listed = msgspec.structs.replace(
+            tool,
+            name=published_name(tool.id.toolkit, tool.id.tool),
+            stated=None,
+            annotations=EFFECT_ANNOTATIONS["reads"],
+            remainder=None,
+            resource=msgspec.structs.replace(info, as_tool=True),
+        )
+        return msgspec.structs.replace(self, tool=listed, runner=_ReadInstead(), read_texts=None, completions={})
 
     @cached_property
     def definition_sha256(self) -> str:
@@ -59,11 +85,41 @@ class Entry(msgspec.Struct, frozen=True, dict=True):
         return hashlib.sha256(f"{found.shown}\n{found.contract}\n".encode()).hexdigest()
 
 
+class _ReadInstead:
+    """The runner of a resource that is listed among the tools, which never runs: a call of it is a read."""
+
+    def run(self, tool: Tool, call: Call, arguments: JsonObject, deadline: PausableDeadline) -> Awaitable[object]:  # noqa: ARG002
+        raise Broken(detail=f"{tool.id} was called, and not read")
+
+
+class CompletionRunner(msgspec.Struct, frozen=True):
+    """A function that completes an argument; one that takes what was typed chooses by itself what fits."""
+
+    runner: Runner
+    takes_typed: bool
+
+
+_NO_COMPLETERS: Mapping[str, CompletionRunner] = {}
+
+
 def compile_entry(
-    tool: Tool, runner: Runner, *, known_good: bool = False, bind: Bind | None = None, code_sha256: str = ""
+    tool: Tool,
+    runner: Runner,
+    *,
+    known_good: bool = False,
+    bind: Bind | None = None,
+    code_sha256: str = "",
+    completers: Mapping[str, CompletionRunner] = _NO_COMPLETERS,
 ) -> Entry:
-    """Compile a tool's validators once, at registration; raises BadSchema. `known_good` skips the schema checks."""
-    output = tool.output.schema
+    """Compile a tool's validators once, at registration; raises BadSchema. `known_good` skips the schema checks.
+
+    `completers` are functions of this process; a runner with `completion_runner` completes what the tool declares.
+    """
+    output, uri = tool.output.schema, tool.resource
+    is_texts = tool.kind != "tool"
+    if is_texts and not completers and (completion_runner := getattr(runner, "completion_runner", None)):
+        declared = () if (info := tool.resource or tool.prompt) is None else info.completes
+        completers = {name: CompletionRunner(completion_runner(name), takes_typed=True) for name in declared}
     return Entry(
         tool=tool,
         runner=runner,
@@ -74,6 +130,9 @@ def compile_entry(
         requirements=requirements_from_json(tool.requirements),
         bind=bind,
         code_sha256=code_sha256,
+        uri_template=None if uri is None else UriTemplate(uri.uri, any_path=uri.any_path),
+        read_texts=text_reader(tool.input, json=tool.prompt is not None) if is_texts else None,
+        completions={**text_choices(tool.input), **completers} if is_texts else {},
     )
 
 
@@ -82,11 +141,18 @@ def tool_key(tool: Tool) -> str:
     return f"{tool.id.toolkit}.{tool.id.tool}"
 
 
+def templates_as_tools(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Yield the entries by which URI templates are listed among the tools."""
+    for entry in entries:
+        if entry.tool.kind == "resource" and entry.uri_template is not None and entry.uri_template.is_template:
+            yield entry.as_tool
+
+
 _NO_PREFERENCE: Mapping[str, Entry] = {}
 
 
-class Snapshot:
-    """All tools at one moment; immutable. A change to the registry makes a new snapshot."""
+class Listing:
+    """The entries of one kind at one moment, found by name and version; immutable."""
 
     def __init__(
         self,
@@ -100,16 +166,19 @@ class Snapshot:
         """`preferred` overrides by `Toolkit.tool` which version is listed; `names` replaces the choice for all."""
         self.entries = tuple(entries)
         self.page_size = page_size
+        self.shared = shared
         self._versions = _by_key(self.entries)
         newest = {key: versions[0] for key, versions in self._versions.items()} if names is None else names
         self._preferred = {**newest, **preferred}
         chosen = set(map(id, self._preferred.values()))
         self.listed = tuple(entry for entry in self.entries if id(entry) in chosen)
-        self._by_name = {entry.tool.name: entry for entry in self.listed}
+        self._by_name = {entry.tool.name: entry for entry in self.listed if entry.tool.kind != "resource"}
         self._by_name |= {entry.id: entry for entry in self.entries}
-        self.repeats_in_headers = any(entry.tool.header_parameters for entry in self.entries)
-        self.encoded: dict[str, bytes] = {}  # whole lists of dialects without pages, encoded once
-        self.pages = ToolPages((entry.tool for entry in self.listed), page_size, shared=shared)
+
+    @cached_property
+    def pages(self) -> "ToolPages":
+        """The listed entries, in pages."""
+        return ToolPages((entry.tool for entry in self.listed), self.page_size, shared=self.shared)
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -132,30 +201,201 @@ class Snapshot:
         versions = self._versions.get(key, ())
         return next((entry for entry in versions if version_range.accepts(entry.tool.id.version)), None)
 
-    def filtered(self, keep: Callable[[Tool], bool]) -> "Snapshot":
-        """Return only the tools that a caller may see; a hidden version's published name finds no other version."""
-        entries = [entry for entry in self.entries if keep(entry.tool)]
-        kept_ids = set(map(id, entries))
-        names = {key: entry for key, entry in self._preferred.items() if id(entry) in kept_ids}
-        return Snapshot(entries, self.page_size, shared=False, names=names)
-
-    def with_preferred(self, preferred: Mapping[str, Entry]) -> "Snapshot":
-        """Return a snapshot in which these versions have the published names, instead of the newest ones."""
-        return Snapshot(self.entries, self.page_size, preferred=preferred) if preferred else self
+    def kept_names(self, kept: Iterable[Entry]) -> Mapping[str, Entry]:
+        """Return which versions are listed of those that are kept: a hidden one's name finds no other version."""
+        kept_ids = set(map(id, kept))
+        return {key: entry for key, entry in self._preferred.items() if id(entry) in kept_ids}
 
     def page(self, cursor: str | None) -> ToolPage:
-        """Return the page of a cursor; pages are built once per snapshot."""
+        """Return the page of a cursor; raises Malformed for an unknown cursor."""
         return self.pages.page(cursor)
 
 
-class ToolPages:
-    """A list of tools with distinct names, cut into pages; immutable."""
+class ResourceListing(Listing):
+    """All resources and templates at one moment, found by URI, and the files of folders as they were then."""
 
-    def __init__(self, tools: Iterable[Tool], size: int, *, shared: bool) -> None:
+    def __init__(
+        self,
+        entries: Iterable[Entry],
+        page_size: int,
+        *,
+        shared: bool = True,
+        preferred: Mapping[str, Entry] = _NO_PREFERENCE,
+        names: Mapping[str, Entry] | None = None,
+    ) -> None:
+        super().__init__(entries, page_size, shared=shared, preferred=preferred, names=names)
+        files = {entry.id: entry.files.listed for entry in self.listed if entry.files is not None}
+        stated = ((entry.id, entry.tool, entry.tool.resource) for entry in self.listed)
+        self.shown = tuple(
+            each
+            for entry_id, tool, info in stated
+            for each in ((tool, *files.get(entry_id, ())) if info and info.listed else files.get(entry_id, ()))
+        )
+
+    @cached_property
+    def skills(self) -> Mapping[str, Tool]:
+        """The SKILL.md of each skill, by URI."""
+        return {uri_of(tool): tool for tool in self.shown if tool.resource and tool.resource.skill}
+
+    @cached_property
+    def skill_pages(self) -> "ToolPages":
+        """The SKILL.md of each skill, in pages."""
+        return ToolPages(self.skills.values(), min(self.page_size, SKILLS_PER_PAGE), shared=self.shared, key=uri_of)
+
+    @property
+    def has_skills(self) -> bool:
+        """Whether there is any skill, listed now or not."""
+        return any(entry.files is not None and entry.files.is_skill for entry in self.listed)
+
+    @cached_property
+    def pages(self) -> "ToolPages":
+        """The resources that are listed, without templates, in pages."""
+        return self._pages(templates=False)
+
+    @cached_property
+    def template_pages(self) -> "ToolPages":
+        """The templates that are listed, in pages."""
+        return self._pages(templates=True)
+
+    @cached_property
+    def all_pages(self) -> "ToolPages":
+        """The resources and templates that are listed, in pages."""
+        return self._pages(templates=None)
+
+    @cached_property
+    def _uris(self) -> UriIndex[Entry]:
+        stated = [(entry.uri_template, entry) for entry in self.listed if entry.uri_template is not None]
+        exact = {template.text: entry for template, entry in stated if not template.is_template}
+        return UriIndex(exact, [(template, entry) for template, entry in stated if template.is_template])
+
+    def match(self, uri: str) -> UriMatch[Entry] | None:
+        """Return what serves a URI, and the values of its variables: an exact one, else the closest template."""
+        return self._uris.find(uri)
+
+    def find_template(self, uri: str) -> Entry | None:
+        """Return what is declared by exactly this URI or URI template."""
+        return next((each for each in self.listed if each.tool.resource and each.tool.resource.uri == uri), None)
+
+    def _pages(self, *, templates: bool | None) -> "ToolPages":
+        listed = (tool for tool in self.shown if tool.resource and templates in (None, tool.resource.is_template))
+        return ToolPages(listed, self.page_size, shared=self.shared, key=uri_of)
+
+
+class Snapshot(Listing):
+    """All tools at one moment, and all resources and prompts beside them; immutable.
+
+    A change to the registry makes a new snapshot.
+    """
+
+    def __init__(
+        self,
+        entries: Iterable[Entry],
+        page_size: int,
+        *,
+        shared: bool = True,
+        preferred: Mapping[str, Entry] = _NO_PREFERENCE,
+        names: Mapping[str, Entry] | None = None,
+        beside: "tuple[ResourceListing, Listing] | None" = None,
+    ) -> None:
+        """`beside` are the listings of resources and prompts, if those are not among the entries."""
+        given = tuple(entries)
+        of_kind: dict[Kind, list[Entry]] = {"tool": [], "resource": [], "prompt": []}
+        for entry in given:
+            of_kind[entry.tool.kind].append(entry)
+        super().__init__(of_kind["tool"], page_size, shared=shared, preferred=preferred, names=names)
+        self.resources, self.prompts = beside or (
+            ResourceListing(of_kind["resource"], page_size, shared=shared),
+            Listing(of_kind["prompt"], page_size, shared=shared),
+        )
+        own = tuple(entry for entry in given if entry.tool.resource is None or not entry.tool.resource.as_tool)
+        self.all_entries = own if beside is None else (*own, *self.resources.entries, *self.prompts.entries)
+        self.repeats_in_headers = any(entry.tool.header_parameters for entry in self.entries)
+        self.encoded: dict[str, bytes] = {}  # whole lists of dialects without pages, encoded once
+
+    @cached_property
+    def file_sources(self) -> tuple[FileSource, ...]:
+        """What serves files: folders and skills."""
+        return tuple(entry.files for entry in self.resources.entries if entry.files is not None)
+
+    @cached_property
+    def has_tasks(self) -> bool:
+        """Whether any tool's calls may be tasks."""
+        return any(entry.tool.task is not None for entry in self.entries)
+
+    @cached_property
+    def kinds(self) -> frozenset[Kind]:
+        """The kinds of which there is anything."""
+        return frozenset(entry.tool.kind for entry in self.all_entries)
+
+    def of_kind(self, kind: Kind) -> Listing:
+        """Return the listing of tools (this snapshot), of resources or of prompts."""
+        return self if kind == "tool" else self.resources if kind == "resource" else self.prompts
+
+    def find_any(self, name: str) -> Entry | None:
+        """Find a tool by name or id, a resource by id, or a prompt by name or id."""
+        found = self.find(name)
+        if found is not None and found.tool.resource is not None:
+            name, found = found.id, None  # a template that is listed among the tools
+        return found or self.resources.find(name) or self.prompts.find(name)
+
+    def filtered(self, keep: Callable[[Tool], bool]) -> "Snapshot":
+        """Return only what a caller may see; a hidden version's published name finds no other version."""
+
+        def kept(listing: Listing) -> tuple[list[Entry], Mapping[str, Entry]]:
+            entries = [entry for entry in listing.entries if keep(entry.tool)]
+            return entries, listing.kept_names(entries)
+
+        size = self.page_size
+        resources, resource_names = kept(self.resources)
+        prompts, prompt_names = kept(self.prompts)
+        beside = (
+            ResourceListing(resources, size, shared=False, names=resource_names),
+            Listing(prompts, size, shared=False, names=prompt_names),
+        )
+        tools, names = kept(self)
+        return Snapshot(tools, size, shared=False, names=names, beside=beside)
+
+    def with_preferred(self, preferred: Mapping[str, Entry]) -> "Snapshot":
+        """Return a snapshot in which these versions have the published names, instead of the newest ones."""
+        if not preferred:
+            return self
+        of_kind: dict[Kind, dict[str, Entry]] = {"tool": {}, "resource": {}, "prompt": {}}
+        for key, entry in preferred.items():
+            of_kind[entry.tool.kind][key] = entry
+        resources, prompts = self.resources, self.prompts
+        if of_kind["resource"]:
+            resources = ResourceListing(resources.entries, self.page_size, preferred=of_kind["resource"])
+        if of_kind["prompt"]:
+            prompts = Listing(prompts.entries, self.page_size, preferred=of_kind["prompt"])
+        return Snapshot(self.entries, self.page_size, preferred=of_kind["tool"], beside=(resources, prompts))
+
+    def with_beside(self, other: "Snapshot") -> "Snapshot":
+        """Return these tools with the resources and prompts of another snapshot of the same entries."""
+        if other.resources is self.resources and other.prompts is self.prompts:
+            return self
+        return Snapshot(self.all_entries, self.page_size, beside=(other.resources, other.prompts))
+
+
+def _name_of(tool: Tool) -> str:
+    return tool.name
+
+
+def uri_of(tool: Tool) -> str:
+    """Return the URI of a resource."""
+    return tool.name if tool.resource is None else tool.resource.uri
+
+
+class ToolPages:
+    """A list of tools, resources or prompts with distinct keys, cut into pages; immutable."""
+
+    def __init__(
+        self, tools: Iterable[Tool], size: int, *, shared: bool, key: Callable[[Tool], str] = _name_of
+    ) -> None:
         self.tools = tuple(tools)
         self._size = size
         self._shared = shared
-        self._positions = {tool.name: position for position, tool in enumerate(self.tools)}
+        self._key = key
+        self._positions = {key(tool): position for position, tool in enumerate(self.tools)}
         self._cache: dict[int, ToolPage] = {}
 
     def page(self, cursor: str | None) -> ToolPage:
@@ -173,7 +413,7 @@ class ToolPages:
         end = start + self._size
         chosen = self.tools[start:end]
         more = end < len(self.tools)
-        return ToolPage(chosen, _cursor(end - 1, chosen[-1].name) if more else None, self._shared)
+        return ToolPage(chosen, _cursor(end - 1, self._key(chosen[-1])) if more else None, self._shared)
 
     def _start(self, cursor: str) -> int:
         """Return the position after the tool that a cursor names; if that tool is gone, its old position."""
@@ -225,14 +465,18 @@ class Shortlist:
     def _build(self, snapshot: Snapshot) -> "ListedTools":
         if not self.pins:
             return ListedTools(snapshot, snapshot)
-        found = [(pin, entry) for pin in self.pins if (entry := snapshot.find(pin))]
+        found = [(pin, entry) for pin in self.pins if (entry := snapshot.find_any(pin))]
         if snapshot.entries:
             self._warn_missing_pins({pin for pin, _ in found})
         preferred: dict[str, Entry] = {}
         for pin, entry in found:
             if pin not in (entry.tool.name, tool_key(entry.tool)):  # otherwise the pin names no version
                 preferred.setdefault(tool_key(entry.tool), entry)
-        other = {key: entry for key, entry in preferred.items() if snapshot.resolve(key, None) is not entry}
+        other = {
+            key: entry
+            for key, entry in preferred.items()
+            if snapshot.of_kind(entry.tool.kind).resolve(key, None) is not entry
+        }
         keys = {tool_key(entry.tool) for _, entry in found} if self._search else None
         return ListedTools(snapshot, snapshot.with_preferred(other), keys)
 
@@ -251,6 +495,7 @@ class ListedTools:
         """`names` resolves published names; `keys` are the listed tools (`Toolkit.tool`), None for all."""
         self.snapshot = snapshot
         self.names = names
+        self.with_pinned_beside = snapshot.with_beside(names)  # where a bare tool name means its newest version
         self._keys = keys
         self._by_name: dict[bool, dict[str, Tool]] = {}
         self._pages: dict[bool, ToolPages] = {} if keys is not None else {False: names.pages}

@@ -24,7 +24,7 @@ from typing import (
 
 import msgspec
 
-from toolhall.model.content import CONTENT_TYPES, Reply
+from toolhall.model.content import CONTENT_TYPES, Message, Reply
 from toolhall.model.errors import BadArguments, Problem
 from toolhall.model.json import Json, JsonObject, encode, escape_pointer
 from toolhall.model.text import clean_text
@@ -157,7 +157,7 @@ def output_of(hint: Any) -> Output:
 
 
 def _is_content(hint: Any) -> bool:
-    if hint is Reply or hint in CONTENT_TYPES:
+    if hint is Reply or hint is Message or hint in CONTENT_TYPES:
         return True
     arguments = [argument for argument in get_args(hint) if argument is not Ellipsis]
     return get_origin(hint) is not dict and any(_is_content(argument) for argument in arguments)

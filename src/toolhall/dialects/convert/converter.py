@@ -36,9 +36,12 @@ class Converter:
         """True if documents are held back."""
         return bool(self._pending) or self._target.has_pending
 
-    def feed(self, document: Json, index: int) -> Iterator[ConversionResult]:
-        """Convert one document, and yield every result that is now complete; raises BadDocument if it is unreadable."""
-        source = self._source or detect_dialect(document)
+    def feed(self, document: Json, index: int, listed_as: str = "") -> Iterator[ConversionResult]:
+        """Convert one document, and yield every result that is now complete; raises BadDocument if it is unreadable.
+
+        `listed_as` is the member of a result that listed the document, see detect_dialect.
+        """
+        source = self._source or detect_dialect(document, listed_as)
         part = restore(document, source, CATALOGS) if isinstance(document, dict) else None
         if part is not None:
             yield from self._collect(part, index)

@@ -10,15 +10,48 @@ import msgspec
 
 from toolhall.dialects.base import Catalog, Loss, WriteResult
 from toolhall.dialects.catalogs import WRITE_ONLY_CATALOGS, group_by_toolkit, readable_catalog, write_documents
-from toolhall.dialects.convert.loss_reasons import LossReasons
+from toolhall.dialects.convert.loss_reasons import LossReasons, left_out_reason, says_kind, task_loss
 from toolhall.dialects.findings import BadDocument
-from toolhall.dialects.model_apis.function import indexed_losses
+from toolhall.dialects.model_apis.function import indexed_losses, losses_by_tool
 from toolhall.model.json import Json, JsonObject, diff_json
 from toolhall.model.tool import Tool
 
 
 def write_tools(dialect: str, tools: Sequence[Tool]) -> WriteResult:
-    """Write the tools in a dialect, with every loss; loss paths start with the tool's index if there are several."""
+    """Write the tools in a dialect, with every loss; loss paths start with the tool's index if there are several.
+
+    A resource or prompt is left out of a dialect that has none, which is its loss.
+    """
+    said = [tool for tool in tools if says_kind(tool.kind, dialect)]
+    written = _with_task_losses(_write_said(dialect, said), dialect, said)
+    if len(said) == len(tools):
+        return written
+    losses_of_said: dict[int, list[Loss]] = {}
+    for index, loss in losses_by_tool(written.losses, len(said)):
+        losses_of_said.setdefault(id(said[index]), []).append(loss)
+    losses = [
+        losses_of_said.get(id(tool), [])
+        if says_kind(tool.kind, dialect)
+        else [Loss("", left_out_reason(tool, dialect))]
+        for tool in tools
+    ]
+    return WriteResult(written.documents, indexed_losses(losses))
+
+
+def _with_task_losses(written: WriteResult, dialect: str, tools: Sequence[Tool]) -> WriteResult:
+    """Add what no definition states, and so no reader of it can lack."""
+    found = [task_loss(tool, dialect) for tool in tools]
+    if not any(found):
+        return written
+    losses: list[list[Loss]] = [[] for _ in tools]
+    for index, loss in losses_by_tool(written.losses, len(tools)):
+        losses[index].append(loss)
+    for each, lost in zip(losses, found, strict=True):
+        each.extend(() if lost is None else (lost,))
+    return WriteResult(written.documents, indexed_losses(losses))
+
+
+def _write_said(dialect: str, tools: Sequence[Tool]) -> WriteResult:
     writer = WRITE_ONLY_CATALOGS.get(dialect)
     if writer is not None:
         return writer.write(tuple(tools))
@@ -64,6 +97,8 @@ def _stated_members(tool: Tool) -> JsonObject:
         "timeout": tool.timeout,
         "_meta": tool.meta,
         "deprecation": _as_json(tool.deprecation) if tool.deprecation else None,
+        "resource": _as_json(tool.resource),
+        "prompt": _as_json(tool.prompt),
     }
     return {key: value for key, value in stated.items() if value is not None}
 
@@ -91,6 +126,8 @@ def partition_expressible(dialect: str, tools: Sequence[Tool]) -> tuple[list[Too
 
 
 def _inexpressible_reasons(dialect: str, tool: Tool) -> list[str]:
+    if not says_kind(tool.kind, dialect):
+        return [left_out_reason(tool, dialect)]
     try:
         write_tools(dialect, [tool])
     except BadDocument as bad:

@@ -1,13 +1,14 @@
 """Explains losses: the pointer into the source document (document_pointer), and why it is lost (LossReasons)."""
 
 import re
+from collections.abc import Iterator
 
 import msgspec
 
-from toolhall.dialects.base import Catalog
+from toolhall.dialects.base import Catalog, Loss
 from toolhall.dialects.mcp.catalog import ID_KEY, LEVEL_KEY, TAGS_KEY
 from toolhall.model.json import Json, JsonChange, JsonObject, encode
-from toolhall.model.tool import Tool
+from toolhall.model.tool import Kind, Tool
 from toolhall.schema.adapt import PLAIN_SCHEMA, adapt_schema
 from toolhall.schema.keywords import ANNOTATIONS
 
@@ -67,9 +68,12 @@ _SUBJECTS: dict[str, dict[str, str]] = {
         "/input_schema": "input",
         "/output_schema": "output",
     },
-    "mcp": {"/name": "name", "/inputSchema": "input", "/outputSchema": "output"},
+    "mcp": {"/name": "name", "/inputSchema": "input", "/outputSchema": "output", "/execution": "task"},
     "function": {"/name": "name", "/parameters": "input", "/function/parameters": "input"},
 }
+# Revisions whose clients get tasks, and dialects whose clients come back for what takes long.
+_MCP_WITH_TASKS = frozenset({"mcp", "mcp@2025-11-25", "mcp@2026-07-28"})
+_COME_BACK = frozenset({"oxp", "hub", "machine"})
 _TOOL_PREFIXES = {"machine": "/capabilities", "hub": "/capabilities/methods"}
 # By target dialect: why it cannot express a subject.
 _REASONS: dict[str, dict[str, str]] = {
@@ -102,12 +106,39 @@ _REASONS: dict[str, dict[str, str]] = {
         "id": "{} has one name only",
     },
 }
+_NO_TASKS = "{} does not state whether a tool's calls may become tasks"
 _PLAIN_TEXT = "{} states no schema for plain text, which is sent as text"
 _WRAPPED = "{} requires an object at the root of an output schema: the value is in its 'result'"
 _NO_OUTPUT = "{} cannot express that nothing is returned"
 _FLAT_PARAMETERS = "{} expresses only type, description, default and required of a parameter; more is accepted there"
 _INLINED = "{} has no references: their targets are inlined"
 _RECURSIVE = "{} has no references: their targets are inlined until they recur; beyond that more is accepted"
+
+
+def kind_losses(tool: Tool, dialect: str, prefix: str = "") -> Iterator[Loss]:
+    """The loss of being a resource or a prompt; its document is a tool in name only, so that it can be restored."""
+    if not says_kind(tool.kind, dialect):
+        reason = f"{dialect} has no {tool.kind}s: this is written as a tool, which nobody can call"
+        yield Loss(prefix, f"{reason}; it is kept in the carrier")
+
+
+def says_kind(kind: Kind, dialect: str) -> bool:
+    """Whether a dialect has definitions of this kind."""
+    return kind == "tool" or dialect.partition("@")[0] == "mcp"
+
+
+def task_loss(tool: Tool, dialect: str) -> Loss | None:
+    """The loss of being a long call, in a dialect whose clients cannot ask for a task."""
+    if tool.task is None or dialect.partition("@")[0] == "openapi" or dialect in _MCP_WITH_TASKS:
+        return None
+    reason = "a call that takes long" if dialect in _COME_BACK else "a call"
+    way = "is answered by its id, once it has ended" if dialect in _COME_BACK else "waits for its end"
+    return Loss("/task", f"{dialect} has no tasks: {reason} {way}")
+
+
+def left_out_reason(tool: Tool, dialect: str) -> str:
+    """Why a resource or prompt is left out where nothing can carry it."""
+    return f"{dialect} has no {tool.kind}s: it is left out"
 
 
 def document_pointer(path: str, document: JsonObject, source: Catalog, index: int) -> str:
@@ -161,6 +192,8 @@ class LossReasons(msgspec.Struct, frozen=True):
         path = _TOOL_PREFIXES.get(family, "") + path if self.tool is not None else path
         subject = _subject_of(path, _SUBJECTS.get(family, {}))
         reason = _REASONS.get(self.target.partition("@")[0], {}).get(subject) or self._schema_reason(subject, change)
+        if subject == "task":
+            reason = _NO_TASKS
         if reason is None:
             reason = "{} has no place for this" if change.was is None else "{} expresses this differently"
         return reason.format(self.target)

@@ -8,7 +8,7 @@ import msgspec
 
 from toolhall.dialects.base import Catalog, Loss, WriteOnlyCatalog
 from toolhall.dialects.catalogs import WRITE_ONLY_CATALOGS, readable_catalog
-from toolhall.dialects.convert.loss_reasons import document_pointer
+from toolhall.dialects.convert.loss_reasons import document_pointer, left_out_reason, says_kind
 from toolhall.dialects.convert.translate import SourceDocument, translate, translate_tools
 from toolhall.dialects.findings import BadDocument, Finding
 from toolhall.dialects.model_apis.function import losses_by_tool
@@ -153,6 +153,10 @@ class PerToolTarget:
         losses: dict[Loss, None] = {}
         refused: list[Finding] = []
         for index, tool in enumerate(original.tools):
+            if not says_kind(tool.kind, self._writer.name):
+                pointer = document_pointer("", document, source, index)
+                losses[Loss(pointer, left_out_reason(tool, self._writer.name))] = None
+                continue
             try:
                 written = self._writer.write((tool,))
             except BadDocument as bad:
@@ -187,10 +191,15 @@ class SingleDocumentTarget:
         return bool(self._tools)
 
     def convert(self, original: SourceDocument) -> Iterator[ConversionResult]:
-        """Collect the tools until `finish`."""
-        self._tools.extend(original.tools)
-        self._origins.extend((original, index) for index in range(len(original.tools)))
-        yield from ()
+        """Collect the tools until `finish`; what the dialect has no place for is a loss at once."""
+        for index, tool in enumerate(original.tools):
+            if says_kind(tool.kind, self._writer.name):
+                self._tools.append(tool)
+                self._origins.append((original, index))
+            else:
+                pointer = document_pointer("", original.document, original.catalog, index)
+                loss = Loss(pointer, left_out_reason(tool, self._writer.name))
+                yield ConversionResult(original.index, [], [loss])
 
     def finish(self) -> Iterator[ConversionResult]:
         """Yield the document, with the losses of the first input, then the losses of each other input."""

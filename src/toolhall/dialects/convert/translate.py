@@ -16,6 +16,9 @@ A toolkit document may become several documents, one per tool. Each carries the 
 own tools (`items`), how many tools the original had (`of`) and the index of its first one (`at`), so that Converter can
 join the parts again.
 
+A resource or prompt, which only MCP has, goes the same way: it is written as a tool of its name, nothing but the holder
+of its record, and that is the first of its losses.
+
 Last, edits must not vanish: `restore` writes the restored original in the edited document's dialect once more, and
 reports every edit that is not in it as a loss (`_dropped_edits`).
 """
@@ -25,7 +28,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from toolhall.dialects.base import Catalog, Loss, WriteResult
-from toolhall.dialects.convert.loss_reasons import LossReasons
+from toolhall.dialects.convert.loss_reasons import LossReasons, kind_losses
 from toolhall.dialects.convert.lossless import (
     DocumentParts,
     is_unwrapped,
@@ -112,7 +115,9 @@ def translate(original: SourceDocument, target: Catalog) -> WriteResult:
         )
         for index, changes in enumerate(converted.item_changes, at):
             reasons = LossReasons(source.name, target.name, tools[index])
-            losses += _find_losses(changes, items[index], f"{tools_pointer}/{index}" if tools_pointer else "", reasons)
+            prefix = f"{tools_pointer}/{index}" if tools_pointer else ""
+            losses += kind_losses(tools[index], target.name, prefix)
+            losses += _find_losses(changes, items[index], prefix, reasons)
     return WriteResult(documents, [*group_losses, *losses])
 
 
@@ -125,7 +130,10 @@ def translate_tools(originals: Sequence[SourceDocument], target: Catalog) -> tup
         tools, ({}, items), source, target, LossRecord(LOSS_RECORD_VERSION, source.name, of=len(items))
     )
     losses = [
-        list(_find_losses(changes, item, "", LossReasons(source.name, target.name, tool)))
+        [
+            *kind_losses(tool, target.name),
+            *_find_losses(changes, item, "", LossReasons(source.name, target.name, tool)),
+        ]
         for changes, item, tool in zip(converted.item_changes, items, tools, strict=True)
     ]
     return converted.document, losses

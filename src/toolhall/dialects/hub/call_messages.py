@@ -12,12 +12,17 @@ import msgspec
 from toolhall.dialects.hub.content import read_answers, read_questions, write_questions_or_answers
 from toolhall.dialects.hub.messages import HubRequest, RequestId
 from toolhall.model.caller import Caller, ProofKind
+from toolhall.model.content import Role
 from toolhall.model.errors import Malformed
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.messages import Answered, LogLevel, Question
+from toolhall.model.tool import Kind
 from toolhall.schema.types import to_json
 
 CANCEL, HEALTH = "cancel", "health_check"
+CHANGED = "tool_changed"
+MAX_CHANGES = 1_000  # that one call may tell of
+REPORTS = (CHANGED,)  # what this hall reads besides progress, logs and questions; a tool server sends nothing else
 
 
 # --- from the hall ---------------------------------------------------------------------------------------------------
@@ -63,6 +68,7 @@ class CallContext(msgspec.Struct, frozen=True, omit_defaults=True):
     user_id: str | None = None
     secrets: dict[str, str] = {}
     accounts: dict[str, TokenPayload] = {}
+    reports: tuple[str, ...] = ()  # types of further messages that the hall reads
 
     def __repr__(self) -> str:
         return f"CallContext(call={self.call!r})"
@@ -73,7 +79,10 @@ class _Metadata(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RemoteCall(msgspec.Struct, frozen=True, tag_field="type", tag="tool_request", omit_defaults=True):
-    """A `tool_request` of a hall to a tool server."""
+    """A `tool_request` of a hall to a tool server: to run a tool, to read a resource, or to get a prompt.
+
+    With `complete`, it asks for completions of that argument, and `params` are `typed` and `given`.
+    """
 
     id: str
     tool: str
@@ -81,6 +90,9 @@ class RemoteCall(msgspec.Struct, frozen=True, tag_field="type", tag="tool_reques
     params: JsonObject
     metadata: _Metadata = _Metadata()
     context: CallContext = CallContext()
+    kind: Kind = "tool"
+    uri: str | None = None  # that is read; `params` are the values of its variables
+    complete: str | None = None
 
     @property
     def version(self) -> str | None:
@@ -142,6 +154,13 @@ class LogMessage(msgspec.Struct, frozen=True, tag_field="type", tag="tool_log", 
     logger: str | None = None
 
 
+class ChangedMessage(msgspec.Struct, frozen=True, tag_field="type", tag=CHANGED):
+    """What this URI means has changed; sent only to a hall that lists it in `reports`."""
+
+    id: str
+    uri: str
+
+
 class _QuestionWire(msgspec.Struct, frozen=True, tag_field="type", tag="tool_question", omit_defaults=True):
     id: str
     number: int
@@ -169,6 +188,7 @@ class ToolResponseMessage(msgspec.Struct, frozen=True, tag_field="type", tag="to
     content: list[Json] | None = None
     meta: JsonObject | None = None
     is_error: bool = False
+    roles: tuple[Role, ...] = ()  # of a prompt's messages, which are `content`
 
 
 class _ErrorMessage(msgspec.Struct, frozen=True, tag_field="type", tag="tool_error"):
@@ -186,13 +206,18 @@ class ResponseMessage(msgspec.Struct, frozen=True, tag_field="type", tag="respon
     error: ErrorPayload | None = None
 
 
-CallEvent: TypeAlias = ProgressMessage | LogMessage | QuestionMessage
+CallEvent: TypeAlias = ProgressMessage | LogMessage | ChangedMessage | QuestionMessage
 ToolServerMessage: TypeAlias = CallEvent | ToolResponseMessage | ResponseMessage
-_decode_tool_server_message: Callable[
-    [bytes], ProgressMessage | LogMessage | _QuestionWire | ToolResponseMessage | _ErrorMessage | ResponseMessage
-] = msgspec.json.Decoder(
-    ProgressMessage | LogMessage | _QuestionWire | ToolResponseMessage | _ErrorMessage | ResponseMessage
-).decode
+_Readable: TypeAlias = (
+    ProgressMessage
+    | LogMessage
+    | ChangedMessage
+    | _QuestionWire
+    | ToolResponseMessage
+    | _ErrorMessage
+    | ResponseMessage
+)
+_decode_tool_server_message: Callable[[bytes], _Readable] = msgspec.json.Decoder(_Readable).decode
 _decode_hub_message: Callable[[bytes], RemoteCall | _AnswerWire | _RequestMessage] = msgspec.json.Decoder(
     RemoteCall | _AnswerWire | _RequestMessage
 ).decode
@@ -221,7 +246,8 @@ class CallTemplate:
         tool, method, version = names
         self._before_params = b',"tool":%b,"method":%b,"params":' % (encode(tool), encode(method))
         self._before_hall_id = b',"metadata":%b,"context":{"call":' % encode(_Metadata(version))
-        self._end = b',"caller":%b%b}}' % (encode(caller), b',"can":' + encode(can) if can else b"")
+        known = b',"can":' + encode(can) if can else b""
+        self._end = b',"caller":%b%b,"reports":%b}}' % (encode(caller), known, encode(REPORTS))
 
     def write(self, call_id: str, params: bytes, hall_id: str, timeout: float | None) -> bytes:
         """Encode a call with these params, which are JSON; `hall_id` is the hall's id of the call, not empty."""
@@ -296,6 +322,11 @@ def write_progress(call_id: str, done: float, total: float | None, message: str 
 def write_log(call_id: str, level: LogLevel, data: Json, logger: str | None) -> bytes:
     """Encode a LogMessage."""
     return to_json(LogMessage(call_id, level, data, logger))
+
+
+def write_changed(call_id: str, uri: str) -> bytes:
+    """Encode a ChangedMessage."""
+    return encode(ChangedMessage(call_id, uri))
 
 
 def write_question(call_id: str, number: int, questions: Mapping[str, Question], retry_ms: int | None = None) -> bytes:

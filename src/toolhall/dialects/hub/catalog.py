@@ -1,15 +1,18 @@
 """Hub tool declarations: one document is a toolkit, each method a tool.
 
 The hub's own members hold name, description and parameters of a method. `dev.toolhall/tool` and `dev.toolhall/toolkit`
-members (the extension) hold everything else; `write_declaration` adds them for tool servers, `write` does not.
+members (the extension) hold everything else; `write_declaration` adds them for tool servers, `write` does not. A method
+with a `dev.toolhall/resource` or `dev.toolhall/prompt` member is a resource or a prompt: see `kinds`.
 """
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
 
 from toolhall.dialects.base import DEPRECATED_KEY
 from toolhall.dialects.findings import DocumentReader, is_version
+from toolhall.dialects.hub.kinds import read_extension, read_kind, write_kind
 from toolhall.dialects.oxp.catalog import read_requirements
 from toolhall.model.json import Json, JsonObject, escape_pointer
 from toolhall.model.names import ToolId, published_name, published_name_problem
@@ -61,7 +64,8 @@ def read(document: Json) -> tuple[Tool, ...]:
             input=_params(reader, method, f"{path}/{index}/params"),
             about=about,
         )
-        tools.append(read_tool_extension(reader, declared, method, f"{path}/{index}"))
+        extended = read_tool_extension(reader, declared, method, f"{path}/{index}")
+        tools.append(read_kind(reader, extended, method, f"{path}/{index}"))
     reader.raise_findings()
     return tuple(tools)
 
@@ -82,9 +86,37 @@ def write_declaration(tools: tuple[Tool, ...]) -> JsonObject:
     for method, tool in zip(toolkit["capabilities"]["methods"], tools, strict=True):
         if extension := write_tool_extension(tool):
             method[TOOL_KEY] = extension
+        method.update(write_kind(tool))
     if toolkit_extension := write_toolkit_extension(tools[0].about):
         toolkit[TOOLKIT_KEY] = toolkit_extension
     return document
+
+
+def with_resources(document: JsonObject, resources: Sequence[Tool]) -> JsonObject:
+    """The document with resources and templates of the toolkit behind those that it declares: name, type, description.
+
+    The hub has no way to read them: its clients learn what there is. Whoever reads the document gets them as told, too,
+    and never as resources that can be read.
+    """
+    if not resources:
+        return document
+    inner = document.get("tool", document)
+    capabilities = inner["capabilities"]
+    declared = capabilities.get("resources", [])
+    names = {each.get("name") for each in declared}
+    told = [_write_resource(each) for each in resources if each.resource and each.resource.uri not in names]
+    listed = [*declared, *told]
+    inner = {**inner, "capabilities": {**capabilities, "resources": listed}}
+    return {**document, "tool": inner} if "tool" in document else inner
+
+
+def _write_resource(tool: Tool) -> JsonObject:
+    """Write what the hub can say of a resource; its name is the URI, or the URI template."""
+    info = tool.resource
+    if info is None:
+        raise TypeError(f"{tool.id} is no resource")
+    stated = (("name", info.uri), ("type", info.mime_type), ("description", tool.description))
+    return {key: value for key, value in stated if value is not None}
 
 
 def _methods(reader: DocumentReader, capabilities: JsonObject, path: str) -> list[Json]:
@@ -163,7 +195,7 @@ def write_tool_extension(tool: Tool) -> JsonObject:
     extension = _ToolExtension(
         name=None if tool.name == published_name(tool.id.toolkit, tool.id.tool) else tool.name,
         title=tool.title,
-        effect=tool.effect,
+        effect=tool.effect if tool.kind == "tool" else None,  # of the others it follows from their kind
         level=tool.level,
         timeout=tool.timeout,
         tags=tool.tags,
@@ -178,7 +210,7 @@ def write_tool_extension(tool: Tool) -> JsonObject:
 
 def read_toolkit_extension(reader: DocumentReader, toolkit: JsonObject, path: str, about: ToolkitInfo) -> ToolkitInfo:
     """The toolkit's information with what its extension states."""
-    extension = _read_extension(reader, toolkit, TOOLKIT_KEY, path, _ToolkitExtension)
+    extension = read_extension(reader, toolkit, TOOLKIT_KEY, path, _ToolkitExtension)
     return (
         about
         if extension is None
@@ -188,7 +220,7 @@ def read_toolkit_extension(reader: DocumentReader, toolkit: JsonObject, path: st
 
 def read_tool_extension(reader: DocumentReader, tool: Tool, method: JsonObject, path: str) -> Tool:
     """The tool with what its method's extension states."""
-    extension = _read_extension(reader, method, TOOL_KEY, path, _ToolExtension)
+    extension = read_extension(reader, method, TOOL_KEY, path, _ToolExtension)
     if extension is None:
         return tool
     if extension.name is not None and (problem := published_name_problem(extension.name)):
@@ -221,13 +253,3 @@ def _output(extension: _ToolExtension) -> Output:
     if extension.returns is msgspec.UNSET:
         return Output()
     return Output("none") if extension.returns is None else Output("schema", extension.returns)
-
-
-def _read_extension(reader: DocumentReader, holder: JsonObject, key: str, path: str, kind: Any) -> Any:
-    if key not in holder:
-        return None
-    try:
-        return msgspec.convert(reader.object(holder[key], f"{path}/{escape_pointer(key)}", _OBJECT_FIX), kind)
-    except msgspec.ValidationError as error:
-        reader.add_error(f"{path}/{escape_pointer(key)}", "beyond", str(error))
-        return None

@@ -38,11 +38,13 @@ TABLE: dict[type, HubErrorRow] = {
     errors.Limited: HubErrorRow("RATE_LIMITED", 429),
     errors.ToolFailed: HubErrorRow("TOOL_ERROR"),
     errors.ToolError: HubErrorRow("TOOL_ERROR"),
+    errors.NotEnded: HubErrorRow("TOOL_ERROR"),
     errors.Crashed: HubErrorRow("TOOL_ERROR"),
     errors.TimedOut: HubErrorRow("TIMEOUT", 504),
     errors.Cancelled: HubErrorRow("CANCELLED"),
     errors.BadOutput: HubErrorRow("INTERNAL_ERROR", 500),
     errors.Unavailable: HubErrorRow("UNAVAILABLE", 503),
+    errors.OutcomeUnknown: HubErrorRow("INTERNAL_ERROR", 500),
     errors.Broken: HubErrorRow("INTERNAL_ERROR", 500),
 }
 # Requests to the hub itself name things in their params, and TOOL_NOT_FOUND is a code for tool calls only.

@@ -16,7 +16,7 @@ from toolhall.dialects.hub.content import read_blocks
 from toolhall.dialects.hub.errors import TOOL_SERVER_TABLE
 from toolhall.dialects.mcp.content import write_block
 from toolhall.model import errors
-from toolhall.model.content import CONTENT_TYPES, Content, Reply
+from toolhall.model.content import CONTENT_TYPES, Content, Message, Reply, Resource, Result
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.messages import WireResponse
 from toolhall.schema.types import to_json
@@ -49,6 +49,14 @@ def write_result(call_id: str, value: object) -> WireResponse:
     if blocks:
         return WireResponse(head + b',"result":null,"error":null,"content":' + encode(blocks) + b"}")
     return WireResponse(head + _encode_value(value) + b"}")
+
+
+def write_contents(call_id: str, result: Result) -> WireResponse:
+    """Encode the contents of a resource, or the messages of a prompt."""
+    head = b'{"type":"tool_response","id":' + encode(call_id)
+    blocks = encode([write_block(block) for block in result.content])
+    roles = b',"roles":' + encode(result.roles) if result.roles else b""
+    return WireResponse(b'%b,"result":null,"error":null,"content":%b%b}' % (head, blocks, roles))
 
 
 def write_failure(call_id: str | None, error: errors.ToolhallError, tool: str, method: str) -> WireResponse:
@@ -131,6 +139,36 @@ def result_or_raise(response: ToolResponseMessage) -> object:
     except errors.Malformed as error:
         raise errors.BadOutput("the tool returned content that cannot be read", detail=error.message) from None
     return Reply(blocks, value, response.meta, response.is_error)
+
+
+def contents_or_raise(response: ToolResponseMessage) -> tuple[Resource, ...] | None:
+    """What a resource reads, None if there is no such resource; raises like `result_or_raise`."""
+    blocks = _blocks_alone(response)
+    if blocks is None:
+        return None
+    contents = tuple(block for block in blocks if isinstance(block, Resource))
+    if len(contents) < len(blocks):
+        raise errors.BadOutput("the tool server answered a read with content that is no resource")
+    return contents
+
+
+def messages_or_raise(response: ToolResponseMessage) -> list[Message]:
+    """What a prompt says; raises like `result_or_raise`."""
+    blocks = _blocks_alone(response)
+    if not blocks or len(blocks) != len(response.roles):
+        raise errors.BadOutput("the tool server answered a prompt with something other than messages")
+    return [Message(role, block) for role, block in zip(response.roles, blocks, strict=True)]
+
+
+def _blocks_alone(response: ToolResponseMessage) -> tuple[Content, ...] | None:
+    """The blocks of a response that has nothing else; None if it says `nothing`."""
+    match result_or_raise(response):
+        case None if response.nothing:
+            return None
+        case Reply(content=blocks, value=msgspec.UNSET, meta=None, is_error=False):
+            return blocks
+        case _:
+            raise errors.BadOutput("the tool server answered with something other than content")
 
 
 def _result_value(response: ToolResponseMessage) -> Json:

@@ -1,1 +1,1 @@
-"""Lint rules for tool definitions: descriptions, schemas, metadata, and texts that attack a model."""
+"""Lint rules for definitions: descriptions, schemas, URIs, metadata, and texts that attack a model."""

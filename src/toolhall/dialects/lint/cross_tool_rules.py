@@ -9,7 +9,11 @@ import msgspec
 from toolhall.dialects.findings import Finding
 from toolhall.dialects.lint.metadata_rules import parameters_of
 from toolhall.dialects.lint.rule import LintedTool, Rule
+from toolhall.dialects.mcp.catalog import id_from_name
 from toolhall.model.names import ToolId
+from toolhall.model.tool import Tool
+from toolhall.model.uri_expansion import BadUriTemplate
+from toolhall.model.uri_template import UriTemplate
 
 Where = TypeVar("Where")
 # Only identifiers count as mentions: "search" may be the name of a tool, or just what a tool does.
@@ -36,12 +40,18 @@ NAME_TAKEN = Rule(
     fix="rename one of the two",
     severity="error",
 )
+DUPLICATE_URI = Rule(
+    id="resource/uri-twice",
+    summary="Two resources have the same URI, or templates that differ only in the names of their variables.",
+    fix="change one of the two; no URI could tell them apart",
+    severity="error",
+)
 OTHER_TOOL_MENTIONED = Rule(
     id="poison/other-tool",
     summary="A description mentions another tool.",
     fix="describe only the tool itself; a description that steers the use of other tools may be an attack on them",
 )
-CROSS_TOOL_RULES = (DUPLICATE_ID, DUPLICATE_TOOLKIT, NAME_TAKEN, OTHER_TOOL_MENTIONED)
+CROSS_TOOL_RULES = (DUPLICATE_ID, DUPLICATE_TOOLKIT, NAME_TAKEN, DUPLICATE_URI, OTHER_TOOL_MENTIONED)
 
 
 class _SeenTool(msgspec.Struct, frozen=True, gc=False):
@@ -56,6 +66,8 @@ class CrossToolChecker(Generic[Where]):
         self._ids: dict[str, _SeenTool] = {}
         self._toolkits: dict[tuple[str, str], str] = {}
         self._names: dict[str, _SeenTool] = {}
+        self._prompt_names: dict[str, _SeenTool] = {}
+        self._uris: dict[str, _SeenTool] = {}
         self._identifiers: list[tuple[Where, str, tuple[str, ...]]] = []
 
     def add_toolkit(self, tool_id: ToolId, document_name: str) -> Iterator[Finding]:
@@ -72,11 +84,17 @@ class CrossToolChecker(Generic[Where]):
         identifiers = _mentioned_identifiers(subject)
         if identifiers:
             self._identifiers.append((where, f"{path}/description", identifiers))
-        first = self._ids.setdefault(str(tool.id).casefold(), seen)
+        first = self._ids.setdefault(str(tool.id).casefold(), seen) if _has_id(tool) else seen
         if first is not seen:
             yield DUPLICATE_ID.finding(path, f"{tool.id} is also in {first.document_name}")
             return
-        first = self._names.setdefault(tool.name.casefold(), seen)
+        if tool.resource is not None:
+            first = self._uris.setdefault(_uri_claim(tool.resource.uri), seen)
+            if first is not seen and not _is_other_version(first.id, tool.id):
+                yield DUPLICATE_URI.finding(path, f"{tool.resource.uri}, {first.id} in {first.document_name}")
+            return
+        names = self._names if tool.prompt is None else self._prompt_names
+        first = names.setdefault(tool.name.casefold(), seen)
         if first is not seen and not _is_other_version(first.id, tool.id):
             yield NAME_TAKEN.finding(path, f"{tool.id} and {first.id} in {first.document_name} are both {tool.name}")
 
@@ -92,8 +110,20 @@ class CrossToolChecker(Generic[Where]):
                 yield where, OTHER_TOOL_MENTIONED.finding(path, ", ".join(names[:5]))
 
 
+def _has_id(tool: Tool) -> bool:
+    """Whether its id is its own: MCP resources and prompts that state none may have the name of anything else."""
+    return tool.kind == "tool" or tool.id != id_from_name(tool.name)
+
+
+def _uri_claim(uri: str) -> str:
+    try:
+        return UriTemplate(uri).shape
+    except BadUriTemplate:
+        return uri
+
+
 def _is_other_version(one: ToolId, other: ToolId) -> bool:
-    return (one.toolkit, one.tool) == (other.toolkit, other.tool)
+    return (one.toolkit, one.tool) == (other.toolkit, other.tool) and one.version != other.version
 
 
 def _mentioned_identifiers(subject: LintedTool) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from toolhall.dialects.base import Catalog
 from toolhall.dialects.catalogs import detect_dialect, readable_catalog
 from toolhall.dialects.convert.loss_reasons import document_pointer
 from toolhall.dialects.findings import BadDocument, Finding
-from toolhall.dialects.lint import cross_tool_rules, metadata_rules, schema_rules, text_rules
+from toolhall.dialects.lint import cross_tool_rules, metadata_rules, schema_rules, text_rules, uri_and_argument_rules
 from toolhall.dialects.lint.cross_tool_rules import CrossToolChecker, Where
 from toolhall.dialects.lint.rule import LintedTool, Rule, ToolRule
 from toolhall.model.json import Json, JsonObject, escape_pointer
@@ -32,10 +32,14 @@ _PLAIN_RULES: tuple[ToolRule, ...] = (
 )
 # Rules that read schemas; they run only if the schemas are valid.
 _SOUND_SCHEMA_RULES: tuple[ToolRule, ...] = (*schema_rules.WHOLE_SCHEMA_RULES, *schema_rules.MODEL_API_RULES)
+_RESOURCE_RULES = (*uri_and_argument_rules.RESOURCE_RULES, *metadata_rules.ICON_RULES)
+_PROMPT_RULES = (*uri_and_argument_rules.PROMPT_RULES, *metadata_rules.ICON_RULES)
 ALL_RULES: tuple[Rule, ...] = (
     BAD_SCHEMA,
     *cross_tool_rules.CROSS_TOOL_RULES,
     *_PLAIN_RULES,
+    *uri_and_argument_rules.RESOURCE_RULES,
+    *uri_and_argument_rules.PROMPT_RULES,
     *schema_rules.SCHEMA_RULES,
     *schema_rules.MODEL_API_RULES,
     *text_rules.TEXT_RULES,
@@ -49,11 +53,14 @@ class Linter(Generic[Where]):
         self._source = readable_catalog(source) if source else None
         self._cross_tool: CrossToolChecker[Where] = CrossToolChecker()
 
-    def lint(self, document: Json, document_name: str, where: Where) -> Iterator[Finding]:
-        """The findings of one document; `document_name` and `where` identify it in findings of other documents."""
+    def lint(self, document: Json, document_name: str, where: Where, listed_as: str = "") -> Iterator[Finding]:
+        """The findings of one document; `document_name` and `where` identify it in findings of other documents.
+
+        `listed_as` is the member of a result that listed the document, see detect_dialect.
+        """
         yield from _lint_texts(document)
         try:
-            catalog = self._source or detect_dialect(document)
+            catalog = self._source or detect_dialect(document, listed_as)
             tools = catalog.read(document)
         except BadDocument as bad:
             yield from bad.findings
@@ -67,7 +74,7 @@ class Linter(Generic[Where]):
                 # A duplicate toolkit has duplicate ids; report it once.
                 if not (duplicates and finding.rule == cross_tool_rules.DUPLICATE_ID.id):
                     yield finding
-            for finding in _lint_tool(subject):
+            for finding in _lint_definition(subject):
                 yield _in_document(finding, document, catalog, index)
 
     def finish(self, other_names: Collection[str] = ()) -> Iterator[tuple[Where, Finding]]:
@@ -99,6 +106,16 @@ def _written_name(document: JsonObject, catalog: Catalog, tool: Tool) -> str:
     function = document.get("function")
     name = (function if isinstance(function, dict) else document).get("name")
     return name if isinstance(name, str) else tool.name
+
+
+def _lint_definition(subject: LintedTool) -> Iterator[Finding]:
+    if subject.tool.kind == "tool":
+        yield from _lint_tool(subject)
+        return
+    # What MCP says of variables and arguments is no schema of its author's.
+    for rule in _RESOURCE_RULES if subject.tool.kind == "resource" else _PROMPT_RULES:
+        for violation in rule.check(subject):
+            yield rule.finding(violation.path, violation.detail)
 
 
 def _lint_tool(subject: LintedTool) -> Iterator[Finding]:

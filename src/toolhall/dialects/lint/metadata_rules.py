@@ -55,22 +55,26 @@ def _letters_only(text: str) -> str:
     return re.sub(r"[\W_]+", "", text).casefold()
 
 
-def _description_missing(subject: LintedTool) -> Iterator[Violation]:
+def is_missing(subject: LintedTool) -> Iterator[Violation]:
+    """A description that is missing."""
     if not _description(subject):
         yield Violation("/description")
 
 
-def _description_short(subject: LintedTool) -> Iterator[Violation]:
+def is_short(subject: LintedTool) -> Iterator[Violation]:
+    """A description that is too short to say anything."""
     if 0 < _weighted_length(_description(subject)[:MIN_TOOL_DESCRIPTION]) < MIN_TOOL_DESCRIPTION:
         yield Violation("/description")
 
 
-def _description_long(subject: LintedTool) -> Iterator[Violation]:
+def is_long(subject: LintedTool) -> Iterator[Violation]:
+    """A description that is too long."""
     if len(_description(subject)) > MAX_TOOL_DESCRIPTION:
         yield Violation("/description", f"it has {len(_description(subject)):,}")
 
 
-def _description_is_name(subject: LintedTool) -> Iterator[Violation]:
+def is_only_name(subject: LintedTool) -> Iterator[Violation]:
+    """A description that only repeats the name."""
     names = {_letters_only(subject.written_name), _letters_only(subject.tool.id.tool)}
     if (
         _description(subject)
@@ -112,25 +116,25 @@ def _rule(name: str, check: Callable[[LintedTool], Iterator[Violation]], summary
 DESCRIPTION_RULES = (
     _rule(
         "tool/description-missing",
-        _description_missing,
+        is_missing,
         "A tool has no description.",
         "say in a sentence what the tool does and when to use it",
     ),
     _rule(
         "tool/description-short",
-        _description_short,
+        is_short,
         f"A tool's description has fewer than {MIN_TOOL_DESCRIPTION} letters.",
         "say what the tool does and when to use it",
     ),
     _rule(
         "tool/description-long",
-        _description_long,
+        is_long,
         f"A tool's description has more than {MAX_TOOL_DESCRIPTION:,} characters.",
         f"shorten the description to {MAX_TOOL_DESCRIPTION:,} characters: every call pays for it, and much hides in it",
     ),
     _rule(
         "tool/description-is-name",
-        _description_is_name,
+        is_only_name,
         "A tool's description only repeats its name.",
         "say what the name does not",
     ),

@@ -39,11 +39,13 @@ TABLE: dict[type, MachineErrorRow] = {
     errors.Limited: MachineErrorRow("RESOURCE_ERROR", 429),
     errors.ToolFailed: MachineErrorRow("EXECUTION_ERROR", 200, "failure"),
     errors.ToolError: MachineErrorRow("EXECUTION_ERROR", 200, "failure"),
+    errors.NotEnded: MachineErrorRow("RESOURCE_ERROR", 200, "running"),
     errors.Crashed: MachineErrorRow("EXECUTION_ERROR", 200, "failure"),
     errors.TimedOut: MachineErrorRow("TIMEOUT_ERROR", 200, "timeout"),
     errors.Cancelled: MachineErrorRow("EXECUTION_ERROR", 200, "cancelled"),
     errors.BadOutput: MachineErrorRow("EXECUTION_ERROR", 200, "failure"),
     errors.Unavailable: MachineErrorRow("RESOURCE_ERROR", 503),
+    errors.OutcomeUnknown: MachineErrorRow("SYSTEM_ERROR", 500),
     errors.Broken: MachineErrorRow("SYSTEM_ERROR", 500),
 }
 _UNEXPECTED_PROPERTIES = ("Additional properties", "Unevaluated properties")  # the validator's wording

@@ -340,7 +340,9 @@ def _reply_header(header: MachineHeader, kind: str, stamp: MessageStamp) -> _Rep
 
 def _used(usage: ExecutionUsage) -> tuple[float, _ResourceUsage]:
     """The elapsed time in milliseconds, and the resources; `round` takes longer than the rest of a response."""
-    elapsed, cpu_time = int(usage.seconds * 1_000_000 + 0.5) / 1000, int(usage.cpu_seconds * 1_000_000 + 0.5) / 1000
+    elapsed = cpu_time = int(usage.seconds * 1_000_000 + 0.5) / 1000
+    if usage.cpu_seconds != usage.seconds:
+        cpu_time = int(usage.cpu_seconds * 1_000_000 + 0.5) / 1000
     return elapsed, _ResourceUsage(usage.memory_bytes, cpu_time)
 
 

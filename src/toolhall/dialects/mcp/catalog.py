@@ -1,4 +1,7 @@
-"""MCP tool definitions: McpCatalog reads and writes them in each revision, with the output schema that it allows."""
+"""MCP tool definitions: read_tool and write_tool, with the output schema of each revision; members of every definition.
+
+Definitions of resources and prompts are beside this module; McpCatalog in definitions.py reads and writes all three.
+"""
 
 import re
 
@@ -29,57 +32,40 @@ _TOOLHALL_KEYS = frozenset({ID_KEY, NAME_KEY, LEVEL_KEY, TAGS_KEY, DEPRECATED_KE
 _ID_PATTERN = re.compile(r"([^@]+?)\.([^@.]+)@(.+)")
 
 
-class McpCatalog:
-    """MCP tool definitions of one revision."""
-
-    grouped = False
-    loss_record_path: tuple[str, ...] = ("_meta", "dev.toolhall/carrier")
-
-    def __init__(self, revision: Revision) -> None:
-        self.name = f"mcp@{revision.name}"
-        self._revision = revision
-
-    def tools_path(self, document: JsonObject) -> tuple[str, ...]:  # noqa: ARG002 - the same in every document
-        """Empty: a document is one tool."""
-        return ()
-
-    def read(self, document: Json) -> tuple[Tool, ...]:
-        """Read the tool of a document; raises BadDocument with every finding."""
-        return (read_tool(document),)
-
-    def write(self, tools: tuple[Tool, ...]) -> JsonObject:
-        """Write one definition."""
-        (tool,) = tools
-        return write_tool(tool, self._revision)
-
-
 def read_tool(document: Json) -> Tool:
     """Read one definition; raises BadDocument with every finding."""
     reader = DocumentReader("mcp")
     document = reader.object(document, "")
+    tool = Tool(
+        **read_common(reader, document),
+        input=_read_input(reader, document),
+        output=_read_output(reader, document),
+        annotations=_read_annotations(reader, document),
+    )
+    reader.raise_findings()
+    return tool
+
+
+def read_common(reader: DocumentReader, document: JsonObject) -> JsonObject:
+    """The fields of Tool that the definitions of tools, resources and prompts state alike."""
     # MCP only advises against spaces and non-ASCII letters in names; such a tool is published under a safe name.
     stated = reader.string(document, "name", "") or ""
     name = safe_name(stated)
     meta = document.get("_meta")
     meta = None if meta is None else reader.object(meta, "/_meta")
     ours = _TOOLHALL_KEYS.intersection(meta) if meta else None
-    tool = Tool(
-        id=_read_id(reader, name, meta) if meta and ours else id_from_name(name),
-        name=name,
-        stated=stated if stated != name else None,
-        title=reader.string(document, "title", "", required=False),
-        description=reader.string(document, "description", "", required=False),
-        input=_read_input(reader, document),
-        output=_read_output(reader, document),
-        annotations=_read_annotations(reader, document),
-        icons=_read_icons(reader, document) if document.get("icons") is not None else (),
-        tags=reader.strings(meta[TAGS_KEY], _meta_pointer(TAGS_KEY)) if meta and TAGS_KEY in meta else (),
-        meta=_author_meta(meta) if meta and ours else meta,
-        level=_read_level(reader, meta) if meta and LEVEL_KEY in meta else None,
-        deprecation=_read_deprecation(reader, meta) if meta and DEPRECATED_KEY in meta else None,
-    )
-    reader.raise_findings()
-    return tool
+    return {
+        "id": _read_id(reader, name, meta) if meta and ours else id_from_name(name),
+        "name": name,
+        "stated": stated if stated != name else None,
+        "title": reader.string(document, "title", "", required=False),
+        "description": reader.string(document, "description", "", required=False),
+        "icons": _read_icons(reader, document) if document.get("icons") is not None else (),
+        "tags": reader.strings(meta[TAGS_KEY], _meta_pointer(TAGS_KEY)) if meta and TAGS_KEY in meta else (),
+        "meta": _author_meta(meta) if meta and ours else meta,
+        "level": _read_level(reader, meta) if meta and LEVEL_KEY in meta else None,
+        "deprecation": _read_deprecation(reader, meta) if meta and DEPRECATED_KEY in meta else None,
+    }
 
 
 def write_tool(tool: Tool, revision: Revision) -> JsonObject:
@@ -95,13 +81,22 @@ def write_tool(tool: Tool, revision: Revision) -> JsonObject:
         document["outputSchema"] = published
     if tool.annotations is not None:
         document["annotations"] = _write_annotations(tool.annotations)
+    write_icons_and_meta(tool, revision, document)
+    return document
+
+
+def write_icons_and_meta(tool: Tool, revision: Revision, document: JsonObject) -> None:
+    """Add the icons, and `_meta` with the author's members and Toolhall's own, to a definition."""
+    if tool.task is not None and revision.core_tasks:
+        document["execution"] = {"taskSupport": "required" if tool.task.required else "optional"}
     if tool.icons and revision.icons:
         document["icons"] = [_write_icon(icon) for icon in tool.icons]
     meta = dict(tool.meta or {})
     # Leave out an id that would be read back as a different one.
     if tool.id != id_from_name(tool.name) and parse_tool_id(stated := str(tool.id)) == tool.id:
         meta[ID_KEY] = stated
-        if id_for_name(tool.id, tool.name) != tool.id:
+        is_file = tool.resource is not None and tool.resource.template is not None  # whose name is its path
+        if id_for_name(tool.id, tool.name) != tool.id and not is_file:
             meta[NAME_KEY] = tool.name
     if tool.level is not None:
         meta[LEVEL_KEY] = tool.level
@@ -111,7 +106,6 @@ def write_tool(tool: Tool, revision: Revision) -> JsonObject:
         meta[DEPRECATED_KEY] = msgspec.to_builtins(tool.deprecation)
     if meta or tool.meta is not None:
         document["_meta"] = meta
-    return document
 
 
 def id_from_name(name: str) -> ToolId:

@@ -19,7 +19,7 @@ def write_block(block: Content) -> JsonObject:
         case Resource():
             wire = {"type": "resource", "resource": _embedded_resource(block)}
     if block.notes is not None:
-        wire["annotations"] = _annotations(block.notes)
+        wire["annotations"] = write_annotations(block.notes)
     if block.meta is not None:
         wire["_meta"] = block.meta
     return wire
@@ -35,17 +35,30 @@ def _resource_link(link: ResourceLink) -> JsonObject:
     return {"type": "resource_link", "uri": link.uri, "name": link.name} | _without_none(stated)
 
 
+def write_contents(resource: Resource) -> JsonObject:
+    """Encode what was read of a resource: its text, or its bytes in base64."""
+    wire = _embedded_resource(resource)
+    if resource.meta is not None:
+        wire["_meta"] = resource.meta
+    return wire
+
+
 def _embedded_resource(resource: Resource) -> JsonObject:
-    wire = {"uri": resource.uri} | _without_none((("mimeType", resource.mime_type),))
-    if isinstance(resource.content, str):
-        return wire | {"text": resource.content}
-    return wire | {"blob": encode_base64(resource.content)}
+    wire: JsonObject = {"uri": resource.uri}
+    if resource.mime_type is not None:
+        wire["mimeType"] = resource.mime_type
+    content = resource.content
+    if isinstance(content, str):
+        wire["text"] = content
+    else:
+        wire["blob"] = encode_base64(content)
+    return wire
 
 
-def _annotations(notes: Notes) -> JsonObject:
-    return _without_none(
-        (("audience", notes.audience), ("priority", notes.priority), ("lastModified", notes.last_modified))
-    )
+def write_annotations(notes: Notes) -> JsonObject:
+    """Encode whom something is for, how important it is, and when it last changed."""
+    audience = None if notes.audience is None else list(notes.audience)
+    return _without_none((("audience", audience), ("priority", notes.priority), ("lastModified", notes.last_modified)))
 
 
 def _without_none(stated: tuple[tuple[str, Json], ...]) -> JsonObject:

@@ -5,18 +5,25 @@ from typing import TypeAlias
 
 import msgspec
 
-from toolhall.dialects.error_details import headers_of, hints_of, milliseconds, retry_after_of
+from toolhall.dialects.error_details import headers_of, hints_of, milliseconds, problems_of, retry_after_of
 from toolhall.dialects.mcp.protocol import (
     FORBIDDEN,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     MISSING_CAPABILITY,
     RATE_LIMITED,
+    REFUSED,
+    RESOURCE_NOT_FOUND,
+    TASKS_EXTENSION,
     UNAUTHENTICATED,
     McpRefusal,
+    Revision,
 )
 from toolhall.model import errors
-from toolhall.model.json import JsonObject
+from toolhall.model.json import JsonObject, encode
+from toolhall.model.messages import TASKS_FEATURE
+
+MAX_META_BYTES = 1_024  # of problems with paths: the text, which has them all, is what the model reads
 
 
 class ProtocolError(msgspec.Struct, frozen=True):
@@ -47,6 +54,27 @@ def translate_error(error: errors.ToolhallError) -> McpError:
     return _broken(error)
 
 
+def translate_read_error(error: errors.ToolhallError, revision: Revision) -> ProtocolError:
+    """The wire form of an error of a read, a prompt or a completion, which have no results with `isError`.
+
+    The message of a refusal names the fix, so it is sent; of a failure only the author's own message is.
+    """
+    if isinstance(error, errors.NotFound):
+        code = INVALID_PARAMS if revision.stateless or error.uri is None else RESOURCE_NOT_FOUND
+        return ProtocolError(code, error.message, None if error.uri is None else {"uri": error.uri})
+    translated = translate_error(error)
+    if isinstance(translated, ProtocolError):
+        # The code exists only since 2026-07-28.
+        is_unknown = translated.code == MISSING_CAPABILITY and not revision.stateless
+        return ProtocolError(REFUSED, translated.message) if is_unknown else translated
+    if isinstance(error, errors.Refused):
+        code = INVALID_PARAMS if isinstance(error, errors.BadArguments) else REFUSED
+        return ProtocolError(code, translated.text, translated.meta)
+    if isinstance(error, errors.ToolFailed) and not isinstance(error, errors.Crashed):
+        return ProtocolError(INTERNAL_ERROR, translated.text, translated.meta)
+    return ProtocolError(INTERNAL_ERROR, errors.Broken.message)
+
+
 def _malformed(error: errors.ToolhallError) -> McpError:
     if isinstance(error, McpRefusal):
         return ProtocolError(error.code, error.message, error.data, error.status)
@@ -61,6 +89,8 @@ def _unsupported(error: errors.ToolhallError) -> McpError:
     """MCP 2026-07-28: -32021 with the capabilities as an object; older revisions get a result with `isError`."""
     feature, _, mode = getattr(error, "feature", "").partition(".")
     required: JsonObject = {feature: {mode: {}} if mode else {}}
+    if feature == TASKS_FEATURE:
+        required = {"extensions": {TASKS_EXTENSION: {}}}
     return ProtocolError(MISSING_CAPABILITY, error.message, {"requiredCapabilities": required}, 400)
 
 
@@ -78,6 +108,18 @@ def _limited(error: errors.ToolhallError) -> McpError:
 
 def _error_result(error: errors.ToolhallError) -> McpError:
     return ErrorResult(error.message)
+
+
+def _bad_arguments(error: errors.ToolhallError) -> McpError:
+    """Every problem as text for the model, and the first ones in `_meta` with paths, to be shown at their places."""
+    listed: list[JsonObject] = []
+    left = MAX_META_BYTES
+    for problem in problems_of(error):
+        left -= len(encode(problem))
+        if left < 0:
+            break
+        listed.append(problem)
+    return ErrorResult(error.message, {"dev.toolhall/problems": listed})
 
 
 def _tool_failure(error: errors.ToolhallError) -> McpError:
@@ -130,6 +172,10 @@ def _requirement(error: errors.ToolhallError) -> McpError:
     return ErrorResult(text, meta | ({"dev.toolhall/missing": missing} if missing else {}))
 
 
+def _outcome_unknown(error: errors.ToolhallError) -> McpError:
+    return ProtocolError(INTERNAL_ERROR, error.message)
+
+
 def _broken(error: errors.ToolhallError) -> McpError:  # noqa: ARG001 - the message never depends on the fault
     return ProtocolError(INTERNAL_ERROR, errors.Broken.message)
 
@@ -139,7 +185,7 @@ TABLE: dict[type, Callable[[errors.ToolhallError], McpError]] = {
     errors.NotFound: _not_found,
     errors.NotActive: _not_found,
     errors.Retired: _error_result,  # so that the model reads what to call instead
-    errors.BadArguments: _error_result,
+    errors.BadArguments: _bad_arguments,
     errors.Unsupported: _unsupported,
     errors.Unauthenticated: _unauthenticated,
     errors.Denied: _denied,
@@ -148,10 +194,12 @@ TABLE: dict[type, Callable[[errors.ToolhallError], McpError]] = {
     errors.Limited: _limited,
     errors.ToolFailed: _tool_failure,
     errors.ToolError: _tool_failure,
+    errors.NotEnded: _tool_failure,
     errors.Crashed: _error_result,
     errors.TimedOut: _error_result,
     errors.Cancelled: _error_result,
     errors.BadOutput: _error_result,
     errors.Unavailable: _error_result,
+    errors.OutcomeUnknown: _outcome_unknown,
     errors.Broken: _broken,
 }

@@ -5,19 +5,6 @@ from toolhall.model.json import Json, JsonObject
 from toolhall.model.messages import Answered, Filled, Form, Question, Root, Rooted, Roots, Sample, Sampled, Visit
 
 
-def required_capability(question: Question) -> str:
-    """The client capability that a question needs."""
-    match question:
-        case Form():
-            return "elicitation"
-        case Visit():
-            return "elicitation.url"
-        case Sample():
-            return "sampling"
-        case Roots():
-            return "roots"
-
-
 def write_input_request(question: Question, revision: Revision) -> JsonObject:
     """The method and params of the request for a question."""
     match question:

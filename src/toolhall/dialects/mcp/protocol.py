@@ -1,8 +1,8 @@
 """MCP's JSON-RPC envelope, protocol revisions and error codes: read_message, Revision, McpRefusal.
 
-Theory of operation of `read_message`. Nearly all messages are `tools/call` requests of one shape: an id, a name, small
-arguments without escapes, and `_meta`. `read_plain_call` decodes these with a type, in which `_meta` stays raw, and
-makes the checks of `strict_json` only where something can be wrong:
+Theory of operation of `read_message`. Nearly all messages are calls, reads and prompts of one shape each: an id, a
+name, small arguments without escapes, and `_meta`. `read_plain_call` decodes these with a type, in which `_meta` stays
+raw, and makes the checks of `strict_json` only where something can be wrong:
 
 - The envelope has a fixed shape, so each of its keys is one colon of the body, and a duplicate key is one more.
 - Arguments are decoded and encoded once. The encoding has a colon for each key that was kept, and is passed on with the
@@ -14,6 +14,7 @@ Whatever is not plain is read by the general decoder, which also reports what is
 both.
 """
 
+from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -30,25 +31,29 @@ from toolhall.dialects.strict_json import (
 )
 from toolhall.model.errors import Malformed
 from toolhall.model.json import Json, JsonObject, encode
+from toolhall.model.tool import Kind
 
 RequestId: TypeAlias = str | int
 ENVELOPE_DEPTH = 2  # message, params
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
+RESOURCE_NOT_FOUND = -32002  # before 2026-07-28, which has INVALID_PARAMS for it
+REFUSED = -32010  # a read or a prompt that a policy refuses, or that waits for a person or a credential
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 HEADER_MISMATCH = -32020
 MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
-# MCP 2026-07-28 reserves -32000 to -32099; Toolhall's own codes are outside -32768..-32000.
+# MCP 2026-07-28 reserves -32020 to -32099; these codes of Toolhall are outside -32768..-32000.
 RATE_LIMITED = 42900
 UNAUTHENTICATED = 40100
 FORBIDDEN = 40300
 URL_ELICITATION_REQUIRED = -32042  # in 2025-11-25 only
+TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 _BAD_REQUEST = 400
 _NOT_FOUND = 404
-_TOOLS_CALL = b'"tools/call"'
+_TOOLS_CALL, _RESOURCES_READ, _PROMPTS_GET = b'"tools/call"', b'"resources/read"', b'"prompts/get"'
 _REQUEST_MEMBERS = {"jsonrpc", "id", "method", "params"}
 _RESPONSE_MEMBERS = {"jsonrpc", "id", "result", "error"}
 
@@ -62,11 +67,13 @@ class Revision(msgspec.Struct, frozen=True):
     any_output: bool = False  # structured content and output schemas need not be objects
     priming_event: bool = False  # a stream starts with an empty event that carries an id
     url_elicitation: bool = True  # URL-mode elicitation
+    core_tasks: bool = False  # tasks are a part of the protocol itself, and clients ask for them
+    subscribe: bool = True  # resources/subscribe; without it, subscriptions/listen
 
 
 REVISION_2025_06_18 = Revision("2025-06-18", icons=False, url_elicitation=False)
-REVISION_2025_11_25 = Revision("2025-11-25", priming_event=True)
-REVISION_2026_07_28 = Revision("2026-07-28", stateless=True, any_output=True)
+REVISION_2025_11_25 = Revision("2025-11-25", priming_event=True, core_tasks=True)
+REVISION_2026_07_28 = Revision("2026-07-28", stateless=True, any_output=True, subscribe=False)
 STATEFUL_REVISIONS = {revision.name: revision for revision in (REVISION_2025_06_18, REVISION_2025_11_25)}
 REVISIONS = {revision.name: revision for revision in (REVISION_2025_06_18, REVISION_2025_11_25, REVISION_2026_07_28)}
 SUPPORTED_VERSIONS = tuple(sorted(REVISIONS, reverse=True))
@@ -95,6 +102,15 @@ def method_not_found(method: str) -> McpRefusal:
 def invalid_params(message: str, *, status: int = 200) -> McpRefusal:
     """The params do not fit the method."""
     return McpRefusal(INVALID_PARAMS, message, status=status)
+
+
+def missing_capability(required: JsonObject) -> McpRefusal:
+    """The client did not declare a capability that the request needs."""
+    return McpRefusal(
+        MISSING_CAPABILITY,
+        "the request needs a client that declares more capabilities",
+        data={"requiredCapabilities": required},
+    )
 
 
 def header_mismatch(message: str) -> McpRefusal:
@@ -156,21 +172,27 @@ class McpDecodeError(Exception):
 
 
 class PlainCall(msgspec.Struct, frozen=True, gc=False):
-    """A `tools/call` request of the usual shape; see the theory of operation above."""
+    """A `tools/call`, `resources/read` or `prompts/get` of the usual shape; see the theory of operation above."""
 
     id: RequestId
-    name: str
+    name: str  # or the URI of a resource
     arguments: JsonObject
     encoded_arguments: bytes  # as JSON
     raw_meta: bytes  # params._meta as it was sent, which is remembered; empty if there is none
+    kind: Kind = "tool"
 
     def to_request(self) -> "JsonRpcRequest":
         """The same request in the general form."""
-        params: JsonObject = {"name": self.name, "arguments": self.arguments}
+        if self.kind == "resource":
+            params: JsonObject = {"uri": self.name}
+        else:
+            params = {"name": self.name}
+            if self.encoded_arguments is not _NO_ARGUMENTS:  # the very object: there was no such member
+                params["arguments"] = self.arguments
         if self.raw_meta:
             known = _metas.get(self.raw_meta)
             params["_meta"] = strict_json.decode(self.raw_meta) if known is None else known[0]
-        return JsonRpcRequest(self.id, "tools/call", params, self.encoded_arguments, self.raw_meta or None)
+        return JsonRpcRequest(self.id, PLAIN_METHODS[self.kind], params, self.encoded_arguments, self.raw_meta or None)
 
 
 class _PlainParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
@@ -186,40 +208,95 @@ class _PlainMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=
     params: _PlainParams
 
 
+class _PlainReadParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    uri: str
+    meta: msgspec.Raw = msgspec.field(name="_meta", default=msgspec.Raw())
+
+
+class _PlainRead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    jsonrpc: Literal["2.0"]
+    id: int | str
+    method: Literal["resources/read"]
+    params: _PlainReadParams
+
+
+class _PlainPromptParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    name: str
+    arguments: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+    meta: msgspec.Raw = msgspec.field(name="_meta", default=msgspec.Raw())
+
+
+class _PlainPrompt(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    jsonrpc: Literal["2.0"]
+    id: int | str
+    method: Literal["prompts/get"]
+    params: _PlainPromptParams
+
+
+PLAIN_METHODS: Mapping[Kind, str] = {"tool": "tools/call", "resource": "resources/read", "prompt": "prompts/get"}
 _decode_plain = msgspec.json.Decoder(_PlainMessage).decode
+_decode_plain_read = msgspec.json.Decoder(_PlainRead).decode
+_decode_plain_prompt = msgspec.json.Decoder(_PlainPrompt).decode
 _ENVELOPE_COLONS = 6  # jsonrpc, id, method, params; name, arguments
+_NO_ARGUMENTS = b"{}"
 _MAX_METAS = 256  # remembered; clients that put something new into each request fill it up, and it is emptied
 _metas: dict[bytes, tuple[JsonObject, int]] = {}  # by its bytes: the value and the number of its colons
 _NOT_REMEMBERED = ("progressToken", "traceparent")
 
 
 def read_plain_call(body: bytes) -> PlainCall | None:
-    """Decode a `tools/call` of the usual shape; None if the general decoder has to look at it."""
+    """Decode a call, read or prompt of the usual shape; None if the general decoder has to look at it."""
     # `find`, because `in` with bytes raises and drops an exception inside CPython.
-    if len(body) > SMALL_BODY or body.find(b"\\") >= 0 or body.find(_TOOLS_CALL) < 0:
+    if len(body) > SMALL_BODY or body.find(b"\\") >= 0:
         return None
     try:
-        message = _decode_plain(body)
+        if body.find(_TOOLS_CALL) >= 0:
+            message = _decode_plain(body)
+            params = message.params
+            arguments, encoded = params.arguments, encode(params.arguments)
+            plain = PlainCall(message.id, params.name, arguments, encoded, bytes(params.meta))
+            return plain if _is_plain(body, plain, _ENVELOPE_COLONS + encoded.count(b":")) else None
+        if body.find(_RESOURCES_READ) >= 0:
+            return _read_plain_read(body)
+        return _read_plain_prompt(body) if body.find(_PROMPTS_GET) >= 0 else None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    request_id, params = message.id, message.params
-    arguments, raw_meta = params.arguments, bytes(params.meta)
-    encoded = encode(arguments)
-    colons = _ENVELOPE_COLONS + encoded.count(b":")
+
+
+def _read_plain_read(body: bytes) -> PlainCall | None:
+    message = _decode_plain_read(body)
+    uri = message.params.uri
+    plain = PlainCall(message.id, uri, {}, _NO_ARGUMENTS, bytes(message.params.meta), "resource")
+    # Without escapes, the URI has as many colons in the body as it has itself; it has no second member beside it.
+    return plain if _is_plain(body, plain, _ENVELOPE_COLONS - 1 + uri.count(":")) else None
+
+
+def _read_plain_prompt(body: bytes) -> PlainCall | None:
+    message = _decode_plain_prompt(body)
+    params = message.params
+    if params.arguments is msgspec.UNSET:
+        plain = PlainCall(message.id, params.name, {}, _NO_ARGUMENTS, bytes(params.meta), "prompt")
+        return plain if _is_plain(body, plain, _ENVELOPE_COLONS - 1) else None
+    encoded = encode(params.arguments)
+    plain = PlainCall(message.id, params.name, dict(params.arguments), encoded, bytes(params.meta), "prompt")
+    return plain if _is_plain(body, plain, _ENVELOPE_COLONS + encoded.count(b":")) else None
+
+
+def _is_plain(body: bytes, plain: PlainCall, colons: int) -> bool:
+    """Whether the checks of `strict_json` hold; `colons` are those of all but `_meta` if no key is there twice."""
+    request_id, encoded, raw_meta = plain.id, plain.encoded_arguments, plain.raw_meta
     if raw_meta:
         meta = _metas.get(raw_meta) or _remember_meta(raw_meta)
         if meta is None:
-            return None
+            return False
         colons += 1 + meta[1]
     if body.count(b":") != colons:  # a duplicate key, or a colon in id or name
-        return None
+        return False
     is_plain_id = -MAX_INTEGER < request_id < MAX_INTEGER if type(request_id) is int else _is_id(request_id)
     has_long = len(encoded) > MAX_DIGITS and has_long_number(encoded)
     # Depth and lengths of keys: deep arguments, or a long key beside brackets, take room.
     has_room = len(encoded) > MAX_DEPTH or len(body) > MAX_DEPTH + MAX_KEY_LENGTH
-    if not is_plain_id or has_long or (has_room and body.count(b"{") + body.count(b"[") > MAX_DEPTH):
-        return None
-    return PlainCall(request_id, params.name, arguments, encoded, raw_meta)
+    return is_plain_id and not has_long and not (has_room and body.count(b"{") + body.count(b"[") > MAX_DEPTH)
 
 
 def _remember_meta(raw: bytes) -> tuple[JsonObject, int] | None:

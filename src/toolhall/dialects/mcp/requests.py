@@ -4,11 +4,14 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
+from functools import cached_property
 
 import msgspec
 
 from toolhall.dialects.mcp.protocol import (
+    PLAIN_METHODS,
     REVISION_2026_07_28,
+    TASKS_EXTENSION,
     JsonRpcRequest,
     McpRefusal,
     PlainCall,
@@ -18,27 +21,38 @@ from toolhall.dialects.mcp.protocol import (
     negotiate_revision,
     unsupported_version,
 )
+from toolhall.model.call_records import CONSOLE_SUFFIX
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.messages import LOG_LEVELS, CallTool, LogLevel
-from toolhall.model.tool import HeaderParameter
+from toolhall.model.messages import CLIENT_FEATURES, LOG_LEVELS, CallTool, Complete, LogLevel
+from toolhall.model.tool import HeaderParameter, Kind
 
 _PREFIX = "io.modelcontextprotocol/"
 VERSION_KEY = f"{_PREFIX}protocolVersion"
 _CAPABILITIES_KEY = f"{_PREFIX}clientCapabilities"
 _LOG_LEVEL_KEY = f"{_PREFIX}logLevel"
+_CLIENT_KEY = f"{_PREFIX}clientInfo"
+_CONSOLE_NAME = "toolhall-console"
 VERSIONS_KEY = "dev.toolhall/versions"
 _BASE64_VALUE = re.compile(r"=\?base64\?(.*)\?=")
 _VISIBLE = re.compile(r"[\t\x20-\x7e]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,399})(\.\d+)?([eE][+-]?\d{1,3})?", re.ASCII)
 # By method: the member of params that the header Mcp-Name repeats.
-_NAME_MEMBERS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_NAME_MEMBERS = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
 
 
+_STATED_KINDS: Mapping[bytes, Kind] = {method.encode(): kind for kind, method in PLAIN_METHODS.items()}
 _MAX_METAS = 256
 _STATELESS_VERSION = REVISION_2026_07_28.name.encode()
 
 
-class RequestMeta(msgspec.Struct, frozen=True):
+class RequestMeta(msgspec.Struct, frozen=True, dict=True):
     """Protocol revision and client capabilities of a request.
 
     Stateless revisions send them in each request (`_meta`), older ones once per session (`initialize`).
@@ -48,6 +62,17 @@ class RequestMeta(msgspec.Struct, frozen=True):
     capabilities: JsonObject
     log_level: LogLevel | None = None
     progress_token: str | int | None = None
+
+    @cached_property
+    def features(self) -> tuple[str, ...]:
+        """Those of CLIENT_FEATURES that the client declared; found once for all requests with this `_meta`."""
+        return tuple(filter(self.supports, CLIENT_FEATURES))
+
+    @cached_property
+    def takes_tasks(self) -> bool:
+        """Whether the client declared the tasks extension."""
+        extensions = self.capabilities.get("extensions")
+        return isinstance(extensions, dict) and isinstance(extensions.get(TASKS_EXTENSION), dict)
 
     def supports(self, capability: str) -> bool:
         """True if the client declared elicitation, elicitation.url, sampling or roots."""
@@ -161,8 +186,75 @@ def wants_all_versions(request: JsonRpcRequest) -> bool:
     return True
 
 
+CALL_METHODS: Mapping[str, Kind] = {method: kind for kind, method in PLAIN_METHODS.items()}
+
+
+def error_kind(method: str) -> Kind:
+    """How errors of a method are told: only those of a call of a tool, and of unknown methods, as a tool's are."""
+    return "resource" if method.startswith("tasks/") else CALL_METHODS.get(method, "tool")
+
+
 def read_call(request: JsonRpcRequest, dialect: str, size: int) -> CallTool:
-    """Read `tools/call`; checks only the shape of the arguments, the tool's schema checks their values."""
+    """Read a request of one of CALL_METHODS; checks only the shape of the arguments, a schema checks their values."""
+    if _is_of_console(request):
+        dialect += CONSOLE_SUFFIX
+    match request.method:
+        case "resources/read":
+            uri = read_resource_uri(request)
+            return CallTool(uri, {}, dialect, size, kind="resource")
+        case "prompts/get":
+            return _read_get_prompt(request, dialect, size)
+        case _:
+            return _read_tool_call(request, dialect, size)
+
+
+def read_resource_uri(request: JsonRpcRequest) -> str:
+    """Read `resources/subscribe` and `resources/unsubscribe`."""
+    uri = request.params.get("uri")
+    if type(uri) is not str:
+        raise invalid_params("params.uri must be the URI of a resource")
+    return uri
+
+
+def _read_get_prompt(request: JsonRpcRequest, dialect: str, size: int) -> CallTool:
+    name, arguments = request.params.get("name"), request.params.get("arguments")
+    if type(name) is not str:
+        raise invalid_params("params.name must be the name of a prompt")
+    if arguments is None:
+        arguments = {}
+    elif type(arguments) is not dict or not all(type(value) is str for value in arguments.values()):
+        raise invalid_params("params.arguments must be an object of strings")
+    return CallTool(name, arguments, dialect, size, kind="prompt")
+
+
+def read_complete(request: JsonRpcRequest, dialect: str) -> Complete:
+    """Read `completion/complete`."""
+    match request.params:
+        case {"ref": {"type": "ref/prompt", "name": str(name)}}:
+            kind: Kind = "prompt"
+        case {"ref": {"type": "ref/resource", "uri": str(name)}}:
+            kind = "resource"
+        case _:
+            fix = '{"type": "ref/prompt", "name": ...} or {"type": "ref/resource", "uri": ...}'
+            raise invalid_params(f"params.ref must be {fix}")
+    match request.params.get("argument"):
+        case {"name": str(argument), "value": str(typed)}:
+            pass
+        case _:
+            raise invalid_params("params.argument must have a name and a value, both strings")
+    match request.params.get("context"):
+        case None:
+            given: JsonObject = {}
+        case {"arguments": dict(given)} if all(type(value) is str for value in given.values()):
+            pass
+        case dict(context) if "arguments" not in context:
+            given = {}
+        case _:
+            raise invalid_params("params.context.arguments must be an object of strings")
+    return Complete(kind=kind, name=name, argument=argument, typed=typed, given=given, dialect=dialect)
+
+
+def _read_tool_call(request: JsonRpcRequest, dialect: str, size: int) -> CallTool:
     name, arguments = request.params.get("name"), request.params.get("arguments")
     if type(name) is not str:
         raise invalid_params("params.name must be the name of a tool")
@@ -171,6 +263,12 @@ def read_call(request: JsonRpcRequest, dialect: str, size: int) -> CallTool:
     elif type(arguments) is not dict:
         raise invalid_params("params.arguments must be an object")
     return CallTool(name, arguments, dialect, size, encoded_arguments=request.encoded_arguments)
+
+
+def _is_of_console(request: JsonRpcRequest) -> bool:
+    meta = request.params.get("_meta")
+    client = meta.get(_CLIENT_KEY) if type(meta) is dict else None
+    return type(client) is dict and client.get("name") == _CONSOLE_NAME
 
 
 def check_headers(headers: Mapping[bytes, bytes], request: JsonRpcRequest, meta: RequestMeta) -> None:
@@ -194,15 +292,12 @@ def read_plain_meta(plain: PlainCall) -> RequestMeta | None:
     return known
 
 
-def repeats_plain_call(headers: Mapping[bytes, bytes], plain: PlainCall) -> bool:
-    """True if the headers repeat a plain call of MCP 2026-07-28 literally; if not, see check_headers."""
-    name = plain.name
-    return (
-        headers.get(b"mcp-name") == name.encode()
-        and headers.get(b"mcp-method") == b"tools/call"
-        and headers.get(b"mcp-protocol-version") == _STATELESS_VERSION
-        and name.isascii()
-    )
+def stated_call(headers: Mapping[bytes, bytes]) -> tuple[Kind, str] | None:
+    """Kind and name of what the headers of MCP 2026-07-28 call; None of other requests, or see check_headers."""
+    kind, name = _STATED_KINDS.get(headers.get(b"mcp-method", b"")), headers.get(b"mcp-name")
+    if kind is None or name is None or not name.isascii():
+        return None
+    return (kind, name.decode()) if headers.get(b"mcp-protocol-version") == _STATELESS_VERSION else None
 
 
 def check_version_header(headers: Mapping[bytes, bytes], request: JsonRpcRequest) -> None:

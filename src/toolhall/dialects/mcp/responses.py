@@ -1,13 +1,15 @@
 """Encodes MCP results, errors and notifications as bytes (McpEncoder): every answer and error, in every revision."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
-from toolhall.dialects.mcp.catalog import WRAPPER_KEY, McpCatalog, OutputForm, output_form
+from toolhall.dialects.mcp.catalog import WRAPPER_KEY, OutputForm, output_form
 from toolhall.dialects.mcp.content import write_block
-from toolhall.dialects.mcp.errors import ErrorResult, ProtocolError, translate_error
+from toolhall.dialects.mcp.definitions import McpCatalog
+from toolhall.dialects.mcp.errors import ErrorResult, ProtocolError, translate_error, translate_read_error
 from toolhall.dialects.mcp.input_requests import write_input_request
+from toolhall.dialects.mcp.prompts import write_completion, write_prompt_result
 from toolhall.dialects.mcp.protocol import (
     MISSING_CAPABILITY,
     REVISIONS,
@@ -16,16 +18,27 @@ from toolhall.dialects.mcp.protocol import (
     RequestId,
     Revision,
 )
+from toolhall.dialects.mcp.resources import write_read_result, write_skill
 from toolhall.model.content import Result
 from toolhall.model.errors import ToolhallError
 from toolhall.model.json import Json, JsonChange, JsonObject, encode, walk_levels
-from toolhall.model.messages import CompletedCall, InputRequired, ToolPage, Visit, WireResponse
-from toolhall.model.tool import Tool
+from toolhall.model.messages import (
+    NOT_FRESH,
+    CompletedCall,
+    Completion,
+    Freshness,
+    InputRequired,
+    ToolPage,
+    Visit,
+    WireResponse,
+)
+from toolhall.model.tool import Kind, Tool
 
 SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
 _SERVER_INFO_KEY = "io.modelcontextprotocol/serverInfo"
 LIST_TTL_MS = 2_000
 DISCOVER_TTL_MS = 60_000
+_ALWAYS_DECLARED = 2  # capabilities: tools and logging
 _WRAPPER_START = b'{"' + WRAPPER_KEY.encode() + b'":'
 _CATALOGS = {name: McpCatalog(revision) for name, revision in REVISIONS.items()}
 # Members that the hall decides itself, because it checks and runs the calls.
@@ -57,9 +70,9 @@ class McpEncoder:
         complete: JsonObject = {"resultType": "complete", "_meta": self._meta} if revision.stateless else {}
         self._common_members = complete
         self._result_end = b"," + encode(complete)[1:] + b"}" if complete else b"}}"
+        self._result_end_behind_meta = b',"resultType":"complete"}}' if complete else b"}}"
+        self._meta_end = b"," + encode(self._meta)[1:] if self._meta else b"}"  # behind members that it does not have
         self._forms: dict[int, tuple[Tool, OutputForm]] = {}  # by the identity of the tool
-        # Every revision: a server that sends log messages MUST declare it.
-        self._capabilities: JsonObject = {"tools": {"listChanged": True}, "logging": {}}
 
     def response(self, request_id: RequestId, result: JsonObject) -> WireResponse:
         """A result with the members that this revision adds to all results."""
@@ -68,34 +81,77 @@ class McpEncoder:
             body["_meta"] = {**result["_meta"], **self._meta}
         return WireResponse(encode({"jsonrpc": "2.0", "id": request_id, "result": body}))
 
-    def initialize_result(self, request_id: RequestId) -> WireResponse:
-        """The response to `initialize`."""
+    def typed_response(self, request_id: RequestId, result: JsonObject) -> WireResponse:
+        """A result that states its own `resultType`."""
+        return WireResponse(encode({"jsonrpc": "2.0", "id": request_id, "result": {**self._common_members, **result}}))
+
+    def initialize_result(
+        self, request_id: RequestId, served: Collection[Kind], tasks: JsonObject | None = None
+    ) -> WireResponse:
+        """The response to `initialize` of a hall that serves these kinds; `tasks` is that capability, if it has it."""
         result: JsonObject = {
             "protocolVersion": self.revision.name,
-            "capabilities": self._capabilities,
+            "capabilities": write_capabilities(served) | ({} if tasks is None else {"tasks": tasks}),
             "serverInfo": self._info,
         }
         return self.response(request_id, result | self._instructions())
 
-    def discover_result(self, request_id: RequestId) -> WireResponse:
+    def discover_result(
+        self, request_id: RequestId, served: Collection[Kind], extensions: JsonObject | None = None
+    ) -> WireResponse:
         """The response to `server/discover`."""
         result: JsonObject = {
             "supportedVersions": list(SUPPORTED_VERSIONS),
-            "capabilities": self._capabilities,
+            "capabilities": write_capabilities(served) | ({"extensions": extensions} if extensions else {}),
             "ttlMs": DISCOVER_TTL_MS,
             "cacheScope": "public",
         }
         return self.response(request_id, result | self._instructions())
 
-    def list_result(self, request_id: RequestId, page: ToolPage) -> WireResponse:
-        """The response to `tools/list`, from bytes that are encoded once per page and revision."""
+    def list_result(self, request_id: RequestId, page: ToolPage, method: str = "tools/list") -> WireResponse:
+        """The response to one of LIST_MEMBERS, from bytes that are encoded once per page and revision."""
+        return self._page_result(request_id, page, LIST_MEMBERS[method])
+
+    def skills_result(self, request_id: RequestId, page: ToolPage) -> WireResponse:
+        """The response to `skills/list`."""
+        return self._page_result(request_id, page, "skills")
+
+    def skill_result(self, request_id: RequestId, tool: Tool, *, shared: bool) -> WireResponse:
+        """The response to `skills/get`."""
+        scope = "public" if shared else "private"
+        return self.response(request_id, {"skill": write_skill(tool), "ttlMs": LIST_TTL_MS, "cacheScope": scope})
+
+    def directory_result(self, request_id: RequestId, page: ToolPage) -> WireResponse:
+        """The response to `resources/directory/read`."""
+        return self._page_result(request_id, page, "resources")
+
+    def _page_result(self, request_id: RequestId, page: ToolPage, member: str) -> WireResponse:
         inner = page.encoded.get(self.revision.name)
         if inner is None:
-            inner = page.encoded[self.revision.name] = self._encode_page(page)
+            inner = page.encoded[self.revision.name] = self._encode_page(page, member)
         return WireResponse(b'{"jsonrpc":"2.0","id":' + encode(request_id) + b',"result":' + inner + b"}")
 
+    def result(self, request_id: RequestId, finished: CompletedCall, freshness: Freshness = NOT_FRESH) -> WireResponse:
+        """The response to a call, a read or a prompt that completed; `freshness` is that of what was read."""
+        tool, result = finished.tool, finished.result
+        if tool.resource is not None and not tool.resource.as_tool:
+            body = write_read_result(result, self.revision, freshness)
+        elif tool.prompt is not None:
+            body = write_prompt_result(tool, result)
+        else:
+            return self.call_result(request_id, finished)
+        if result.meta:
+            return self.response(request_id, body)
+        return WireResponse(
+            b'{"jsonrpc":"2.0","id":%b,"result":%b%b' % (encode(request_id), encode(body)[:-1], self._result_end)
+        )
+
+    def complete_result(self, request_id: RequestId, completion: Completion) -> WireResponse:
+        """The response to `completion/complete`."""
+        return self.response(request_id, write_completion(completion))
+
     def call_result(self, request_id: RequestId, finished: CompletedCall) -> WireResponse:
-        """The response to a call that completed."""
+        """The response to a call of a tool that completed."""
         result, tool = finished.result, finished.tool
         known = self._forms.get(id(tool))
         form = self._remember_form(tool) if known is None else known[1]
@@ -106,7 +162,7 @@ class McpEncoder:
                 structured = _WRAPPER_START + encoded + b"}"
             elif self.revision.any_output or encoded.startswith(b"{"):
                 structured = encoded
-        if structured is not None and not (result.content or result.meta or result.is_error):
+        if structured is not None and not (result.content or result.is_error):
             return self._structured_result(request_id, result, structured)
         body: JsonObject = {"content": _content_blocks(result)}
         if structured is not None:
@@ -136,8 +192,10 @@ class McpEncoder:
         }
         return WireResponse(encode({"jsonrpc": "2.0", "id": request_id, "result": result}))
 
-    def error(self, request_id: RequestId | None, error: ToolhallError) -> WireResponse:
-        """Any error, as a JSON-RPC error or as a result that the model can read."""
+    def error(self, request_id: RequestId | None, error: ToolhallError, kind: Kind = "tool") -> WireResponse:
+        """Any error, as a JSON-RPC error or, for a call of a tool, as a result that the model can read."""
+        if kind != "tool":
+            return write_protocol_error(request_id, translate_read_error(error, self.revision))
         translated = translate_error(error)
         if (
             isinstance(translated, ProtocolError)
@@ -161,16 +219,30 @@ class McpEncoder:
     def notification(self, method: str, params: JsonObject) -> bytes:
         return encode({"jsonrpc": "2.0", "method": method, "params": params})
 
-    def tools_list_changed(self, subscription: RequestId | None = None) -> bytes:
-        """The notification that the list of tools changed."""
+    def list_changed(self, kind: Kind, subscription: RequestId | None = None) -> bytes:
+        """The notification that the list of tools, resources or prompts changed."""
         params = {} if subscription is None else {"_meta": {SUBSCRIPTION_KEY: subscription}}
-        return self.notification("notifications/tools/list_changed", params)
+        return self.notification(f"notifications/{kind}s/list_changed", params)
+
+    def resource_updated(self, uri: str, subscription: RequestId | None = None) -> bytes:
+        """The notification that what a URI means has changed."""
+        params: JsonObject = {"uri": uri}
+        if subscription is not None:
+            params["_meta"] = {SUBSCRIPTION_KEY: subscription}
+        return self.notification("notifications/resources/updated", params)
 
     def _structured_result(self, request_id: RequestId, result: Result, structured: bytes) -> WireResponse:
         """The common result, a value and its text, assembled from bytes that are encoded already."""
+        end = self._result_end
+        if result.meta:
+            if _SERVER_INFO_KEY in result.meta:
+                meta = encode({**result.meta, **self._meta})
+            else:
+                meta = encode(result.meta)[:-1] + self._meta_end
+            end = b',"_meta":%b%b' % (meta, self._result_end_behind_meta)
         return WireResponse(
             b'{"jsonrpc":"2.0","id":%b,"result":{"content":[{"type":"text","text":%b}],"structuredContent":%b%b'
-            % (encode(request_id), encode(_result_text(result)), structured, self._result_end)
+            % (encode(request_id), encode(_result_text(result)), structured, end)
         )
 
     def _error_result(self, request_id: RequestId, error: ErrorResult) -> WireResponse:
@@ -180,8 +252,9 @@ class McpEncoder:
     def _instructions(self) -> JsonObject:
         return {"instructions": self._server.instructions} if self._server.instructions else {}
 
-    def _encode_page(self, page: ToolPage) -> bytes:
-        result: JsonObject = {"tools": [write_listed_tool(tool, self.revision) for tool in page.tools]}
+    def _encode_page(self, page: ToolPage, member: str) -> bytes:
+        write = _LISTED[member]
+        result: JsonObject = {member: [write(tool, self.revision) for tool in page.tools]}
         if page.next_cursor is not None:
             result["nextCursor"] = page.next_cursor
         if self.revision.stateless:
@@ -189,11 +262,27 @@ class McpEncoder:
         return encode({**result, **self._common_members})
 
 
+def write_capabilities(served: Collection[Kind]) -> JsonObject:
+    """What a hall declares that serves these kinds; a client asks for nothing that is not declared."""
+    # Every revision: a server that sends log messages MUST declare it.
+    capabilities: JsonObject = {"tools": {"listChanged": True}, "logging": {}}
+    if "resource" in served:
+        capabilities["resources"] = {"subscribe": True, "listChanged": True}
+    if "prompt" in served:
+        capabilities["prompts"] = {"listChanged": True}
+    return capabilities | ({"completions": {}} if len(capabilities) > _ALWAYS_DECLARED else {})
+
+
 def write_error(request_id: RequestId | None, error: ToolhallError) -> WireResponse:
     """A JSON-RPC error; the same in every revision."""
     translated = translate_error(error)
     if isinstance(translated, ErrorResult):
         translated = ProtocolError(-32603, translated.text)
+    return write_protocol_error(request_id, translated)
+
+
+def write_protocol_error(request_id: RequestId | None, translated: ProtocolError) -> WireResponse:
+    """A JSON-RPC error."""
     body: JsonObject = {"code": translated.code, "message": translated.message}
     if translated.data is not None:
         body["data"] = translated.data
@@ -203,7 +292,7 @@ def write_error(request_id: RequestId | None, error: ToolhallError) -> WireRespo
 
 
 def write_listed_tool(tool: Tool, revision: Revision) -> JsonObject:
-    """The definition of one tool in a list."""
+    """The definition of one tool, resource or prompt in a list."""
     from toolhall.dialects.convert import lossless  # lazy: `toolhall call` lists nothing
 
     remainder = tool.remainder
@@ -211,6 +300,23 @@ def write_listed_tool(tool: Tool, revision: Revision) -> JsonObject:
         item = tuple(change for change in remainder.item if _is_for_clients(change))
         tool = msgspec.structs.replace(tool, remainder=msgspec.structs.replace(remainder, item=item))
     return lossless.write((tool,), _CATALOGS[revision.name])
+
+
+RESOURCES_LIST = "resources/list"
+# By method: the member of the result that holds the list.
+LIST_MEMBERS: Mapping[str, str] = {
+    "tools/list": "tools",
+    RESOURCES_LIST: "resources",
+    "resources/templates/list": "resourceTemplates",
+    "prompts/list": "prompts",
+}
+_LISTED: Mapping[str, Callable[[Tool, Revision], JsonObject]] = {
+    "tools": write_listed_tool,
+    "resources": write_listed_tool,
+    "resourceTemplates": write_listed_tool,
+    "prompts": write_listed_tool,
+    "skills": lambda tool, _: write_skill(tool),
+}
 
 
 def _is_for_clients(change: JsonChange) -> bool:

@@ -5,16 +5,21 @@ Strict JSON has no U+0000, no integer of more than 20 digits and no key of more 
 that generate requests from the document stay within them.
 """
 
+import re
+
+from toolhall.dialects.openapi.examples import with_example
 from toolhall.dialects.strict_json import MAX_DIGITS, MAX_KEY_LENGTH
 from toolhall.model.json import Json, JsonObject
 
 MANAGEMENT_TAG_NAME = "management"
 _TEXT_PATTERN = r"^[^\u0000]*$"
 TEXT: JsonObject = {"type": "string", "pattern": _TEXT_PATTERN}
+ID_SCHEMA: JsonObject = {**TEXT, "minLength": 1}
 TIMESTAMP: JsonObject = {"type": "string", "format": "date-time"}
 EMPTY_BODY: JsonObject = {"type": "object", "additionalProperties": False}
 REMOVED: JsonObject = {"type": "object", "properties": {"removed": TEXT}, "required": ["removed"]}
 _OPTIONAL_BODY_PREFIXES = ("remove", "revoke")  # these operations accept an empty body
+_SENTENCE_END = re.compile(r"[;.](?:\s|$)")
 _MAX_INTEGER = 10**MAX_DIGITS - 1
 _OWN_CONSTRAINTS = ("enum", "const", "pattern", "format")
 _LIST_KEYWORDS = ("anyOf", "oneOf", "allOf", "prefixItems")
@@ -95,10 +100,14 @@ def management_operation(
     body: JsonObject | None = None,
     rate_limited: bool = False,
 ) -> JsonObject:
-    """One management operation with all its responses; `success` comes from `ok`, `created` or `accepted`."""
-    return {
+    """One management operation with all its responses; `success` comes from `ok`, `created` or `accepted`.
+
+    Its summary is the description up to the first semicolon or full stop; its example is that of `examples.py`.
+    """
+    operation: JsonObject = {
         "operationId": f"management.{name}",
         "tags": [MANAGEMENT_TAG_NAME],
+        "summary": _summary(description),
         "description": description,
         **({"parameters": list(parameters)} if parameters else {}),
         **({"requestBody": body} if body is not None else {}),
@@ -108,6 +117,11 @@ def management_operation(
             **({"429": {"$ref": "#/components/responses/Limited"}} if rate_limited else {}),
         },
     }
+    return with_example(name, operation)
+
+
+def _summary(description: str) -> str:
+    return _SENTENCE_END.split(description, maxsplit=1)[0]
 
 
 def error_responses(*, body: bool) -> JsonObject:

@@ -21,11 +21,13 @@ TABLE: dict[type, tuple[int, str]] = {
     # something and retry.
     errors.ToolFailed: (409, "tool_failed"),
     errors.ToolError: (409, "tool_failed"),
+    errors.NotEnded: (409, "tool_failed"),
     errors.Crashed: (500, "crashed"),
     errors.TimedOut: (504, "timed_out"),
     errors.Cancelled: (500, "cancelled"),
     errors.BadOutput: (500, "bad_output"),
     errors.Unavailable: (503, "unavailable"),
+    errors.OutcomeUnknown: (500, "outcome_unknown"),
     errors.Broken: (500, "broken"),
 }
 

@@ -116,10 +116,12 @@ TABLE: dict[type, ErrorTranslator] = {
     errors.Limited: _retryable_response(429),
     errors.ToolFailed: _tool_failure,
     errors.ToolError: _tool_failure,
+    errors.NotEnded: _tool_failure,
     errors.Crashed: _tool_failure,
     errors.TimedOut: _tool_failure,
     errors.Cancelled: _tool_failure,
     errors.BadOutput: _tool_failure,
     errors.Unavailable: _retryable_response(503),
+    errors.OutcomeUnknown: _error_response(500),
     errors.Broken: _error_response(500),
 }

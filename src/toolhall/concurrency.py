@@ -186,7 +186,9 @@ async def shielded_exclusive(lock: asyncio.Lock, coroutine: Coroutine[Any, Any, 
         async with lock:
             return await coroutine
 
-    return await _shielded.run_shielded(run())
+    task = _shielded.start(run())
+    task.add_done_callback(lambda _: coroutine.close())  # one whose turn never came, as the loop ended, was not awaited
+    return await asyncio.shield(task)
 
 
 def is_short_wait(waiting_for: object) -> bool:

@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from typing import Any, Literal, NamedTuple
 
 from toolhall.model import errors
+from toolhall.model.call_records import CONSOLE_SUFFIX
 from toolhall.model.messages import Call
 
 _LIBRARY = "opentelemetry"
@@ -84,7 +85,7 @@ class CallTracer:
             "toolhall.call.id": call.id,
             "toolhall.dialect": call.dialect,
         }
-        dialect, _, revision = call.dialect.partition("@")
+        dialect, _, revision = call.dialect.removesuffix(CONSOLE_SUFFIX).partition("@")
         if dialect == "mcp":
             attributes["mcp.method.name"] = _METHOD
             if revision:
@@ -183,6 +184,7 @@ class Metric(NamedTuple):
     kind: Literal["counter", "gauge"]
     about: str
     read: Callable[[], float]
+    labels: Mapping[str, str] = {}  # metrics of one name follow each other
 
 
 class Telemetry:
@@ -241,9 +243,12 @@ def _lines(telemetry: Telemetry) -> Iterator[str]:
         if outcome in _REFUSED_OUTCOMES:
             yield f"toolhall_refused_total{_labels(reason=outcome)} {count}"
     yield from _durations(telemetry)
+    before = ""
     for metric in telemetry.metrics:
-        yield from _header(metric.name, metric.kind, metric.about)
-        yield f"{metric.name} {metric.read():g}"
+        if metric.name != before:
+            yield from _header(metric.name, metric.kind, metric.about)
+        before = metric.name
+        yield f"{metric.name}{_labels(**metric.labels) if metric.labels else ''} {metric.read():g}"
 
 
 def _durations(telemetry: Telemetry) -> Iterator[str]:

@@ -37,9 +37,21 @@ from toolhall.auth.credentials import (
 from toolhall.model.caller import LOCAL, Caller
 from toolhall.stores.access import KeyRing
 
-PUBLIC_PATHS = frozenset({"/health", "/health/live", "/health/ready", "/oauth/callback", "/oxp/health"})
+PUBLIC_PATHS = frozenset(
+    {
+        "/",
+        "/console",
+        "/health",
+        "/health/live",
+        "/health/ready",
+        "/oauth/callback",
+        "/oxp/health",
+        "/sign-in",
+        "/sign-out",
+    }
+)
 # Metadata that a client needs before it has a credential, and pages, which have a sign-in of their own.
-PUBLIC_PREFIXES = ("/.well-known/", "/approve/", "/connect/", "/enroll/", "/oauth/callback/")
+PUBLIC_PREFIXES = ("/.well-known/", "/approve/", "/connect/", "/console/", "/enroll/", "/oauth/callback/", "/sign-in/")
 MESSAGE_PATH = "/machine"  # the credential may be in the message
 MIN_SECRET_BYTES = 32
 METRICS_PATH = "/metrics"

@@ -11,43 +11,70 @@ from contextlib import suppress
 import msgspec
 
 from toolhall.model.json import Json
-from toolhall.model.messages import Answered, CallEvent, ClientLink, LogEvent, ProgressEvent, Question
+from toolhall.model.messages import (
+    CLIENT_FEATURES,
+    NULL_LINK,
+    Answered,
+    CallEvent,
+    CallMemory,
+    ClientLink,
+    LogEvent,
+    NullLink,
+    ProgressEvent,
+    Question,
+    ResourceChanged,
+    memory_of,
+)
 from toolhall.model.text import TextSanitizer, clean_text
 from toolhall.redaction.redactor import Redactor
 from toolhall.schema.types import to_json
 
-CLIENT_FEATURES = ("elicitation", "elicitation.url", "sampling", "roots")  # that a client may declare
 EVENTS_PER_SECOND = 20  # of one call; also the largest burst
 MAX_EVENT_BYTES = 64 * 1024  # of all events of one call
 MAX_EVENT_TEXTS = 500  # in one event
 
 
+class ChangesLink(NullLink):
+    """The link of a call without a client: only what the tool changed is told."""
+
+    features: tuple[str, ...] = ()
+
+    def __init__(self, on_changed: Callable[[str], None]) -> None:
+        self._on_changed = on_changed
+
+    def emit(self, event: CallEvent) -> None:
+        """Tell of a changed resource, and drop any other event."""
+        if isinstance(event, ResourceChanged):
+            self._on_changed(event.uri)
+
+
 class ThrottledLink:
     """The client link of one call: sanitizes and redacts events and questions, and drops events beyond the limits."""
 
-    __slots__ = (
-        "_caller_link",
-        "_clock",
-        "_latest_progress",
-        "_redactor",
-        "_refilled_at",
-        "_sent_bytes",
-        "_tokens",
-        "dropped",
-        "link",
-    )
+    # As class attributes, the initial values cost nothing per call.
+    dropped = 0
+    _latest_progress: ProgressEvent | None = None
+    _refilled_at = 0.0
+    _tokens = float(EVENTS_PER_SECOND)
+    _sent_bytes = 0
 
     def __init__(
-        self, link: ClientLink, redactor: Redactor | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        link: ClientLink,
+        redactor: Redactor | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        on_changed: Callable[[str], None] | None = None,
     ) -> None:
+        """`on_changed` gets the URIs of resources that the tool has changed; these go to no client directly."""
         self.link = self._caller_link = link
-        self.dropped = 0
+        self._on_changed = on_changed
         self._redactor = redactor
-        self._latest_progress: ProgressEvent | None = None
         self._clock = clock
-        self._refilled_at = 0.0
-        self._tokens = float(EVENTS_PER_SECOND)
-        self._sent_bytes = 0
+
+    @property
+    def memory(self) -> CallMemory:
+        """The memory of the call."""
+        return memory_of(self.link)
 
     def rebind(self, link: ClientLink) -> "ThrottledLink":
         """Send over another link to the same client, such as one that hands events to the loop."""
@@ -56,6 +83,10 @@ class ThrottledLink:
 
     def emit(self, event: CallEvent) -> None:
         """Send the event, sanitized and redacted, unless it exceeds the limits (a token bucket)."""
+        if isinstance(event, ResourceChanged):
+            if self._on_changed is not None:
+                self._on_changed(event.uri)
+            return
         now = self._clock()
         if self._refilled_at:
             self._tokens = min(EVENTS_PER_SECOND, self._tokens + (now - self._refilled_at) * EVENTS_PER_SECOND)
@@ -119,6 +150,8 @@ class ThrottledLink:
                 return event
             case LogEvent(level, data, logger):
                 return LogEvent(level, self._redact_spread(self._clean_value(data)), logger)
+            case ResourceChanged():
+                return event
 
     def _clean_text(self, text: str) -> str:
         """Sanitize and redact as part of a stream: a secret may be split over several events."""
@@ -155,6 +188,16 @@ class ThrottledLink:
         return question if clean == original else msgspec.json.decode(clean, type=type(question))
 
 
+def client_features(link: ClientLink) -> tuple[str, ...]:
+    """The features that the client declared; read from the innermost link, which may know them already."""
+    if isinstance(link, ThrottledLink):
+        link = link.link
+    if link is NULL_LINK:
+        return ()
+    known: tuple[str, ...] | None = getattr(link, "features", None)
+    return tuple(filter(link.can, CLIENT_FEATURES)) if known is None else known
+
+
 def _to_json_event(event: CallEvent) -> CallEvent:
     """Convert what the author put into the event to JSON types; raises where that is impossible."""
     match event:
@@ -164,3 +207,5 @@ def _to_json_event(event: CallEvent) -> CallEvent:
             return ProgressEvent(done, total, str(message))
         case LogEvent(level, data, logger):
             return LogEvent(level, msgspec.json.decode(to_json(data)), logger)
+        case ResourceChanged():
+            return event

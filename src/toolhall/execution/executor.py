@@ -77,6 +77,12 @@ class FunctionExecutor:
         self._functions[str(definition.tool.id)] = definition, runner
         return runner
 
+    def completion_runner(self, definition: Definition, argument: str) -> Runner:
+        """The runner of the function that completes an argument, in a worker process if the definition runs in one."""
+        if definition.body.isolated:
+            return self._process_runner(function_ref_for(definition.body), "").completion_runner(argument)
+        return FunctionRunner(definition.completions[argument], self.thread_pool, None, self.egress)
+
     def metrics(self) -> Iterator[Metric]:
         """The metrics of calls, threads and worker processes."""
         yield Metric("toolhall_calls_running", "gauge", "Tools that run now.", lambda: self.activity.running)

@@ -18,7 +18,15 @@ from toolhall.execution.thread_pool import ThreadPool
 from toolhall.execution.worker_protocol import caller_for_tool
 from toolhall.model.errors import Unavailable
 from toolhall.model.json import JsonObject
-from toolhall.model.messages import Answered, Call, CallEvent, ClientLink, InputRequiredSignal, Question
+from toolhall.model.messages import (
+    Answered,
+    Call,
+    CallEvent,
+    ClientLink,
+    InputRequiredSignal,
+    Question,
+    memory_of,
+)
 from toolhall.model.tool import Tool
 from toolhall.registry.snapshot import Runner
 from toolhall.schema.types import to_json
@@ -130,6 +138,7 @@ class _ThreadLink:
     def __init__(self, link: ClientLink, loop: asyncio.AbstractEventLoop) -> None:
         self._link = link
         self._loop = loop
+        self.memory = memory_of(link)
         self.ended = False
 
     def emit(self, event: CallEvent) -> None:

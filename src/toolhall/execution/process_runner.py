@@ -13,7 +13,7 @@ import msgspec
 
 from toolhall.authoring.context import PausableDeadline
 from toolhall.egress.lazy_client import LazyEgressClient
-from toolhall.execution.client_link import CLIENT_FEATURES
+from toolhall.execution.client_link import client_features
 from toolhall.execution.function_ref import FunctionRef
 from toolhall.execution.worker_pool import WorkerPool
 from toolhall.execution.worker_process import ProtocolViolation, WorkerExited, WorkerHandle
@@ -43,7 +43,15 @@ from toolhall.execution.worker_protocol import (
 )
 from toolhall.model.errors import BadOutput, Crashed, ToolhallError
 from toolhall.model.json import JsonObject
-from toolhall.model.messages import Call, CallEvent, InputRequiredSignal, LogEvent, ProgressEvent
+from toolhall.model.messages import (
+    Call,
+    CallEvent,
+    InputRequiredSignal,
+    LogEvent,
+    ProgressEvent,
+    ResourceChanged,
+    memory_of,
+)
 from toolhall.model.tool import Tool
 
 _EGRESS = LazyEgressClient()
@@ -53,7 +61,7 @@ _log = logging.getLogger("toolhall.run")
 class ProcessRunner:
     """Runs one function in workers of a pool."""
 
-    __slots__ = ("_code_sha256", "_default_timeout", "_egress", "_ref", "_worker_pool")
+    __slots__ = ("_code_sha256", "_complete", "_default_timeout", "_egress", "_ref", "_worker_pool")
 
     def __init__(
         self,
@@ -62,8 +70,11 @@ class ProcessRunner:
         default_timeout: float,
         egress: LazyEgressClient = _EGRESS,
         code_sha256: str = "",
+        complete: str = "",
     ) -> None:
+        """With `complete`, it runs the function that completes this argument instead."""
         self._ref = ref
+        self._complete = complete
         self._code_sha256 = code_sha256  # of the function that was registered; "": any version of it runs
         self._worker_pool = worker_pool
         self._egress = egress
@@ -72,6 +83,12 @@ class ProcessRunner:
     def run(self, tool: Tool, call: Call, arguments: JsonObject, deadline: PausableDeadline) -> Awaitable[object]:
         """Run the function in a worker; the awaitable gives its return value."""
         return self._run(tool, call, arguments, deadline)
+
+    def completion_runner(self, argument: str) -> "ProcessRunner":
+        """The runner of the function that completes an argument of this one."""
+        return ProcessRunner(
+            self._ref, self._worker_pool, self._default_timeout, self._egress, self._code_sha256, argument
+        )
 
     async def _run(self, tool: Tool, call: Call, arguments: JsonObject, deadline: PausableDeadline) -> object:
         name, healthy = str(tool.id), False
@@ -87,11 +104,13 @@ class ProcessRunner:
                     tool.name,
                     arguments,
                     caller_for_tool(call),
-                    tuple(filter(call.link.can, CLIENT_FEATURES)),
+                    client_features(call.link),
                     cpu_seconds,
                     credentials_to_payload(call.credentials),
                     self._egress.allow,
                     self._code_sha256,
+                    self._complete,
+                    memory_of(call.link).task_id,
                 )
             )
             final, input_required = await _relay_messages(worker, call, deadline)
@@ -130,6 +149,8 @@ async def _relay_messages(
 
 
 def _to_event(report: EventReport) -> CallEvent:
+    if report.changed is not None:
+        return ResourceChanged(report.changed)
     if report.done is None:
         return LogEvent(report.level, report.data, report.logger)
     return ProgressEvent(report.done, report.total, report.message)
@@ -142,6 +163,8 @@ async def _ask_client(
         if questions.retry_ms is not None:
             await call.link.detach(questions.retry_ms)
             return QuestionReply(questions.number), None
+        if questions.once is not None:
+            return await _use_memory(questions, questions.once, call), None
         decoded = from_typed_values(questions.asked)
         with deadline.hold():
             return QuestionReply(questions.number, to_typed_values(await call.link.ask(decoded))), None
@@ -151,6 +174,15 @@ async def _ask_client(
         return QuestionReply(questions.number, error=encode_error(error)), None
     except (msgspec.ValidationError, ValueError) as error:
         raise ProtocolViolation from error
+
+
+async def _use_memory(request: QuestionRequest, key: str, call: Call) -> QuestionReply:
+    """Look up or remember a result of `ctx.once`."""
+    memory = memory_of(call.link)
+    if request.result is not None:
+        await memory.remember(key, request.result)
+        return QuestionReply(request.number)
+    return QuestionReply(request.number, found=await memory.recall(key))
 
 
 def _unwrap_result(final: FinalMessage, tool: str, limits: WorkerLimits) -> object:

@@ -46,7 +46,7 @@ import msgspec
 
 from toolhall.authoring.code_digest import code_sha256, file_sha256
 from toolhall.authoring.context import Context
-from toolhall.authoring.definition import FunctionBody, definitions_of
+from toolhall.authoring.definition import Definition, definitions_of
 from toolhall.egress.lazy_client import LazyEgressClient
 from toolhall.execution.function_ref import FunctionRef, load_function, load_module
 from toolhall.execution.lifespan import LEAVE_SECONDS, Lifespans
@@ -81,7 +81,16 @@ from toolhall.execution.worker_protocol import (
     to_typed_values,
 )
 from toolhall.model.errors import ToolhallError, Unavailable
-from toolhall.model.messages import Answered, CallEvent, InputRequiredSignal, LogEvent, Question
+from toolhall.model.messages import (
+    Answered,
+    CallEvent,
+    InputRequiredSignal,
+    LogEvent,
+    ProgressEvent,
+    Question,
+    ResourceChanged,
+)
+from toolhall.model.tool import Kind
 from toolhall.redaction.log_redaction import install_log_redaction, start_redaction, stop_redaction
 from toolhall.redaction.redactor import Redactor, redactor_for
 
@@ -123,7 +132,7 @@ class Worker:
         self._idle = threading.Event()
         self._pending: dict[int, asyncio.Future[QuestionReply]] = {}
         self._instances: dict[tuple[str, ...], Any] = {}
-        self._bodies: dict[FunctionRef, FunctionBody] = {}
+        self._definitions: dict[FunctionRef, Definition] = {}
         self._file_digests: dict[
             str, bytes
         ] = {}  # digests of source files, as they were when this process imported them
@@ -169,7 +178,8 @@ class Worker:
 
     def _run_call(self, call: RunCall, runner: asyncio.Runner) -> FinalMessage:
         try:
-            body = self._load_body(call, runner)
+            definition = self._load_definition(call, runner)
+            body = definition.completions[call.complete] if call.complete else definition.body
             context = (self._context(call),) if body.takes_context else ()
             bound = body.bind(call.arguments)
             value = body.function(*context, **bound)
@@ -181,15 +191,15 @@ class Worker:
             return encode_error(error)
         except BaseException as error:  # noqa: BLE001 - it fails this call only
             return _exception_report(error)
-        return self._encode_result(value)
+        return self._encode_result(value, "tool" if call.complete else definition.tool.kind)
 
     def _context(self, call: RunCall) -> Context:
         link, credentials = WorkerLink(self._channel, call, self._pending), credentials_from_payload(call.supply)
         return Context(link, call.caller, call.tool, equipment=credentials, outside=LazyEgressClient(call.allow))
 
-    def _encode_result(self, value: object) -> FinalMessage:
+    def _encode_result(self, value: object, kind: Kind) -> FinalMessage:
         try:
-            return encode_result(value)
+            return encode_result(value, kind)
         except MemoryError as error:
             return _exception_report(error)
         except (TypeError, ValueError, NotImplementedError, RecursionError, msgspec.MsgspecError):
@@ -202,20 +212,20 @@ class Worker:
             frame = encode_frame(UnserializableResult(traceback.format_exc()))
         self._channel.send_frame(frame)
 
-    def _load_body(self, call: RunCall, runner: asyncio.Runner) -> FunctionBody:
-        """The function to call; raises Unavailable if its code is not what was registered.
+    def _load_definition(self, call: RunCall, runner: asyncio.Runner) -> Definition:
+        """The definition of the function to call; raises Unavailable if its code is not what was registered.
 
         The digest is compared once in this process, before the toolkit is entered and before the function's first call.
         """
         ref = call.address
-        if ref not in self._bodies:
+        if ref not in self._definitions:
             definition = next(definitions_of(load_function(ref, self._instances)))
             if call.code_sha256 not in ("", code_sha256(definition.body.function, self._file_digests)):
                 raise Unavailable(_CODE_CHANGED, detail=f"{ref.file} is not what the hall registered {call.tool} from")
             if definition.lifespan is not None and id(definition.lifespan) not in self._lifespans:
                 self._enter_toolkit(definition.tool.id.toolkit, definition.lifespan, runner)
-            self._bodies[ref] = definition.body
-        return self._bodies[ref]
+            self._definitions[ref] = definition
+        return self._definitions[ref]
 
     def _enter_toolkit(self, name: str, context: AbstractAsyncContextManager[Any], runner: asyncio.Runner) -> None:
         """Enter a toolkit's lifespan; LifespanFailed fails this call and is logged, and the next call tries again."""
@@ -255,13 +265,30 @@ class WorkerLink:
         self._features = call.can
         self._pending = pending
         self._last_number = 0
+        self.task_id = call.task_id
+
+    @property
+    def memory(self) -> "WorkerLink":
+        """The memory of the call, which the hall has."""
+        return self
+
+    async def recall(self, key: str) -> bytes | None:
+        """Have the hall look up a result of `ctx.once`."""
+        return (await self._request({}, None, once=key)).found
+
+    async def remember(self, key: str, value: bytes) -> None:
+        """Have the hall remember a result of `ctx.once`."""
+        await self._request({}, None, once=key, result=value)
 
     def emit(self, event: CallEvent) -> None:
         """Send an event to the hall."""
-        if isinstance(event, LogEvent):
-            self._channel.send(EventReport(level=event.level, data=event.data, logger=event.logger))
-        else:
-            self._channel.send(EventReport(event.done, event.total, event.message))
+        match event:
+            case LogEvent(level, data, logger):
+                self._channel.send(EventReport(level=level, data=data, logger=logger))
+            case ProgressEvent(done, total, message):
+                self._channel.send(EventReport(done, total, message))
+            case ResourceChanged(uri):
+                self._channel.send(EventReport(changed=uri))
 
     def can(self, feature: str) -> bool:
         """Whether the client declared this feature."""
@@ -275,11 +302,13 @@ class WorkerLink:
         """Have the hall close the response stream until the client resumes it."""
         await self._request({}, retry_ms)
 
-    async def _request(self, asked: dict[str, Any], retry_ms: int | None) -> QuestionReply:
+    async def _request(
+        self, asked: dict[str, Any], retry_ms: int | None, *, once: str | None = None, result: bytes | None = None
+    ) -> QuestionReply:
         self._last_number += 1
         reply: asyncio.Future[QuestionReply] = asyncio.get_running_loop().create_future()
         self._pending[self._last_number] = reply
-        self._channel.send(QuestionRequest(self._last_number, asked, retry_ms))
+        self._channel.send(QuestionRequest(self._last_number, asked, retry_ms, once, result))
         outcome = await reply
         if outcome.error is not None:
             raise decode_error(outcome.error)

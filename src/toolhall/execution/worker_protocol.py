@@ -14,14 +14,26 @@ import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import msgspec
 
 from toolhall.execution.function_ref import FunctionRef
 from toolhall.model import errors
 from toolhall.model.caller import Caller
-from toolhall.model.content import CONTENT_TYPES, Audio, Image, Notes, Reply, Resource, ResourceLink, Text
+from toolhall.model.content import (
+    CONTENT_TYPES,
+    Audio,
+    Content,
+    Image,
+    Message,
+    Notes,
+    Reply,
+    Resource,
+    ResourceLink,
+    Role,
+    Text,
+)
 from toolhall.model.errors import (
     BadArguments,
     BadOutput,
@@ -36,6 +48,7 @@ from toolhall.model.json import Json, JsonObject
 from toolhall.model.messages import Call, Filled, Form, LogLevel, Rooted, Roots, Sample, Sampled, Visit
 from toolhall.model.requirements import AccountToken, ResolvedCredentials
 from toolhall.model.secret import Secret
+from toolhall.model.tool import Kind
 from toolhall.schema.types import to_json
 
 _FRAME_HEADER = struct.Struct(">I")
@@ -102,6 +115,8 @@ class RunCall(msgspec.Struct, frozen=True, tag="work"):
     supply: CredentialPayload | None = None  # the credentials that the tool requires
     allow: tuple[str, ...] = ()  # private hosts that the tool may reach
     code_sha256: str = ""  # of the function as it was registered; the worker runs no other
+    complete: str = ""  # instead: complete this argument of it
+    task_id: str | None = None  # of the task that the call is
 
 
 class QuestionReply(msgspec.Struct, frozen=True, tag="replied"):
@@ -111,6 +126,7 @@ class QuestionReply(msgspec.Struct, frozen=True, tag="replied"):
     replies: dict[str, "TypedValue"] = {}
     error: "ErrorReport | None" = None
     later: bool = False
+    found: bytes | None = None  # what `ctx.once` remembered under the key
 
 
 # --- from the worker -------------------------------------------------------------------------------------------------
@@ -131,7 +147,7 @@ class ImportFailure(msgspec.Struct, frozen=True, tag="unfit"):
 
 
 class EventReport(msgspec.Struct, frozen=True, tag="said"):
-    """A progress event (with `done`), or a log event."""
+    """A progress event (with `done`), a changed resource (with `changed`), or a log event."""
 
     done: float | None = None
     total: float | None = None
@@ -139,14 +155,20 @@ class EventReport(msgspec.Struct, frozen=True, tag="said"):
     level: LogLevel = "info"
     data: Json = None
     logger: str | None = None
+    changed: str | None = None
 
 
 class QuestionRequest(msgspec.Struct, frozen=True, tag="questions"):
-    """Questions for the client; with `retry_ms` none: detach, and let the client resume after that time."""
+    """Questions for the client; with `retry_ms` none: detach, and let the client resume after that time.
+
+    With `once` none either: it is the key of a result that the call remembers, or is to remember.
+    """
 
     number: int
     asked: dict[str, "TypedValue"] = {}
     retry_ms: int | None = None
+    once: str | None = None
+    result: bytes | None = None
 
 
 class ResultReport(msgspec.Struct, frozen=True, tag="done"):
@@ -157,6 +179,8 @@ class ResultReport(msgspec.Struct, frozen=True, tag="done"):
     reply: bool = False
     meta: JsonObject | None = None
     is_error: bool = False
+    roles: tuple[Role, ...] = ()  # of a prompt's messages, which are `blocks`
+    binary: bool = False  # the value is a resource's bytes, in base64
 
 
 class ErrorReport(msgspec.Struct, frozen=True, tag="told", omit_defaults=True):
@@ -258,8 +282,13 @@ def credentials_from_payload(payload: CredentialPayload | None) -> ResolvedCrede
     )
 
 
-def encode_result(value: object) -> ResultReport:
+def encode_result(value: object, kind: Kind = "tool") -> ResultReport:
     """Encode what a tool returned, read as the check stage of the pipeline reads it; raises where it is not JSON."""
+    if kind == "resource" and isinstance(value, bytes):
+        return ResultReport(base64.b64encode(value).decode(), binary=True)
+    if kind == "prompt" and (messages := _messages(value)):
+        typed = tuple(to_typed_value(each.content) for each in messages)
+        return ResultReport(blocks=typed, roles=tuple(each.role for each in messages))
     if isinstance(value, Reply):
         encoded = value.value if value.value is msgspec.UNSET else msgspec.Raw(to_json(value.value))
         return ResultReport(encoded, tuple(map(to_typed_value, value.content)), True, value.meta, value.is_error)
@@ -269,10 +298,26 @@ def encode_result(value: object) -> ResultReport:
     return ResultReport(msgspec.Raw(to_json(value)))
 
 
+def _messages(value: object) -> list[Message]:
+    """What a prompt returned as messages; the user says what is no Message. Empty if there is anything else."""
+    parts = value if isinstance(value, list | tuple) else [value]
+    said = [Text(part) if isinstance(part, str) else part for part in parts]
+    messages = [part if isinstance(part, Message) else Message.user(part) for part in said if _is_said(part)]
+    return messages if len(messages) == len(parts) else []
+
+
+def _is_said(part: object) -> "TypeGuard[Message | Content]":
+    return isinstance(part.content if isinstance(part, Message) else part, CONTENT_TYPES)
+
+
 def decode_result(result: ResultReport) -> object:
     """Decode the value; raises BadOutput for a content block with a field of the wrong type."""
     try:
+        if result.binary:
+            return base64.b64decode(str(result.value), validate=True)
         blocks = tuple(map(from_typed_value, result.blocks or ()))
+        if result.roles:
+            return tuple(Message(role, block) for role, block in zip(result.roles, blocks, strict=True))
     except (msgspec.ValidationError, ValueError, binascii.Error):
         raise BadOutput("the tool returned content that cannot be written") from None
     if result.reply:

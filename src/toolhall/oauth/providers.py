@@ -136,6 +136,10 @@ PRESETS = {
         json=True,
     ),
 }
+_DISPLAY_NAMES = {name: name.title() for name in PRESETS if name != "generic"} | {
+    "github": "GitHub",
+    "gitlab": "GitLab",
+}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _RESERVED_PARAMS = (
     "client_id", "client_secret", "code_challenge", "code_challenge_method", "redirect_uri", "request", "request_uri",
@@ -247,6 +251,11 @@ def build_provider(name: str, settings: ProviderSettings) -> Provider:
         resource=settings.resource,
         preset=preset,
     )
+
+
+def provider_display_name(name: str) -> str:
+    """Return a provider's own spelling of its name; one that the operator chose stays as it is."""
+    return _DISPLAY_NAMES.get(name, name)
 
 
 def is_scope(text: str) -> bool:

@@ -79,6 +79,12 @@ class GrantRules:
         self._rules = sorted(map(_compile_grant, grants), key=lambda rule: rule.id)
         self._by_caller: dict[str, list[_CompiledGrant]] = {}
 
+    def with_grants(self, grants: Iterable[Grant]) -> "GrantRules":
+        """Return rules with these grants as well; what is compiled is shared, and what is cached is not."""
+        rules = GrantRules(grants)
+        rules._rules = sorted((*self._rules, *rules._rules), key=lambda rule: rule.id)
+        return rules
+
     def decide(self, caller: Caller, tool: Tool, level: int) -> RuleDecision:
         """Decide by the grants without conditions; Conditional if others could change the decision."""
         relevant = self._relevant(caller, tool)
@@ -101,6 +107,10 @@ class GrantRules:
             return Forbidden(forbids)
         permits = _first(applying, forbids=False)
         return Unmatched() if permits is None else Permitted(permits)
+
+    def conditional_permits(self, caller: Caller, tool: Tool) -> tuple[str, ...]:
+        """Return the ids of the grants that permit this caller the tool under conditions."""
+        return tuple(rule.id for rule in self._relevant(caller, tool) if rule.conditions and not rule.forbids)
 
     def _relevant(self, caller: Caller, tool: Tool) -> "list[_CompiledGrant]":
         rules = self._by_caller.get(caller.id)

@@ -6,11 +6,12 @@ from typing import TypeVar
 
 import msgspec
 
+from toolhall.model.call_records import MANAGEMENT_SUFFIX
 from toolhall.model.caller import ADMIN, Caller
 from toolhall.model.errors import Denied, ToolhallError
 from toolhall.model.json import Json
 from toolhall.model.messages import NULL_LINK, Call
-from toolhall.pipeline.audit import Audit
+from toolhall.pipeline.audit import Audit, CallEnding
 from toolhall.pipeline.policy import LevelPolicy
 
 T = TypeVar("T")
@@ -41,15 +42,16 @@ class AdminExecutor:
         """Return whether the caller may change the hall, and see tools that are registered but not served."""
         return self._policy.is_admin(caller)
 
+    def may_observe(self, caller: Caller) -> bool:
+        """Return whether the caller may read how the hall is managed: tools, access, calls, settings and health."""
+        return self._policy.is_observer(caller)
+
     async def __call__(self, operation: AdminOperation, caller: Caller, apply: Callable[[], Awaitable[T]]) -> T:
         """Apply the operation; raises Denied, or Unavailable if the audit record cannot be written first.
 
         The dialect in its records ends with `/management`, so that no tool call can produce the same record.
         """
-        dialect = f"{operation.dialect}/management"
-        call = Call(
-            self._new_id(), operation.action, {"given": operation.payload}, caller, NULL_LINK, dialect, 0, self._timer()
-        )
+        call = self._call(operation, caller)
         outcome, ended = "Broken", None
         try:
             if not operation.personal and not self.is_allowed(caller):
@@ -62,5 +64,13 @@ class AdminExecutor:
             ended = error
             raise
         finally:
-            self._audit.write(call, None, outcome, ended=ended)
+            self._audit.write(call, CallEnding.of(outcome, None, ended))
         return done
+
+    def record(self, operation: AdminOperation, caller: Caller) -> None:
+        """Record what was done already and changed nothing of the hall, such as signing in; nothing waits for it."""
+        self._audit.write(self._call(operation, caller), CallEnding.of("ok"))
+
+    def _call(self, operation: AdminOperation, caller: Caller) -> Call:
+        dialect, given = f"{operation.dialect}{MANAGEMENT_SUFFIX}", {"given": operation.payload}
+        return Call(self._new_id(), operation.action, given, caller, NULL_LINK, dialect, 0, self._timer())

@@ -28,9 +28,18 @@ from toolhall.model.errors import (
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.messages import Call
 from toolhall.model.requirements import CallerCredentials
+from toolhall.model.text import clean_text
 from toolhall.pipeline.admin import AdminExecutor, AdminOperation
 from toolhall.registry.snapshot import Entry
-from toolhall.stores.approvals import Approval, ApprovalMethod, ApprovalRequest, ApprovalStore, CoolingDown, Decision
+from toolhall.stores.approvals import (
+    MAX_REASON_LENGTH,
+    Approval,
+    ApprovalMethod,
+    ApprovalRequest,
+    ApprovalStore,
+    CoolingDown,
+    Decision,
+)
 from toolhall.stores.common import StoreFailed
 
 APPROVE_PATH = "/approve/"
@@ -61,6 +70,8 @@ class TooManyPending(Limited):
     def __init__(self, refused: CoolingDown) -> None:
         super().__init__(refused.seconds)
         self.message = _COOLDOWN_MESSAGES[refused.reason].format(refused.seconds)
+        if refused.words:
+            self.message += f"; the reason they gave: {refused.words}"
         self.args = (self.message,)
 
 
@@ -99,7 +110,7 @@ class ApprovalService:
 
 def approval_request(call: Call, entry: Entry, arguments: JsonObject, verdict: RequireVerification) -> ApprovalRequest:
     """Return what a person is asked to approve; raises BadArguments for arguments without one canonical form."""
-    canonical = canonical_arguments(arguments, call.caller_credentials)
+    canonical = canonical_arguments(shown_arguments(call, arguments), call.caller_credentials)
     caller = call.caller
     return ApprovalRequest(
         how=verdict.how,
@@ -117,11 +128,18 @@ def approval_request(call: Call, entry: Entry, arguments: JsonObject, verdict: R
     )
 
 
+def shown_arguments(call: Call, arguments: JsonObject) -> JsonObject:
+    """Return what a person sees of a call: its arguments; of a read, the URI and the variables in it."""
+    if call.kind != "resource":
+        return arguments
+    return {"uri": call.tool if call.requested_name is None else call.requested_name, "variables": arguments}
+
+
 def call_sha256(call: Call, entry: Entry, arguments: JsonObject, verdict: RequireVerification) -> str:
     """Return a digest of everything that an approval of this call is bound to."""
     caller, credentials = call.caller, call.caller_credentials.labels if call.caller_credentials else None
     who = [verdict.how, caller.id, caller.person, caller.acting_for]
-    what = [entry.id, entry.definition_sha256, entry.code_sha256, arguments, credentials]
+    what = [entry.id, entry.definition_sha256, entry.code_sha256, shown_arguments(call, arguments), credentials]
     return hashlib.sha256(msgspec.json.encode([who, what], order="sorted")).hexdigest()
 
 
@@ -208,6 +226,15 @@ class ApprovalDecisions:
         """Return every pending approval that this caller may see."""
         return [each for each in await self.approvals.store.pending() if can_view(caller, each)]
 
+    async def last_approved_for(self, caller: Caller, approval: Approval) -> Approval | None:
+        """Return the last approved call of the same caller and tool; None if this caller may not see that one."""
+        before = await self.approvals.store.last_approved(approval)
+        return before if before is not None and can_view(caller, before) else None
+
+    async def decided_for(self, caller: Caller, since: float) -> list[Approval]:
+        """Return the approvals that were decided since then, as far as this caller may see them, newest first."""
+        return [each for each in await self.approvals.store.decided(since) if can_view(caller, each)]
+
     async def approve(
         self, approval_id: str, caller: Caller, dialect: str, method: ApprovalMethod, check_presence: PresenceCheck
     ) -> Approval:
@@ -224,14 +251,20 @@ class ApprovalDecisions:
         return await self._admin(await self._operation("approve", approval_id, decision, dialect), caller, apply)
 
     async def deny(
-        self, approval_id: str, caller: Caller, dialect: str, method: ApprovalMethod | None = None
+        self,
+        approval_id: str,
+        caller: Caller,
+        dialect: str,
+        method: ApprovalMethod | None = None,
+        reason: str | None = None,
     ) -> Approval:
-        """Deny the call; every caller that may see the approval may do that."""
+        """Deny the call; every caller that may see the approval may do that. Whoever asked is told the reason."""
 
         async def apply() -> Approval:
             return await self._decide(await self._pending(approval_id, caller), decision)
 
-        decision = Decision("denied", person_of(caller), method)
+        words = " ".join(clean_text(reason or "").split())[:MAX_REASON_LENGTH]  # one line, as it ends a sentence
+        decision = Decision("denied", person_of(caller), method, words or None)
         return await self._admin(await self._operation("deny", approval_id, decision, dialect), caller, apply)
 
     async def _operation(self, verb: str, approval_id: str, decision: Decision, dialect: str) -> AdminOperation:
@@ -241,6 +274,7 @@ class ApprovalDecisions:
             return AdminOperation(f"{verb} {approval_id}", dialect, {}, personal=True)
         facts = {name: getattr(found, name) for name in _RECORDED_FIELDS}
         given = {**facts, "approver": decision.approver, "method": decision.method}
+        given |= {} if decision.reason is None else {"reason": decision.reason}
         return AdminOperation(f"{verb} {found.id} {found.tool}", dialect, given, personal=True)
 
     async def _pending(self, approval_id: str, caller: Caller) -> Approval:
@@ -255,6 +289,11 @@ class ApprovalDecisions:
             now = await self.approvals.store.find(found.id)
             raise TooLate(now.state if now else "forgotten")
         return done
+
+
+def passkey_purpose(approval: Approval) -> str:
+    """Return what a passkey signs: this approval, of these bytes, for this user."""
+    return f"{approval.id} {approval.shown_sha256} {approval.acting_for or ''}"
 
 
 def person_of(caller: Caller) -> str:

@@ -8,13 +8,14 @@ from typing import Any
 
 from toolhall.model.caller import Caller
 from toolhall.model.json import Json, JsonObject, encode
-from toolhall.model.tool import Tool
+from toolhall.model.tool import Kind, Tool
 from toolhall.pipeline.access_rules import Conditional, Forbidden, Permitted, RuleDecision, Unmatched
 
 _log = logging.getLogger("toolhall.cedar")
 _INSTALL_HINT = "Cedar policies need the extra: pip install 'toolhall[cedar]'"
 _INT64_LIMIT = 2**63
-_ACTION = {"type": "Action", "id": "call"}
+_ACTIONS: Mapping[Kind, str] = {"tool": "call", "resource": "read", "prompt": "prompt"}
+_ENTITY_TYPES: Mapping[Kind, str] = {"tool": "Tool", "resource": "Resource", "prompt": "Prompt"}
 _ESCAPE_MEMBERS = {
     "__entity",
     "__extn",
@@ -34,7 +35,8 @@ class CedarRules:
     """Access rules by Cedar policies.
 
     Entities: `Caller::"ci"` (member of a `Group::` for each scope), `Action::"call"`, and `Tool::"Kit.pick@1.0.0"`
-    (member of `Toolkit::"Kit"`). The context has the arguments. An error of any kind means Forbidden.
+    (member of `Toolkit::"Kit"`); `Action::"read"` and `Resource::`, `Action::"prompt"` and `Prompt::` likewise. The
+    context has the arguments, or the variables of a URI. An error of any kind means Forbidden.
     """
 
     def __init__(self, text: str, name: str = "policies") -> None:
@@ -58,7 +60,7 @@ class CedarRules:
             return Forbidden("cedar:name")  # a name that needs escapes would not be compared as it is
         request = {
             "principal": _entity_uid("Caller", caller.id),
-            "action": 'Action::"call"',
+            "action": _entity_uid("Action", _ACTIONS[tool.kind]),
             "resource": _tool_uid(tool),
         }
         try:
@@ -80,8 +82,8 @@ class CedarRules:
             return Forbidden("cedar:arguments")
         request = {
             "principal": {"type": "Caller", "id": caller.id},
-            "action": _ACTION,
-            "resource": {"type": "Tool", "id": str(tool.id)},
+            "action": {"type": "Action", "id": _ACTIONS[tool.kind]},
+            "resource": {"type": _ENTITY_TYPES[tool.kind], "id": str(tool.id)},
             "context": {"arguments": context},
         }
         response = self._cedar.is_authorized(request, self._policies, _entities(caller, tool, level))
@@ -130,7 +132,7 @@ def _entities(caller: Caller, tool: Tool, level: int) -> str:
     return encode(
         [
             {"uid": {"type": "Caller", "id": caller.id}, "attrs": identity, "parents": groups},
-            {"uid": {"type": "Tool", "id": str(tool.id)}, "attrs": traits, "parents": kit},
+            {"uid": {"type": _ENTITY_TYPES[tool.kind], "id": str(tool.id)}, "attrs": traits, "parents": kit},
         ]
     ).decode()
 
@@ -141,7 +143,7 @@ def _entity_uid(kind: str, name: str) -> str:
 
 
 def _tool_uid(tool: Tool) -> str:
-    return _entity_uid("Tool", str(tool.id))
+    return _entity_uid(_ENTITY_TYPES[tool.kind], str(tool.id))
 
 
 def _cedar_value(value: Json) -> Json:

@@ -8,22 +8,30 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from toolhall.model.caller import Caller
-from toolhall.model.errors import Broken, ToolhallError
+from toolhall.model.caller import ANONYMOUS, STEP_UP_FROM, Caller
+from toolhall.model.errors import BadArguments, Broken, ToolhallError
 from toolhall.model.messages import (
+    NOT_FRESH,
     NULL_LINK,
     Answer,
     Call,
     CallTool,
     ClientLink,
+    Complete,
+    Completion,
     DispatchRequest,
+    Freshness,
     ListTools,
 )
 from toolhall.model.tool import Tool
 from toolhall.pipeline.access_rules import AccessRules
 from toolhall.pipeline.admin import AdminExecutor
+from toolhall.pipeline.complete import Completer
+from toolhall.pipeline.file_lists import FileLists
 from toolhall.pipeline.pipeline import Pipeline
 from toolhall.pipeline.policy import LevelPolicy
+from toolhall.pipeline.resource_tools import ResourceTools, ToolRead, as_tool_answer
+from toolhall.pipeline.tasks.engine import StoredTasks
 from toolhall.registry.registry import Registry
 from toolhall.registry.snapshot import Shortlist, Snapshot
 
@@ -50,9 +58,15 @@ class Dispatcher:
         self.policy = policy
         self._pipeline = pipeline
         self.audit = pipeline.audit
+        self.stages = pipeline.stages
+        self.changes = pipeline.stages.changes
+        self.files = FileLists(registry, self.changes)
+        self._completer = Completer(registry, pipeline.stages, self.new_call)
+        self._resource_tools = ResourceTools(registry, policy, self.resolve) if registry.resources_as_tools else None
         self._new_id = new_id
         self._timer = timer
         self._caller_caches: dict[Hashable, _CallerCache] = {}
+        self.tasks = StoredTasks(pipeline, registry, new_call=self.new_call, policy=policy)
         self.admin = AdminExecutor(policy, pipeline.audit, new_id=new_id, timer=timer)
 
     def answer(
@@ -67,8 +81,31 @@ class Dispatcher:
         `on_suspend` is called when a call first has to wait; it may be called again.
         """
         if isinstance(request, CallTool):
-            return self._pipeline.answer(self._new_call(request, caller, link, on_suspend))
+            if request.kind != "tool":
+                request = self.resolve(request, caller)
+            elif self._resource_tools is not None:
+                return self._answer_tool(self._resource_tools, request, caller, link, on_suspend)
+            return self._pipeline.answer(self.new_call(request, caller, link, on_suspend))
         return self._page(request, caller)
+
+    async def _answer_tool(
+        self,
+        resource_tools: ResourceTools,
+        request: CallTool,
+        caller: Caller,
+        link: ClientLink,
+        on_suspend: Callable[[], None] | None,
+    ) -> Answer:
+        """Answer a call of a tool, which may stand for the read of a resource."""
+        read = resource_tools.to_read(request, caller)
+        match read:
+            case None:
+                return await self._pipeline.answer(self.new_call(request, caller, link, on_suspend))
+            case BadArguments():
+                return self.refuse(request, caller, read)
+            case _:
+                answer = await self._pipeline.answer(self.new_call(read.request, caller, link, on_suspend))
+                return as_tool_answer(answer, read.tool)
 
     async def _page(self, request: ListTools, caller: Caller) -> Answer:
         try:
@@ -79,21 +116,90 @@ class Dispatcher:
             _log.exception("internal error while answering ListTools")
             return Broken()
 
+    def resolve(self, request: CallTool, caller: Caller) -> CallTool:
+        """Return the request for the resource that a URI means to this caller, or with a prompt's arguments as values.
+
+        What the caller may not see is not looked at. Where nothing is found, the find stage says so.
+        """
+        if request.kind == "prompt":
+            entry = self.registry.snapshot.prompts.find(request.tool)
+            if entry is None or entry.read_texts is None or not request.arguments:
+                return request
+            if not self.policy.can_see(caller, entry.tool):
+                return request
+            values = entry.read_texts(request.arguments)
+            return msgspec.structs.replace(request, arguments=values, encoded_arguments=None)
+        match = self.visible_snapshot(caller).resources.match(request.tool)
+        if match is None:
+            uri = request.tool
+            # The stages find a resource by its id. An id has no colon, and every URI has one: an id is no URI.
+            return request if ":" in uri else msgspec.structs.replace(request, tool=f":{uri}", requested_name=uri)
+        entry, texts = match.value, match.variables
+        if texts and entry.read_texts is not None:
+            values = entry.read_texts(texts)
+            return msgspec.structs.replace(
+                request, tool=entry.id, arguments=values, requested_name=request.tool, encoded_arguments=None
+            )
+        # By position, which is faster than `replace`: most resources have no variables.
+        return CallTool(
+            entry.id,
+            request.arguments,
+            request.dialect,
+            request.size,
+            request.caller_credentials,
+            request.tool,
+            request.consent,
+            request.encoded_arguments,
+            request.kind,
+        )
+
+    def freshness(self, tool: Tool) -> Freshness:
+        """Return how long what was read of a resource may be kept, and by whom.
+
+        `shared` alone is not enough for caches of several callers: it says that all read the same, not that all may.
+        """
+        info = tool.resource
+        if info is None or not (info.fresh or info.shared):
+            return NOT_FRESH
+        if self.policy.level_of(tool) >= STEP_UP_FROM:  # a person agrees to each read
+            return Freshness(keepable=False)
+        return Freshness(info.fresh, info.shared and self.policy.can_see(ANONYMOUS, tool))
+
+    async def complete(self, request: Complete, caller: Caller) -> Completion | ToolhallError:
+        """Return completions of an argument, or the error for a name, an argument or a caller that has none."""
+        return await self._completer.complete(request, caller)
+
+    def completion_count(self) -> float:
+        """Return the number of completions that were answered."""
+        return float(self._completer.count)
+
     def refuse(self, request: CallTool, caller: Caller, error: ToolhallError) -> ToolhallError:
         """Record and count a call that its dialect rejects; returns the error, or Limited after too many."""
-        return self._pipeline.refuse(self._new_call(request, caller), error)
+        return self._pipeline.refuse(self.new_call(request, caller), error)
 
     def record_refusal(self, request: CallTool, caller: Caller, error: ToolhallError) -> None:
         """Record a call that was rejected and has been counted."""
-        self._pipeline.record_refusal(self._new_call(request, caller), error)
+        self._pipeline.record_refusal(self.new_call(request, caller), error)
 
     async def record_repeat(self, request: CallTool, caller: Caller) -> ToolhallError | None:
         """Record a call that gets the stored answer of an equal one; returns the error if it would be refused now."""
+        read = None if self._resource_tools is None else self._resource_tools.to_read(request, caller)
+        if isinstance(read, ToolRead):
+            request = read.request
         try:
-            await self._pipeline.record_repeat(self._new_call(request, caller))
+            await self._pipeline.record_repeat(self.new_call(request, caller))
         except ToolhallError as error:
             return error
         return None
+
+    def watch_calls(self, *, watched: bool) -> None:
+        """Take the stage times of every call, because somebody watches them, or only of a few."""
+        self._pipeline.timed.watch(watched=watched)
+
+    @property
+    def running_calls(self) -> int:
+        """The number of calls of this process that were admitted and have not ended."""
+        return self._pipeline.running_calls
 
     def set_rules(self, rules: AccessRules) -> None:
         """Replace the access rules, and notify clients that their tool list may have changed."""
@@ -106,13 +212,14 @@ class Dispatcher:
         entry = self.registry.snapshot.find(name)
         return entry.tool if entry and self.policy.can_see(caller, entry.tool) else None
 
-    def _new_call(
+    def new_call(
         self,
         request: CallTool,
         caller: Caller,
         link: ClientLink = NULL_LINK,
         on_suspend: Callable[[], None] | None = None,
     ) -> Call:
+        """Return the call of a request, which begins now."""
         # By position, which is faster than by keyword.
         return Call(
             self._new_id(),
@@ -129,14 +236,18 @@ class Dispatcher:
             request.consent,
             request.encoded_arguments,
             on_suspend,
+            request.kind,
         )
 
     def visible_snapshot(self, caller: Caller) -> Snapshot:
-        """Return a snapshot with only the tools that this caller may see."""
+        """Return a snapshot with only the tools, resources and prompts that this caller may see."""
+        snapshot = self.registry.snapshot
+        if self.shortlist.pins:
+            snapshot = self.shortlist.for_snapshot(snapshot).with_pinned_beside
         if self.policy.can_see_all(caller):
-            return self.registry.snapshot
+            return snapshot
         return self.cached_for(
-            caller, "view", lambda: self.registry.snapshot.filtered(lambda tool: self.policy.can_see(caller, tool))
+            caller, "view", lambda: snapshot.filtered(lambda tool: self.policy.can_see(caller, tool))
         )
 
     def cached_for(self, caller: Caller, key: Hashable, create: Callable[[], T]) -> T:

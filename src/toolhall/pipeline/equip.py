@@ -115,6 +115,17 @@ class Equip:
         if self._resolve_now(valid, needs) is None:
             await self._resolve(valid, needs)
 
+    def missing(self, caller: Caller, needs: Requirements) -> tuple[list[str], list[str]]:
+        """Return what is certainly missing for this caller, and the providers whose tokens would have to be fetched.
+
+        It fetches nothing and starts to link nothing.
+        """
+        user = caller.user
+        absent = [_NOT_SET.format(name, name) for name in needs.secrets if self._secrets.get(name, user) is None]
+        if user is None:
+            return ([*absent, _NO_USER] if needs.user_id or needs.accounts else absent), []
+        return absent, [need.provider for need in needs.accounts if self._accounts.cached_token(user, need) is None]
+
     def _resolve_now(self, state: Valid | Verified, needs: Requirements) -> ResolvedCredentials | None:
         """Return the credentials if all of them are cached, which is the usual case; else None."""
         call, user = state.call, state.call.caller.user

@@ -12,7 +12,7 @@ from toolhall.model.caller import Deny, Verdict
 from toolhall.model.errors import Denied, NotActive, NotFound, Retired, Unauthenticated
 from toolhall.model.messages import Call
 from toolhall.model.text import clean_text
-from toolhall.model.tool import Tool
+from toolhall.model.tool import Kind, Tool
 from toolhall.pipeline.policy import LevelPolicy
 from toolhall.pipeline.states import Allowed, Found
 from toolhall.registry.registry import RETIRED, Registry
@@ -24,6 +24,7 @@ _NEXT_STEPS = {
     "inactive": "'toolhall tool activate {0}' serves it again",
 }
 _NOT_SERVED = "it is not served here"
+MAX_SHOWN_URI = 1_024
 
 
 class NotVisible(msgspec.Struct, frozen=True):
@@ -41,9 +42,14 @@ class Find:
         self._policy = policy
         self._clock = clock
 
+    def with_policy(self, policy: LevelPolicy) -> "Find":
+        """Return the same stage under another policy."""
+        return Find(self._registry, policy, self._clock)
+
     def __call__(self, call: Call) -> Found:
         """Return Found; raises NotFound, Retired, NotActive (administrators only) or Unauthenticated."""
-        entry = self._registry.snapshot.find(call.tool)
+        snapshot = self._registry.snapshot
+        entry = (snapshot if call.kind == "tool" else snapshot.of_kind(call.kind)).find(call.tool)
         if entry is None:
             raise self._not_found(call)
         if not self._policy.can_see(call.caller, entry.tool):
@@ -69,12 +75,22 @@ class Find:
             return Unauthenticated()
         name = call.tool if call.requested_name is None else call.requested_name
         reason = self._registry.inactive.find(name)
+        if reason is not None and reason.tool.kind != call.kind:
+            reason = None
         if reason is not None and reason.state == RETIRED and self._policy.can_see(call.caller, reason.tool):
             return _retired(reason.tool)
         if reason is not None and self._policy.is_admin(call.caller):
             then = _NEXT_STEPS.get(reason.state, _NOT_SERVED).format(reason.tool.id)
             return NotActive(clean_text(f"{reason.tool.id} is {reason.state}: {then}"), state=reason.state)
-        return NotFound(f"unknown tool: {clean_text(name[:128])}", hidden=hidden)
+        return not_found(call.kind, name, hidden)
+
+
+def not_found(kind: Kind, name: str, hidden: NotVisible | None = None) -> NotFound:
+    """Return the error for a name or URI that means nothing to a caller; it repeats the name as it was sent."""
+    if kind == "resource":
+        uri = clean_text(name[:MAX_SHOWN_URI])
+        return NotFound(f"unknown resource: {uri}", hidden=hidden, uri=name if uri == name else None)
+    return NotFound(f"unknown {kind}: {clean_text(name[:128])}", hidden=hidden)
 
 
 class Authorize:

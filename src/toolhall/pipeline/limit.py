@@ -5,7 +5,8 @@ A call takes from every bucket or from none. Refused attempts count, too; Limite
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import Annotated
+from heapq import nlargest
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -18,12 +19,14 @@ from toolhall.pipeline.states import Admitted, Allowed
 from toolhall.registry.snapshot import Entry
 
 MAX_TRACKED_TOOLS = 4_096
+BucketKind: TypeAlias = Literal["caller", "tool", "pair"]
 BUSY_SECONDS = 1.0  # retry_after for a tool at its concurrency limit
 
 
 class Concurrency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Limits of concurrent requests per caller and concurrent calls per tool; None: a share of the overall limit."""
+    """Limits of concurrent requests, in all and per caller, and of concurrent calls per tool; None: a share of all."""
 
+    total: Annotated[int, msgspec.Meta(ge=1)] = 256
     per_caller: Annotated[int, msgspec.Meta(ge=1)] | None = None
     per_tool: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
@@ -36,6 +39,14 @@ class RateLimits(msgspec.Struct, frozen=True, kw_only=True):
     pair: Rate | None = None  # of one caller for one tool
     running: int | None = None  # concurrent calls of one tool
     costs: Mapping[str, float] = {}
+
+
+class BucketFill(NamedTuple):
+    """How much of the allowance of one key is used, from 0 to 1; the key of a pair is the caller and the tool."""
+
+    kind: BucketKind
+    key: str
+    fill: float
 
 
 class Limit:
@@ -66,9 +77,44 @@ class Limit:
         self._running[tool] = running + 1
         return Admitted(call, entry, allowed.verdict)
 
+    @property
+    def running(self) -> int:
+        """The number of calls that are admitted and have not ended."""
+        return sum(self._running.values())
+
     def release(self, admitted: Admitted) -> None:
         """Free the slot of an admitted call that has ended."""
         self._running[admitted.entry.id] -= 1
+
+    def wait_for(self, caller: Caller, entry: Entry) -> float:
+        """Return the seconds that a call would have to wait now; it takes nothing from any limit."""
+        if self._running.get(entry.id, 0) >= self._max_running:
+            return BUSY_SECONDS
+        now = self._clock()
+        return max((charge.wait(now) for charge in self._make_charges(caller.rate_limit_key, entry.id)), default=0.0)
+
+    def take(self, account: str, tool: str | None, now: float) -> float:
+        """Take what a call of this tool id costs, or an attempt that reached no tool; returns the seconds to wait."""
+        if tool is not None:
+            return take_charges(self._make_charges(account, tool), now)
+        return 0.0 if self._callers is None else take_charges((Charge.of(self._callers, account, 1.0),), now)
+
+    def fullest(self, count: int) -> list[BucketFill]:
+        """Return the keys with the least allowance left, the fullest first."""
+        now = self._clock()
+        kinds: tuple[tuple[BucketKind, RateBucket | None], ...] = (
+            ("caller", self._callers),
+            ("tool", self._tools),
+            ("pair", self._pairs),
+        )
+        fills = [
+            BucketFill(kind, key.replace("\n", " "), min((full_at - now) / bucket.tolerance, 1.0))
+            for kind, bucket in kinds
+            if bucket is not None
+            for key, full_at in bucket.full_at.items()
+            if full_at > now
+        ]
+        return nlargest(count, fills, key=lambda each: each.fill)
 
     def charges(self, caller: Caller, entry: Entry) -> tuple[Charge, ...]:
         """What a call of this tool by this caller takes from every bucket there is."""
@@ -79,13 +125,15 @@ class Limit:
     def _new_charges(self, account: str, entry: Entry) -> tuple[Charge, ...]:
         if len(self._charges) >= MAX_KEYS:
             self._charges.clear()
-        costs = [each for glob, each in self._costs.items() if matches_any((glob,), entry.id)]
+        charges = self._charges[account, entry.id] = self._make_charges(account, entry.id)
+        return charges
+
+    def _make_charges(self, account: str, tool: str) -> tuple[Charge, ...]:
+        costs = [each for glob, each in self._costs.items() if matches_any((glob,), tool)]
         cost = max(costs, default=1.0)
         # Neither part of a pair's key contains a line break.
-        keyed = ((self._callers, account), (self._tools, entry.id), (self._pairs, f"{account}\n{entry.id}"))
-        charges = tuple(Charge.of(bucket, key, cost) for bucket, key in keyed if bucket is not None)
-        self._charges[account, entry.id] = charges
-        return charges
+        keyed = ((self._callers, account), (self._tools, tool), (self._pairs, f"{account}\n{tool}"))
+        return tuple(Charge.of(bucket, key, cost) for bucket, key in keyed if bucket is not None)
 
     def _track(self, tool: str) -> int:
         """Start counting a tool; with too many tools, those without running calls are dropped."""

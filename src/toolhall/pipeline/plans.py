@@ -27,7 +27,7 @@ from toolhall.model.messages import Call
 from toolhall.pipeline.policy import LevelPolicy, PlanCache
 from toolhall.pipeline.rate_buckets import Charge
 from toolhall.pipeline.states import Allowed, Equipped, Unguarded, Valid
-from toolhall.redaction.redactor import redactor_for
+from toolhall.redaction.redactor import Redactor
 from toolhall.registry.registry import Registry
 from toolhall.registry.snapshot import Entry
 
@@ -63,14 +63,16 @@ class CallPlans:
         if self._registry.snapshot is not self._snapshot:
             return None
         cache = self._policy.plan_cache(call.caller)
-        return cache.plans.get(call.tool) if cache.epoch is self._epoch else None
+        if cache.epoch is not self._epoch:
+            return None
+        return cache.plans.get(call.tool if call.kind == "tool" else (call.kind, call.tool))
 
     def add(self, allowed: Allowed) -> None:
         """Keep what was decided; a caller's own credentials for a tool are no part of it."""
         call, entry, verdict = allowed.call, allowed.entry, allowed.verdict
         if self._registry.snapshot is not self._snapshot or self._count >= MAX_PLANS:
             self._start_epoch()
-        if self._registry.snapshot.find(call.tool) is not entry:
+        if self._registry.snapshot.of_kind(call.kind).find(call.tool) is not entry:
             return  # the snapshot changed after the tool was found
         if entry.tool.deprecation is not None or call.caller.address is not None:
             return
@@ -78,7 +80,8 @@ class CallPlans:
         if cache.epoch is not self._epoch:
             cache.epoch, cache.plans = self._epoch, {}
             self._caches.append(cache)
-        cache.plans[call.tool] = CallPlan(entry, verdict, _proof(entry, verdict), self._charges(call.caller, entry))
+        key = call.tool if call.kind == "tool" else (call.kind, call.tool)  # one name may be a tool's and a prompt's
+        cache.plans[key] = CallPlan(entry, verdict, _proof(entry, verdict), self._charges(call.caller, entry))
         self._count += 1
 
     def _start_epoch(self) -> None:
@@ -101,5 +104,5 @@ def equip_unguarded(proof: Unguarded, valid: Valid) -> Equipped:
     if valid.entry is not proof.entry or valid.verdict is not proof.verdict:
         raise RuntimeError("the proof is about another call")
     credential = valid.call.caller.credential
-    redactor = None if credential is None else redactor_for(credential, ())
+    redactor = None if credential is None else Redactor((), credential)
     return Equipped(valid.call, valid.entry, valid.verdict, valid.arguments, None, redactor)

@@ -31,6 +31,7 @@ from toolhall.model.caller import (
     APPROVAL_FROM,
     AUTHENTICATION_FROM,
     GRANT_FROM,
+    OBSERVE,
     SECOND_PERSON_FROM,
     STEP_UP_FROM,
     Allow,
@@ -93,7 +94,7 @@ class PlanCache(msgspec.Struct, eq=False):
     """What `pipeline.plans` keeps beside the decisions about one caller, by the name that was called."""
 
     epoch: object = None  # its plans hold for; any other one: they are stale
-    plans: dict[str, Any] = {}
+    plans: dict[Hashable, Any] = {}
 
 
 class _CallerDecisions(msgspec.Struct, eq=False):
@@ -136,6 +137,10 @@ class LevelPolicy:
         """Return whether the caller may see every tool, so that lists need no filter: only the local user may."""
         return caller.local
 
+    def level_of(self, tool: Tool) -> int:
+        """Return the level that the tool has here, with the operator's overrides."""
+        return effective_level(tool, self._overrides)
+
     def authorize(self, caller: Caller, tool: Tool) -> Verdict:
         """Decide whether the caller may call the tool, as far as that does not depend on the arguments."""
         return self._decision(caller, tool).verdict
@@ -171,6 +176,25 @@ class LevelPolicy:
     def is_admin(self, caller: Caller) -> bool:
         """Return whether the caller may change the hall: the local user, or a credential with the scope `admin`."""
         return caller.local or (caller.proof != "none" and ADMIN in caller.scopes)
+
+    def is_observer(self, caller: Caller) -> bool:
+        """Return whether the caller may read how the hall is managed: an administrator, or the scope `observe`."""
+        return self.is_admin(caller) or (caller.proof != "none" and OBSERVE in caller.scopes)
+
+    @property
+    def rules(self) -> AccessRules:
+        """The access rules now."""
+        return self._rules
+
+    def with_rules(self, rules: AccessRules) -> "LevelPolicy":
+        """Return a policy with the same settings and these rules, which shares no cached decision with this one."""
+        return LevelPolicy(
+            rules,
+            requirements=self._requirements,
+            overrides=self._overrides,
+            allow_anonymous=self._allow_anonymous,
+            clock=self._clock,
+        )
 
     def set_rules(self, rules: AccessRules) -> None:
         """Replace the access rules and drop all cached decisions."""
@@ -216,7 +240,7 @@ class LevelPolicy:
         return _CallerDecisions(caller, until)
 
     def _decide(self, caller: Caller, tool: Tool) -> _CachedDecision:
-        level = effective_level(tool, self._overrides)
+        level = self.level_of(tool)
         if caller.local:
             return _CachedDecision(tool, True, _verdict(LOCAL_PROFILE, level))
         decision = self._rules.decide(caller, tool, level)

@@ -11,7 +11,7 @@ import msgspec
 
 from toolhall.concurrency import drive_suspended
 from toolhall.egress.addresses import EgressRefused
-from toolhall.execution.client_link import ThrottledLink
+from toolhall.execution.client_link import ChangesLink, ThrottledLink
 from toolhall.execution.deadline import Deadline
 from toolhall.execution.loop_watchdog import CallActivity
 from toolhall.execution.worker_protocol import WorkerToolError, author_traceback
@@ -19,6 +19,7 @@ from toolhall.model.errors import BadArguments, Crashed, Problem, TimedOut, Tool
 from toolhall.model.json import JsonObject
 from toolhall.model.messages import NULL_LINK, InputRequiredSignal
 from toolhall.model.text import TextSanitizer, clean_text
+from toolhall.pipeline.resource_changes import ResourceChanges
 from toolhall.pipeline.states import Equipped, Raw
 from toolhall.redaction.log_redaction import install_log_redaction, start_redaction, stop_redaction
 from toolhall.redaction.redactor import Redactor
@@ -34,8 +35,17 @@ _REFUSED_NAME = f"{EgressRefused.__module__}.{EgressRefused.__qualname__}"
 class Run:
     """Runs tools with a deadline; the one place where their exceptions are caught."""
 
-    def __init__(self, default_timeout: float, activity: CallActivity | None = None, *, explain: bool = False) -> None:
+    def __init__(
+        self,
+        default_timeout: float,
+        activity: CallActivity | None = None,
+        changes: ResourceChanges | None = None,
+        *,
+        explain: bool = False,
+    ) -> None:
         """With `explain`, the caller operates the hall and learns which settings refuse a tool's request."""
+        self._changed = (changes or ResourceChanges()).changed
+        self._unheard_link = ChangesLink(self._changed)
         self._default_timeout = default_timeout
         self._explain = explain
         self._activity = activity or CallActivity()
@@ -52,9 +62,12 @@ class Run:
         # The watchdog finds the running tool by the name `equipped` in this frame: see tool_of_frame.
         entry, call, redactor = equipped.entry, equipped.call, equipped.redactor
         link = None
-        if entry.is_interactive and call.link is not NULL_LINK:
-            link = ThrottledLink(call.link, redactor)
-            call = msgspec.structs.replace(call, link=link, credentials=equipped.credentials)
+        if entry.is_interactive:
+            if call.link is not NULL_LINK:
+                link = ThrottledLink(call.link, redactor, on_changed=self._changed)
+            call = msgspec.structs.replace(
+                call, link=self._unheard_link if link is None else link, credentials=equipped.credentials
+            )
         elif equipped.credentials is not None:
             call = msgspec.structs.replace(call, credentials=equipped.credentials)
         seconds = entry.tool.timeout or self._default_timeout
@@ -71,9 +84,9 @@ class Run:
             try:
                 waiting_for = next(steps)
             except StopIteration as finished:  # without waiting, as most tools do
-                return Raw(entry, finished.value, redactor)
+                return Raw(entry, finished.value, redactor, call.requested_name)
             value = yield from drive_suspended(steps, waiting_for, deadline.start, deadline.grace_is_over)
-            return Raw(entry, value, redactor)
+            return Raw(entry, value, redactor, call.requested_name)
         except ToolhallError as error:
             _clean_error(error, redactor)
             raise

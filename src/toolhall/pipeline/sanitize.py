@@ -2,17 +2,17 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 
 import msgspec
 
-from toolhall.model.content import Content, Notes, Result
+from toolhall.model.content import Content, Notes, Resource, Result, Text
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.text import TextSanitizer, is_clean_json
+from toolhall.model.text import TextSanitizer, is_clean_json, is_clean_text
 from toolhall.pipeline.states import Checked
 from toolhall.redaction.redactor import Redactor
-from toolhall.registry.snapshot import Entry
 from toolhall.schema.types import to_json
 
 OWN_PREFIX = "dev.toolhall/"  # reserved: members of this prefix are removed from what tools return
@@ -41,8 +41,13 @@ class Sanitize:
         """Return the result without control characters and secrets of the call; a large one must be awaited."""
         result, redactor = checked.result, checked.redactor
         encoded = result.encoded
-        if encoded is None or result.content or result.meta or not _is_clean(encoded):
-            result = _clean_result(result)
+        # Most results are plain: without a backslash JSON escapes no control character. (`find`, because `in` with
+        # bytes raises and drops an exception inside CPython.)
+        is_plain = encoded is not None and encoded.isascii() and encoded.find(b"\\") < 0 and encoded.find(b"\x7f") < 0
+        if result.content or result.meta or not (is_plain or (encoded is not None and is_clean_json(encoded))):
+            info = checked.entry.tool.resource
+            if not (_is_clean_text(result) or (info is not None and info.exact)):
+                result = _clean_result(result)
         if redactor is not None:
             if _size(result) > LARGE_RESULT_BYTES:
                 return self._redact_large(checked, result, redactor)
@@ -54,15 +59,17 @@ class Sanitize:
         return _with_source(checked, await loop.run_in_executor(self._thread, _redacted, result, redactor))
 
 
-def _is_clean(encoded: bytes) -> bool:
-    """Return whether JSON has no control or hidden character; without a backslash it escapes none."""
-    # `find`, because `in` with bytes raises and drops an exception inside CPython.
-    is_plain = encoded.isascii() and encoded.find(b"\\") < 0 and encoded.find(b"\x7f") < 0
-    return is_plain or is_clean_json(encoded)
-
-
 def _with_source(checked: Checked, result: Result) -> Result:
-    return _with_meta(result, _source(checked.entry, result)) if checked.entry.tool.foreign else result
+    """Return a foreign result with its tool, and the number of remote images, which are left in."""
+    if not checked.entry.tool.foreign:
+        return result
+    encoded, source = result.encoded, _source(checked.entry.id)
+    meta = {**result.meta, **source} if result.meta else {**source}
+    if result.content or result.text or encoded is None or encoded.find(b"![") >= 0 or encoded.find(b"<") >= 0:
+        images = _count_images(result)
+        if images:
+            meta[LINKS] = images
+    return Result(encoded, result.content, result.text, meta, result.is_error, result.roles)
 
 
 def _size(result: Result) -> int:
@@ -81,8 +88,22 @@ def _clean_result(result: Result) -> Result:
     text = result.text if encoded == result.encoded else result.text and TextSanitizer().clean(result.text)
     content = tuple(_clean_block(block, sanitizer) for block in result.content)
     meta = _clean_meta(result.meta, sanitizer)
-    clean = _if_changed(result, Result(encoded, content, text, meta and _without_own_meta(meta), result.is_error))
+    meta = meta and _without_own_meta(meta)
+    clean = _if_changed(result, Result(encoded, content, text, meta, result.is_error, result.roles))
     return _with_meta(clean, {REMOVED: sanitizer.removed}) if sanitizer.removed else clean
+
+
+def _is_clean_text(result: Result) -> bool:
+    """Whether the result is one plain text, as that of most resources and prompts is."""
+    if len(result.content) != 1 or result.meta is not None or result.encoded is not None:
+        return False
+    match result.content[0]:
+        case Resource(uri=uri, content=str(text), notes=None, meta=None):
+            return is_clean_text(text) and is_clean_text(uri)
+        case Text(text, None, None):
+            return is_clean_text(text)
+        case _:
+            return False
 
 
 def _clean_block(block: Content, sanitizer: TextSanitizer) -> Content:
@@ -116,7 +137,8 @@ def _redacted(result: Result, redactor: Redactor) -> Result:
     content = tuple(_redacted_rest(block, redactor) for block in content)
     if content and encoded:
         content, encoded = _redacted_together(content, encoded, redactor)
-    return _if_changed(result, Result(encoded, content, text, _redacted_meta(result.meta, redactor), result.is_error))
+    meta = _redacted_meta(result.meta, redactor)
+    return _if_changed(result, Result(encoded, content, text, meta, result.is_error, result.roles))
 
 
 def _redacted_together(
@@ -164,15 +186,18 @@ def _redacted_meta(meta: JsonObject | None, redactor: Redactor) -> JsonObject | 
     return meta if hidden == encoded else msgspec.json.decode(hidden)
 
 
-def _source(entry: Entry, result: Result) -> JsonObject:
-    """Return the meta of a foreign result: its tool, and the number of remote images, which are left in."""
+@lru_cache(1_000)
+def _source(tool_id: str) -> Mapping[str, Json]:
+    """Return what marks the results of a foreign tool; one object for all of them, which nobody changes."""
+    return {SOURCE: {"tool": tool_id, "trust": "foreign"}}
+
+
+def _count_images(result: Result) -> int:
     payload = [
         part for block in result.content for name, part in _text_fields(block).items() if name in _PAYLOAD_FIELDS
     ]
     texts = [result.text or (result.encoded or b"").decode(), *(part for part in payload if isinstance(part, str))]
-    images = sum(len(_REMOTE_IMAGE.findall(text)) for text in texts)
-    source = {SOURCE: {"tool": entry.id, "trust": "foreign"}}
-    return {**source, LINKS: images} if images else source
+    return sum(len(_REMOTE_IMAGE.findall(text)) for text in texts)
 
 
 def _with_meta(result: Result, notes: JsonObject) -> Result:

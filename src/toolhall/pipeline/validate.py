@@ -4,7 +4,7 @@ Costly arguments are validated outside the event loop. A result is measured, val
 """
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import TypeGuard
 
 import msgspec
@@ -23,9 +23,11 @@ from toolhall.model.content import (
     Result,
     Text,
 )
-from toolhall.model.errors import BadArguments, BadOutput, Problem
+from toolhall.model.errors import BadArguments, BadOutput, NotFound, Problem
 from toolhall.model.json import Json, escape_pointer, type_name, walk_levels
 from toolhall.model.messages import Call
+from toolhall.pipeline.contents import prompt_result, resource_result, text_result
+from toolhall.pipeline.find import not_found
 from toolhall.pipeline.states import Admitted, Checked, Raw, Valid
 from toolhall.redaction.log_redaction import start_redaction, stop_redaction
 from toolhall.registry.snapshot import Entry
@@ -50,7 +52,8 @@ class Validate:
             return self._validate_off_loop(admitted)
         if not validator.accepts(call.arguments):
             problems = validator.problems(call.arguments, call.size)
-            raise BadArguments(with_binding_problems(problems, call.arguments, call.size, admitted.entry.bind))
+            problems = with_binding_problems(problems, call.arguments, call.size, admitted.entry.bind)
+            raise _bad_arguments(call, problems)
         if admitted.entry.tool.foreign:
             return _valid(admitted)
         return Valid(call, admitted.entry, admitted.verdict, call.arguments)
@@ -59,8 +62,15 @@ class Validate:
         call = admitted.call
         problems = await self._checker.problems(admitted.entry.input_validator.schema, call.arguments, call.size)
         if problems:
-            raise BadArguments(problems)
+            raise _bad_arguments(call, problems)
         return _valid(admitted)
+
+
+def _bad_arguments(call: Call, problems: Sequence[Problem]) -> BadArguments | NotFound:
+    """Return the error for arguments that do not fit; a URI whose variables do not fit names nothing."""
+    if call.kind == "resource":
+        return not_found("resource", call.requested_name or call.tool)
+    return BadArguments(problems)
 
 
 def _is_cheap(validator: Validator, call: Call) -> bool:
@@ -131,14 +141,33 @@ class Check:
 
     def __call__(self, raw: Raw) -> Checked:
         """Return the result; raises BadOutput if it does not match the output schema or is too large."""
-        redactor = raw.redactor
-        if redactor is None:
-            return Checked(raw.entry, self._result(raw.value, raw.entry))
-        log_redaction = start_redaction(redactor)  # problems with a value go to the log
+        entry, value, redactor = raw.entry, raw.value, raw.redactor
+        if entry.read_texts is not None:
+            return self._beside_tools(raw)
+        log_redaction = None if redactor is None else start_redaction(redactor)  # problems with a value go to the log
         try:
-            return Checked(raw.entry, self._result(raw.value, raw.entry), redactor)
+            result = self._value(value, entry) if type(value) is dict else self._result(value, entry)
+            return Checked(entry, result, redactor)
         finally:
-            stop_redaction(log_redaction)
+            if log_redaction is not None:
+                stop_redaction(log_redaction)
+
+    def _beside_tools(self, raw: Raw) -> Checked:
+        """Return the contents of a resource or the messages of a prompt."""
+        entry, value, redactor = raw.entry, raw.value, raw.redactor
+        if type(value) is str:  # as most of them return: there are no fields that could be wrong
+            return Checked(entry, text_result(self._check_size(value, entry), entry, raw.requested_name), redactor)
+        log_redaction = None if redactor is None else start_redaction(redactor)
+        try:
+            if entry.tool.prompt is not None:
+                result = prompt_result(value)
+            else:
+                uri = raw.requested_name or ""
+                result = resource_result(value, entry, uri, lambda value: self._encode(value, entry))
+            return Checked(entry, self._check_blocks(result, entry), redactor)
+        finally:
+            if log_redaction is not None:
+                stop_redaction(log_redaction)
 
     def _result(self, value: object, entry: Entry) -> Result:
         if type(value) is dict:
@@ -184,13 +213,17 @@ class Check:
             raise self._too_large(entry)
         return result
 
-    def _value(self, value: Json, entry: Entry) -> Result:
+    def _encode(self, value: object, entry: Entry) -> bytes:
         try:
             encoded = to_json_within(value, self._max_bytes)
         except _UNENCODABLE as error:
             raise self._encoding_error(error, entry) from error
         if encoded is None:
             raise self._too_large(entry)
+        return encoded
+
+    def _value(self, value: Json, entry: Entry) -> Result:
+        encoded = self._encode(value, entry)
         validator = entry.output_validator
         if validator is not None and not validator.accepts(plain := _decode(encoded)):
             raise self._schema_error(plain, len(encoded), validator, entry)

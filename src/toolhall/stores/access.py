@@ -185,6 +185,11 @@ class _ActiveKey(NamedTuple):
     caller: Caller  # one object until the next load
     until: float
 
+    @classmethod
+    def of(cls, key: ApiKey) -> "_ActiveKey":
+        """The key as it authenticates."""
+        return cls(key.id, key.digest, caller_of(key), _NEVER if key.expires_at is None else key.expires_at)
+
 
 class KeyRing:
     """Authenticates API keys in memory; `flush_uses` is called once a minute at most, when uses are to be stored."""
@@ -216,7 +221,7 @@ class KeyRing:
                 _log.error(
                     "the key %s was revoked, and another program restored it in the file; it stays revoked", key.id
                 )
-        self._active = {key.id: _active_key(key) for key in every if key.id not in self._revoked}
+        self._active = {key.id: _ActiveKey.of(key) for key in every if key.id not in self._revoked}
         self._cached = {}
 
     def find(self, text: str, now: float) -> Caller | None:
@@ -233,6 +238,11 @@ class KeyRing:
             self._next_flush = now + USE_FLUSH_SECONDS
             self.flush_uses()
         return held.caller
+
+    def caller_named(self, name: str, now: float) -> Caller | None:
+        """Return the caller of the valid key with this name."""
+        held = (each for each in self._active.values() if each.caller.id == name and each.until > now)
+        return next((each.caller for each in held), None)
 
     def __len__(self) -> int:
         """Count the keys that are valid now."""
@@ -269,15 +279,15 @@ class KeyRing:
         return held
 
 
-def _active_key(key: ApiKey) -> _ActiveKey:
-    caller = Caller(
+def caller_of(key: ApiKey) -> Caller:
+    """Return the caller that a key authenticates, without the key itself."""
+    return Caller(
         key.name,
         proof="shared" if key.shared else "key",
         person=key.owner or key.name,
         scopes=frozenset(key.scopes),
         expires_at=key.expires_at,
     )
-    return _ActiveKey(key.id, key.digest, caller, _NEVER if key.expires_at is None else key.expires_at)
 
 
 def _no_flush() -> None:

@@ -8,7 +8,7 @@ A request state is good once: UsedStateStore remembers which ones were consumed 
 
 import hashlib
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -23,6 +23,8 @@ MAX_PENDING_PER_CALLER = 3
 MAX_PENDING_TOTAL = 1_000
 RETENTION_SECONDS = 30 * 86_400.0  # after it expired, an approval is kept that long
 MAX_STORED = 10_000
+MAX_REASON_LENGTH = 500  # of a no
+MAX_LISTED = 1_000  # of decided approvals
 ApprovalState: TypeAlias = Literal["pending", "approved", "denied", "consumed", "expired"]
 ApprovalMethod: TypeAlias = Literal["totp", "passkey", "terminal", "cli"]
 _Text: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[^\x00\ud800-\udfff]*\Z")]
@@ -67,6 +69,7 @@ class Approval(ApprovalRequest, frozen=True, kw_only=True):
     approver: _Text | None = None
     method: ApprovalMethod | None = None
     decided_at: float | None = None
+    reason: _Text | None = None  # why it was denied, in the words of the person
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -75,13 +78,15 @@ class Decision(msgspec.Struct, frozen=True):
     state: Literal["approved", "denied"]
     approver: str
     method: ApprovalMethod | None = None
+    reason: str | None = None
 
 
 class CoolingDown(Exception):
-    """No new request is accepted for `seconds`: too many are pending, or the person has just denied one."""
+    """No new request is accepted for `seconds`: too many are pending, or the person has just denied one, and why."""
 
-    def __init__(self, reason: Literal["pending", "denied"], seconds: float) -> None:
+    def __init__(self, reason: Literal["pending", "denied"], seconds: float, words: str | None = None) -> None:
         self.reason = reason
+        self.words = words
         self.seconds = seconds
         super().__init__(f"{reason}: ask again in {seconds:.0f} seconds")
 
@@ -99,6 +104,14 @@ class ApprovalReader(Protocol):
 
     async def last_approved(self, approval: Approval) -> Approval | None:
         """Return the last approved one of the same caller and tool, in any version."""
+        ...
+
+    async def decided(self, since: float) -> tuple[Approval, ...]:
+        """Return the newest approvals that people have decided since then, at most MAX_LISTED, newest first."""
+        ...
+
+    async def preview(self, request: ApprovalRequest) -> bool:
+        """Return whether `claim` would let this call run; False if it would wait for a person. Raises CoolingDown."""
         ...
 
 
@@ -141,6 +154,7 @@ def with_decision(approval: Approval, decision: Decision, now: float) -> Approva
         state=decision.state,
         approver=decision.approver,
         method=decision.method,
+        reason=decision.reason,
         decided_at=now,
         expires=now + STEP_UP_SECONDS if verified else approval.expires,
     )
@@ -158,13 +172,35 @@ def check_limits(request: ApprovalRequest, pending: Iterable[Approval], denied: 
     for each in denied:
         until = (each.decided_at or 0.0) + COOL_DOWN_SECONDS
         if each.caller == request.caller and each.tool_key == request.tool_key and until > now:
-            raise CoolingDown("denied", until - now)
+            is_for_same = (each.person, each.acting_for) == (request.person, request.acting_for)
+            raise CoolingDown("denied", until - now, each.reason if is_for_same else None)
     expiring = [(each.caller == request.caller, each.expires) for each in pending]
     own = sorted(expires for mine, expires in expiring if mine)
     if len(own) >= MAX_PENDING_PER_CALLER:
         raise CoolingDown("pending", own[0] - now)
     if len(expiring) >= MAX_PENDING_TOTAL:
         raise CoolingDown("pending", min(expires for _, expires in expiring) - now)
+
+
+def newest_decided(approvals: Iterable[Approval], since: float) -> tuple[Approval, ...]:
+    """Return those that were decided since then, as every store lists them."""
+    decided = [each for each in approvals if each.decided_at is not None and each.decided_at >= since]
+    return tuple(sorted(decided, key=lambda each: (each.decided_at, each.id), reverse=True)[:MAX_LISTED])
+
+
+def is_approved(
+    request: ApprovalRequest,
+    approved: Iterable[Approval],
+    pending: Sequence[Approval],
+    denied: Iterable[Approval],
+    now: float,
+) -> bool:
+    """Return whether one of the approved covers the request, False if it may be pending; raises CoolingDown if not."""
+    if any(is_same_request(request, each) for each in approved):
+        return True
+    if not any(is_same_request(request, each) for each in pending):
+        check_limits(request, pending, denied, now)
+    return False
 
 
 class MemoryApprovalStore:
@@ -198,6 +234,18 @@ class MemoryApprovalStore:
         ]
         last = max(granted, key=lambda each: (each.decided_at or 0.0, each.id), default=None)
         return None if last is None else with_expiry(last, self._clock())
+
+    async def decided(self, since: float) -> tuple[Approval, ...]:
+        """Return the newest approvals that people have decided since then, newest first."""
+        now = self._clock()
+        return newest_decided((with_expiry(each, now) for each in self._approvals.values()), since)
+
+    async def preview(self, request: ApprovalRequest) -> bool:
+        """Return whether `claim` would let this call run; False if it would wait for a person. Raises CoolingDown."""
+        now = self._clock()
+        live = [each for each in self._live.values() if _is_live(each, now)]
+        states = {state: [each for each in live if each.state == state] for state in ("approved", "pending", "denied")}
+        return is_approved(request, states["approved"], states["pending"], states["denied"], now)
 
     async def claim(self, request: ApprovalRequest, new_id: str) -> Approval:
         """Consume the approval of this exact call (`consumed`), or request one (`pending`); raises CoolingDown."""
@@ -268,6 +316,10 @@ class UsedStateStore(Protocol):
         """Make the state usable again, because its request had no effect."""
         ...
 
+    async def unexpired(self, prefix: str, now: float) -> dict[str, float]:
+        """Return the consumed states whose ids begin with this prefix, and when each expires."""
+        ...
+
 
 class MemoryUsedStateStore:
     """In-memory implementation, for halls without a data folder and as the oracle of the interface tests."""
@@ -295,6 +347,10 @@ class MemoryUsedStateStore:
         found = self._used.pop(state_id, None)
         if found is not None:
             self._counts[found[0]] -= 1
+
+    async def unexpired(self, prefix: str, now: float) -> dict[str, float]:
+        """Return the consumed states whose ids begin with this prefix, and when each expires."""
+        return {name: until for name, (_, until) in self._used.items() if name.startswith(prefix) and until > now}
 
     def _prune(self, now: float) -> None:
         self._used = {name: used for name, used in self._used.items() if used[1] > now}

@@ -28,6 +28,7 @@ from toolhall.stores.approvals import (
 from toolhall.stores.audit.anchors import Acceptance, Anchor, AnchorStore, MemoryAnchorStore
 from toolhall.stores.audit.hash_chain import Checkpoint
 from toolhall.stores.factors import Factor, FactorStore, MemoryFactorStore
+from toolhall.stores.tasks import MAX_LISTED, MemoryTaskStore, StoredTask, TaskCounts, TaskQuery, TaskStore
 from toolhall.stores.tools import MemoryToolStore, ToolEvent, ToolRecord, ToolStore
 from toolhall.stores.vault.store import DataKey, MemoryVaultStore, SecretRow, VaultContents, VaultStore
 
@@ -45,6 +46,7 @@ class Stores:
     vault: VaultStore
     states: UsedStateStore
     anchors: AnchorStore
+    tasks: TaskStore
     readonly: bool = False  # another process holds the folder exclusively; every write is refused
     tools_readonly: bool = False  # another process that shares the folder changes tools; all else can be changed here
     release_tools: Callable[[], None] = lambda: None  # lets another process become the one that changes tools
@@ -64,6 +66,7 @@ def in_memory() -> Stores:
         vault=MemoryVaultStore(),
         states=MemoryUsedStateStore(),
         anchors=MemoryAnchorStore(),
+        tasks=MemoryTaskStore(),
         close=_no_close,
     )
 
@@ -100,6 +103,7 @@ def delegating_stores(source: StoreSource, *, readonly: bool = False) -> Stores:
         vault=_VaultStore(source),
         states=_UsedStateStore(source),
         anchors=_AnchorStore(source),
+        tasks=_TaskStore(source),
         readonly=readonly,
         close=source.close,
     )
@@ -160,6 +164,12 @@ class _ApprovalStore(_Delegate):
 
     async def last_approved(self, approval: Approval) -> Approval | None:
         return await self._source.current().approvals.last_approved(approval)
+
+    async def decided(self, since: float) -> tuple[Approval, ...]:
+        return await self._source.current().approvals.decided(since)
+
+    async def preview(self, request: ApprovalRequest) -> bool:
+        return await self._source.current().approvals.preview(request)
 
     async def claim(self, request: ApprovalRequest, new_id: str) -> Approval:
         return await (await self._source.writable()).approvals.claim(request, new_id)
@@ -252,6 +262,42 @@ class _UsedStateStore(_Delegate):
 
     async def release(self, state_id: str) -> None:
         await (await self._source.writable()).states.release(state_id)
+
+    async def unexpired(self, prefix: str, now: float) -> dict[str, float]:
+        return await self._source.current().states.unexpired(prefix, now)
+
+
+class _TaskStore(_Delegate):
+    async def find(self, task_id: str) -> StoredTask | None:
+        return await self._source.current().tasks.find(task_id)
+
+    async def page(self, owner: str | None = None, after: str = "", limit: int = MAX_LISTED) -> tuple[StoredTask, ...]:
+        return await self._source.current().tasks.page(owner, after, limit)
+
+    async def search(self, query: TaskQuery, limit: int = MAX_LISTED) -> tuple[StoredTask, ...]:
+        return await self._source.current().tasks.search(query, limit)
+
+    async def counts(self, now: float) -> TaskCounts:
+        return await self._source.current().tasks.counts(now)
+
+    async def claimable(self, holder: str, limit: int = MAX_LISTED) -> tuple[StoredTask, ...]:
+        return await self._source.current().tasks.claimable(holder, limit)
+
+    async def add(self, task: StoredTask) -> StoredTask:
+        return await (await self._source.writable()).tasks.add(task)
+
+    async def swap(self, before: StoredTask, after: StoredTask) -> StoredTask | None:
+        return await (await self._source.writable()).tasks.swap(before, after)
+
+    async def claim(self, before: StoredTask, holder: str) -> StoredTask | None:
+        return await (await self._source.writable()).tasks.claim(before, holder)
+
+    # Without a database there is nothing to renew or sweep, so these two create none.
+    async def renew(self, holder: str) -> dict[str, int]:
+        return await self._source.current().tasks.renew(holder)
+
+    async def sweep(self, now: float) -> tuple[str, ...]:
+        return await self._source.current().tasks.sweep(now)
 
 
 class _AnchorStore(_Delegate):

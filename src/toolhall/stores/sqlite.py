@@ -8,7 +8,7 @@ import asyncio
 import hmac
 import os
 import sqlite3
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -30,6 +30,7 @@ from toolhall.stores.sql.anchors import ANCHOR_ROW_ID, SqlAnchorStore, SqlUsedSt
 from toolhall.stores.sql.approvals import SqlApprovalStore, approvals
 from toolhall.stores.sql.base import check_revision, fetch_rows, migrate, put_signed, seals, table_mac
 from toolhall.stores.sql.factors import SqlFactorStore
+from toolhall.stores.sql.tasks import SqlTaskStore
 from toolhall.stores.sql.tools import SqlToolStore, tools
 from toolhall.stores.sql.vault import SqlVaultStore
 
@@ -53,6 +54,7 @@ _DURABILITY_PRAGMAS = ("synchronous = FULL", "fullfsync = ON", "checkpoint_fullf
 _UNSIGNED_REVISION = "0001"  # the revision without MACs
 _FORBID_ONLY_REVISIONS = ("0002", "0003")  # their table MAC covered `forbid` grants only
 _UNANCHORED_REVISIONS = (None, "0001", "0002", "0003", "0004", "0005")  # they had no audit anchor
+_REASONLESS_REVISION = "0006"  # its approvals had no `reason`
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -180,13 +182,15 @@ def sign_migrated_rows(macs: RowMac, connection: Connection, before: str | None)
         put_signed(
             connection, audit_anchors, {"id": ANCHOR_ROW_ID, "public": "", "marks": "[]", "accepted": "[]"}, macs
         )
-        _sign_approvals(macs, connection)
+        _sign_approvals(macs, connection, added=("code_sha256", "reason"))
+    if before == _REASONLESS_REVISION:
+        _sign_approvals(macs, connection, added=("reason",))
 
 
-def _sign_approvals(macs: RowMac, connection: Connection) -> None:
-    """Sign approvals of older revisions, which have no `code_sha256`, again if their MAC was right."""
+def _sign_approvals(macs: RowMac, connection: Connection, added: Collection[str]) -> None:
+    """Sign approvals of older revisions, which have not these columns, again if their MAC was right."""
     for row in fetch_rows(connection, select(approvals)):
-        old = {name: value for name, value in row.items() if name != "code_sha256"}
+        old = {name: value for name, value in row.items() if name not in added}
         if macs.verify(approvals.name, old):
             connection.execute(
                 update(approvals).where(approvals.c.id == row["id"]).values(mac=macs.compute(approvals.name, row))
@@ -276,7 +280,7 @@ def open_with_lock(folder: Path, lock: FileLock, *, shared: bool = False) -> Sto
     with translate_errors(path):
         macs = RowMac(load_or_create_key(folder / ROOT_KEY_FILE))
         database = SqliteDatabase(path, partial(open_to_write, macs=macs, exclusive=lock.exclusive), lock)
-        stores = _sql_stores(database, macs)
+        stores = _sql_stores(database, macs, shared=shared)
         return replace(stores, version=database.version) if shared else stores
 
 
@@ -287,7 +291,7 @@ def open_readonly(folder: Path) -> Stores:
         return _sql_stores(SqliteDatabase(path, open_to_read), RowMac(_root_key_or_random(folder / ROOT_KEY_FILE)))
 
 
-def _sql_stores(database: SqliteDatabase, macs: RowMac) -> Stores:
+def _sql_stores(database: SqliteDatabase, macs: RowMac, *, shared: bool = False) -> Stores:
     return Stores(
         tools=SqlToolStore(database, macs),
         keys=SqlApiKeyStore(database, macs),
@@ -298,6 +302,7 @@ def _sql_stores(database: SqliteDatabase, macs: RowMac) -> Stores:
         vault=SqlVaultStore(database, macs),
         states=SqlUsedStateStore(database),
         anchors=SqlAnchorStore(database, macs),
+        tasks=SqlTaskStore(database, macs, shared=shared),
         close=database.close,
     )
 

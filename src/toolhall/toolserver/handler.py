@@ -1,7 +1,8 @@
 """`CallHandler`: runs the calls that a hall sends to this tool server, and answers each of them exactly once.
 
 It is independent of the transport: HTTP (`http`) and WebSocket (`hub_websocket`) pass messages to it. A tool gets
-exactly the credentials that it declares, of those that the call carries.
+exactly the credentials that it declares, of those that the call carries. Reading a resource, getting a prompt and
+completing one of their arguments are calls, too.
 """
 
 import logging
@@ -11,12 +12,12 @@ from collections.abc import Sequence
 import msgspec
 
 from toolhall.authoring.declaration import BadDeclaration
-from toolhall.authoring.definition import Definition
+from toolhall.authoring.definition import Definition, takes_typed
 from toolhall.dialects.hub import catalog, messages
 from toolhall.dialects.hub.call_messages import CANCEL, HEALTH, AnswerMessage, CallContext, RemoteCall
 from toolhall.dialects.hub.catalog import write_declaration
 from toolhall.dialects.hub.errors import MethodNotFound
-from toolhall.dialects.hub.results import NoSuchMethod, NotStarted, write_failure, write_result
+from toolhall.dialects.hub.results import NoSuchMethod, NotStarted, write_contents, write_failure, write_result
 from toolhall.execution.executor import ExecutorLimits, FunctionExecutor
 from toolhall.execution.health_checks import HealthChecks, worst_state
 from toolhall.http.call_context import CancellableCalls
@@ -31,18 +32,21 @@ from toolhall.model.errors import (
     NotFound,
     ToolhallError,
 )
-from toolhall.model.json import JsonObject
+from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.messages import Call, InputRequiredSignal, WireResponse
 from toolhall.model.names import newest_version
 from toolhall.model.requirements import AccountToken, MissingRequirement, Requirements, ResolvedCredentials
 from toolhall.model.secret import MIN_SECRET_LENGTH, Secret
 from toolhall.model.tool import Tool
+from toolhall.pipeline.complete import completed_texts, completing_entry, matching_texts
+from toolhall.pipeline.contents import prompt_result, resource_result, text_result
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.states import Equipped, Raw
 from toolhall.redaction.log_redaction import start_redaction, stop_redaction
 from toolhall.redaction.redactor import redactor_for
-from toolhall.registry.snapshot import Entry, compile_entry
+from toolhall.registry.snapshot import CompletionRunner, Entry, compile_entry
 from toolhall.schema.signature import with_binding_problems
+from toolhall.schema.types import to_json
 from toolhall.toolserver.hub_link import HubLink, OutgoingQueue
 
 MAX_CALLS = 256
@@ -104,7 +108,9 @@ class CallHandler:
         Ids are unique within a `channel`. Never raises, except when cancelled.
         """
         try:
-            return self._encode_result(call, await self._run_tool(call, size, outgoing, channel))
+            link = HubLink(call.id, call.context.can, outgoing, call.context.reports)
+            prepared = self._prepare(call, link, size)
+            return self._encode_result(call, await self._run_tool(call, prepared, link, channel))
         except ToolhallError as error:
             return write_failure(call.id, error, call.tool, call.method)
         except InputRequiredSignal:  # the hall repeats the call with the answer, and ignores this response
@@ -136,7 +142,12 @@ class CallHandler:
 
     def _add(self, definition: Definition) -> None:
         tool = definition.tool
-        entry = compile_entry(tool, self.executor.runner_for(definition), known_good=True, bind=definition.body.bind)
+        completers = {
+            name: CompletionRunner(self.executor.completion_runner(definition, name), takes_typed(body))
+            for name, body in definition.completions.items()
+        }
+        runner, bind = self.executor.runner_for(definition), definition.body.bind
+        entry = compile_entry(tool, runner, known_good=True, bind=bind, completers=completers)
         versions = self._entries.setdefault((tool.id.toolkit, tool.id.tool), {})
         if tool.id.version in versions:
             raise BadDeclaration(f"{tool.id} is there twice; give one of the two another name or version")
@@ -154,19 +165,25 @@ class CallHandler:
             raise NotFound(f"this tool server runs {call.tool}.{call.method} in {', '.join(versions)} only")
         return versions[version]
 
-    async def _run_tool(self, call: RemoteCall, size: int, outgoing: OutgoingQueue, channel: str) -> Raw:
+    def _prepare(self, call: RemoteCall, link: HubLink, size: int) -> Equipped:
         if self._draining:
             raise NotStarted("this tool server is about to end")
         if len(self._links) >= self._max_calls:
             raise NotStarted(f"this tool server runs {self._max_calls} calls already")
+        entry = self._find_entry(call)
+        if call.kind not in ("tool", entry.tool.kind):
+            raise NoSuchMethod(f"{call.tool}.{call.method} is a {entry.tool.kind}")
+        return (
+            _prepare_call(call, entry, link, size) if call.complete is None else _prepare_completion(call, entry, link)
+        )
+
+    async def _run_tool(self, call: RemoteCall, prepared: Equipped, link: HubLink, channel: str) -> Raw:
         key = (channel, call.id)
         if key in self._links:
             raise Malformed("a call with this id runs already")
-        link = HubLink(call.id, call.context.can, outgoing)
-        equipped = _prepare_call(call, self._find_entry(call), link, size)
         self._links[key] = link
         try:
-            return await self._cancellation.run([("", *key)], self._run(equipped, call.context.timeout))
+            return await self._cancellation.run([("", *key)], self._run(prepared, call.context.timeout))
         finally:
             del self._links[key]
 
@@ -174,15 +191,17 @@ class CallHandler:
         """Encode the value; problems with it are logged, redacted with the secrets of the call."""
         redaction = None if raw.redactor is None else start_redaction(raw.redactor)
         try:
-            wire = write_result(call.id, raw.value)
+            wire = _write_value(call, raw)
+        except BadOutput:
+            raise
         except Exception as error:
-            _log.exception("tool %s returned what cannot be written as JSON", raw.entry.id)
+            _log.exception("%s %s returned what cannot be written as JSON", raw.entry.tool.kind, raw.entry.id)
             raise BadOutput("the tool returned something that cannot be written as JSON") from error
         finally:
             if redaction is not None:
                 stop_redaction(redaction)
         if len(wire.body) > self._max_result_bytes:
-            _log.error("tool %s returned %d bytes", raw.entry.id, len(wire.body))
+            _log.error("%s %s returned %d bytes", raw.entry.tool.kind, raw.entry.id, len(wire.body))
             raise BadOutput(f"the tool returned {len(wire.body)} bytes; at most {self._max_result_bytes} are passed on")
         return wire
 
@@ -201,18 +220,66 @@ def _prepare_call(call: RemoteCall, entry: Entry, link: HubLink, size: int) -> E
         )
     context = call.context
     credentials = credentials_from_context(entry.requirements, context)
-    local_call = Call(
-        id=context.call or call.id,
+    redactor = None if credentials is None else redactor_for(None, credentials.secret_values)
+    local_call = _local_call(call, entry, link, size)
+    return Equipped(local_call, entry, _ALLOWED_BY_HALL, call.params, None, redactor, credentials)
+
+
+def _prepare_completion(call: RemoteCall, entry: Entry, link: HubLink) -> Equipped:
+    """The call of the function that completes an argument; it gets no credentials, so none are asked for."""
+    completer = entry.completions.get(call.complete or "")
+    typed, given = call.params.get("typed"), call.params.get("given", {})
+    if not isinstance(completer, CompletionRunner):
+        raise NoSuchMethod(f"{call.tool}.{call.method} has no completion of {(call.complete or '')[:64]!r}")
+    if not isinstance(typed, str) or not isinstance(given, dict):
+        raise Malformed("a completion has 'typed', a text, and 'given', an object")
+    arguments = {"typed": typed, "given": given}
+    local_call = _local_call(call, entry, link, 0)
+    return Equipped(local_call, completing_entry(entry, completer), _ALLOWED_BY_HALL, arguments)
+
+
+def _local_call(call: RemoteCall, entry: Entry, link: HubLink, size: int) -> Call:
+    return Call(
+        id=call.context.call or call.id,
         tool=entry.id,
         arguments=call.params,
-        caller=caller_from_context(context),
+        caller=caller_from_context(call.context),
         link=link,
         dialect=catalog.name,
         size=size,
         started=time.monotonic(),
+        requested_name=call.uri,
+        kind=entry.tool.kind,
     )
-    redactor = None if credentials is None else redactor_for(None, credentials.secret_values)
-    return Equipped(local_call, entry, _ALLOWED_BY_HALL, call.params, None, redactor, credentials)
+
+
+def _write_value(call: RemoteCall, raw: Raw) -> WireResponse:
+    """Encode a value, contents, messages or completions; no such resource is written like no value."""
+    entry, value = raw.entry, raw.value
+    if call.complete is not None:
+        completer, texts = entry.completions[call.complete], completed_texts(value, entry)
+        chooses = isinstance(completer, CompletionRunner) and completer.takes_typed
+        return write_result(call.id, texts if chooses else matching_texts(texts, call.params["typed"]))
+    if entry.tool.prompt is not None:
+        return write_contents(call.id, prompt_result(value))
+    if entry.uri_template is None:
+        return write_result(call.id, value)
+    uri = entry.uri_template.expand(_texts(call.params)) if raw.requested_name is None else raw.requested_name
+    if isinstance(value, str):
+        return write_contents(call.id, text_result(value, entry, uri))
+    try:
+        return write_contents(call.id, resource_result(value, entry, uri, to_json))
+    except NotFound:
+        return write_result(call.id, None)
+
+
+def _texts(values: JsonObject) -> dict[str, str | list[str]]:
+    """The values of variables as a URI has them."""
+    return {name: [*map(_text, value)] if isinstance(value, list) else _text(value) for name, value in values.items()}
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else encode(value).decode()
 
 
 def caller_from_context(context: CallContext) -> Caller:

@@ -8,7 +8,15 @@ import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 
-from toolhall.dialects.hub.call_messages import AnswerMessage, write_log, write_progress, write_question
+from toolhall.dialects.hub.call_messages import (
+    CHANGED,
+    MAX_CHANGES,
+    AnswerMessage,
+    write_changed,
+    write_log,
+    write_progress,
+    write_question,
+)
 from toolhall.dialects.hub.results import read_hub_error
 from toolhall.model.errors import ToolFailed
 from toolhall.model.messages import (
@@ -19,6 +27,7 @@ from toolhall.model.messages import (
     LogEvent,
     ProgressEvent,
     Question,
+    ResourceChanged,
 )
 
 _MAX_QUEUED = 64
@@ -80,11 +89,16 @@ class OutgoingQueue:
 class HubLink:
     """The client link of one call; the hall limits and redacts what is sent over it."""
 
-    __slots__ = ("_features", "_id", "_last_number", "_outgoing", "_pending")
+    __slots__ = ("_changes", "_features", "_id", "_last_number", "_outgoing", "_pending", "_reports")
 
-    def __init__(self, call_id: str, can: tuple[str, ...], outgoing: OutgoingQueue) -> None:
+    def __init__(
+        self, call_id: str, can: tuple[str, ...], outgoing: OutgoingQueue, reports: tuple[str, ...] = ()
+    ) -> None:
+        """`reports` are the types of messages that the hall reads besides those that every hall does."""
         self._id = call_id
         self._features = can
+        self._reports = reports
+        self._changes = 0
         self._outgoing = outgoing
         self._last_number = 0
         self._pending: dict[int, asyncio.Future[AnswerMessage]] = {}
@@ -100,6 +114,10 @@ class HubLink:
             case LogEvent(level, data, logger):
                 known = level if level in LOG_LEVELS else "info"
                 self._outgoing.offer(write_log(self._id, known, data, logger))
+            case ResourceChanged(uri):
+                if CHANGED in self._reports and self._changes < MAX_CHANGES:
+                    self._changes += 1
+                    self._outgoing.put(write_changed(self._id, str(uri)))
 
     def can(self, feature: str) -> bool:
         """Whether the client declared this feature."""

@@ -5,8 +5,6 @@ are parsed.
 """
 
 import asyncio
-import select
-from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 import httptools
@@ -117,18 +115,9 @@ class HttpConnection(asyncio.Protocol):
         return not self._is_closed and not self._transport.is_closing()
 
     @property
-    def is_usable(self) -> bool:
-        """Whether another request may be written; ends the connection if the server has sent or closed anything.
-
-        The loop may be late, so this polls the socket: a call must not be written to a connection that the server has
-        closed, because it would count as delivered.
-        """
-        if self._is_closed or self._transport.is_closing():
-            return False
-        if self._poll(0):
-            self.abort()
-            return False
-        return True
+    def is_idle(self) -> bool:
+        """Whether it waits for a request, so that the server has nothing to say."""
+        return self._response is None
 
     def send(self, request: bytes) -> ResponseBody:
         """Write a request; returns its response, to be read message by message."""
@@ -168,9 +157,7 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection is established."""
         self._transport = cast("asyncio.Transport", transport)
-        poll = select.poll()
-        poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
-        self._poll: Callable[[int], list[tuple[int, int]]] = poll.poll
+        self.fd: int = transport.get_extra_info("socket").fileno()
         self._pool.on_connected(self)
 
     def data_received(self, data: bytes) -> None:
@@ -179,9 +166,14 @@ class HttpConnection(asyncio.Protocol):
         if response is None or response.is_complete:
             self.abort()
             return
-        if self._received_bytes == 0 and self._deliver_known(response, data):
-            return
         is_first = self._received_bytes == 0
+        if is_first:
+            head = self._pool.known_head
+            body = None if head is None else head.body_of(data)
+            if body is not None and len(body) <= self._max_bytes:  # whole, and there is nothing to parse
+                self._keep_alive = True
+                response.deliver(body)
+                return
         self._received_bytes += len(data)
         try:
             self._parser.feed_data(data)
@@ -249,16 +241,6 @@ class HttpConnection(asyncio.Protocol):
             self._response.finish()
 
     # --- private ---
-
-    def _deliver_known(self, response: ResponseBody, data: bytes) -> bool:
-        """Deliver a whole response whose head is known; False if it has to be parsed."""
-        head = self._pool.known_head
-        body = None if head is None else head.body_of(data)
-        if body is None or len(body) > self._max_bytes:
-            return False
-        self._keep_alive = True
-        response.deliver(body)
-        return True
 
     def _fail_response(self, reason: str) -> None:
         if self._response is not None and self._response.failure is None:

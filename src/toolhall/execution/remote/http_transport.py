@@ -5,8 +5,10 @@ questions, health probes). Everything that it raises is a `CallLost` with `deliv
 """
 
 import asyncio
+import select
 from collections import deque
 from functools import partial
+from time import monotonic
 from typing import TypeAlias
 
 from toolhall.dialects.hub.call_messages import ToolResponseMessage
@@ -31,6 +33,7 @@ MAX_CONNECTIONS = 64
 MAX_CALL_CONNECTIONS = 60  # the others are reserved for answers to questions, and for health probes
 MAX_WAITING = 1_000
 CONNECT_SECONDS = 2.0
+_POLL_SECONDS = 0.001  # for which the poll of a pool is good
 IDLE_SECONDS = 3.0  # servers close connections after five: a call must not meet that
 _Waiter: TypeAlias = "asyncio.Future[HttpConnection | CallLost | None]"
 
@@ -141,7 +144,13 @@ def _request_head(url: Url, token: Secret) -> bytes:
 
 
 class ConnectionPool:
-    """Keep-alive connections to one server in one loop, each for one request at a time."""
+    """Keep-alive connections to one server in one loop, each for one request at a time.
+
+    A call must not be written to a connection that the server has closed, because it would count as delivered; and the
+    loop may be late to notice. So the sockets are polled before a connection is used again: all of them at once, and
+    only if one has become idle since or a millisecond has passed. That is about once for all calls of a turn, which
+    matters since each poll gives the interpreter's lock away.
+    """
 
     def __init__(self, dial: Dialer, url: Url, max_bytes: int, loop: asyncio.AbstractEventLoop) -> None:
         self._dial = dial
@@ -154,6 +163,10 @@ class ConnectionPool:
         self._priority_waiters: deque[_Waiter] = deque()  # answers to questions, and health probes
         self._call_waiters: deque[_Waiter] = deque()
         self._closed = False
+        self._poll = select.poll()  # of all connections
+        self._by_fd: dict[int, HttpConnection] = {}
+        self._polled_at = 0.0  # by the real clock: the loop's own may stand still meanwhile
+        self._is_polled = False  # since a connection became idle
         self.loop = loop
         self.known_head: ResponseHead | None = None  # of the server's last plain response, on any connection
 
@@ -187,8 +200,10 @@ class ConnectionPool:
                 if len(self._connections) + self._connecting < MAX_CONNECTIONS:
                     return await self._connect_new(for_call=for_call)
             connection = await self._wait_for_connection(self._call_waiters if for_call else self._priority_waiters)
-            if connection is not None and connection.is_usable:
-                return connection
+            if connection is not None:
+                self._abort_spoken()
+                if connection.is_open:
+                    return connection
         raise CallLost(TRANSPORT_CLOSED, delivered=False)
 
     def close_idle(self) -> None:
@@ -211,6 +226,8 @@ class ConnectionPool:
     def on_connected(self, connection: HttpConnection) -> None:
         """Count a new connection, even if the request that opened it was cancelled."""
         self._connections.add(connection)
+        self._by_fd[connection.fd] = connection
+        self._poll.register(connection.fd, select.POLLIN)
         if self._closed:
             connection.abort()
 
@@ -223,6 +240,7 @@ class ConnectionPool:
             return
         idle = self._idle
         idle.append(connection)
+        self._is_polled = False
         if connection.idle_since - idle[0].idle_since > IDLE_SECONDS:
             idle.pop(0).abort()
 
@@ -232,6 +250,9 @@ class ConnectionPool:
             connection.serves_call = False
             self._call_connections -= 1
         self._connections.discard(connection)
+        if self._by_fd.get(connection.fd) is connection:  # else a new connection has got its number
+            del self._by_fd[connection.fd]
+            self._poll.unregister(connection.fd)
         if connection in self._idle:
             self._idle.remove(connection)
         self._wake_waiter(None)
@@ -239,13 +260,24 @@ class ConnectionPool:
     # --- private ---
 
     def _pop_idle(self) -> HttpConnection | None:
-        while self._idle:
-            connection = self._idle.pop()
+        idle = self._idle
+        if idle and not (self._is_polled and monotonic() - self._polled_at < _POLL_SECONDS):
+            self._abort_spoken()
+        while idle:
+            connection = idle.pop()
             if self.loop.time() - connection.idle_since > IDLE_SECONDS:
                 connection.abort()
-            elif connection.is_usable:
+            elif connection.is_open:
                 return connection
         return None
+
+    def _abort_spoken(self) -> None:
+        """Close each connection without a request whose server has sent or closed anything."""
+        self._polled_at, self._is_polled = monotonic(), True
+        for fd, _ in self._poll.poll(0):
+            connection = self._by_fd.get(fd)
+            if connection is not None and connection.is_idle:
+                connection.abort()
 
     async def _connect_new(self, *, for_call: bool) -> HttpConnection:
         self._connecting += 1

@@ -135,6 +135,23 @@ class LeaseManager:
         await leaving.ended.wait()
         return leaving.unfinished_calls
 
+    def drain(self, server: str) -> int:
+        """Give the replicas of a server no new calls until they join again; returns how many there are."""
+        replicas = [replica for replica in self._pools if replica.server == server]
+        for replica in replicas:
+            replica.draining = True
+            if replica.on_status_change is not None:
+                replica.on_status_change()
+        return len(replicas)
+
+    def seconds_left(self, replica: Replica) -> float | None:
+        """Return the seconds until the lease of a replica ends if nothing is heard of it; None if it has ended."""
+        lease = self._leases.get(replica.lease)
+        if lease is None:
+            return None
+        end = replica.last_seen + EXPIRY_SECONDS if lease.drain_deadline is None else lease.drain_deadline
+        return max(0.0, end - self._clock())
+
     def on_socket_closed(self, lease: str) -> None:
         """End the lease of a replica whose WebSocket has closed, unless it has ended already."""
         if (found := self._leases.get(lease)) is not None:

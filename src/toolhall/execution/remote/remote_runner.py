@@ -1,5 +1,7 @@
 """`RemoteRunner`: runs a tool in a tool server, and retries a lost call only where that can do no harm.
 
+Reading a resource, getting a prompt and completing an argument are calls as well, and so are their answers checked.
+
 A call is tried again at another replica if it provably did not run, or once if the operator marked the tool idempotent;
 never after the caller has heard something of it (`CallEvents`), and only within the retry budget (`RetryBudget`).
 """
@@ -8,37 +10,55 @@ import itertools
 import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 import msgspec
 
 from toolhall.authoring.context import PausableDeadline
 from toolhall.dialects.hub.call_messages import (
+    MAX_CHANGES,
+    REPORTS,
     CallContext,
     CallerPayload,
     CallEvent,
     CallTemplate,
+    ChangedMessage,
     LogMessage,
     ProgressMessage,
     QuestionMessage,
     TokenPayload,
+    ToolResponseMessage,
     remote_call,
     write_answer,
     write_call,
 )
-from toolhall.dialects.hub.results import NotStarted, error_payload, result_or_raise
-from toolhall.execution.client_link import CLIENT_FEATURES, ThrottledLink
+from toolhall.dialects.hub.results import (
+    NotStarted,
+    contents_or_raise,
+    error_payload,
+    messages_or_raise,
+    result_or_raise,
+)
+from toolhall.execution.client_link import client_features
 from toolhall.execution.deadline import Deadline
-from toolhall.execution.remote.replica import Replica
+from toolhall.execution.remote.replica import Replica, ReplicaCall
 from toolhall.execution.remote.replica_pools import ReplicaPools
 from toolhall.execution.remote.replica_transport import CallLost, ResponseTooLarge
 from toolhall.model.caller import Caller
 from toolhall.model.errors import BadOutput, ToolhallError, Unavailable
 from toolhall.model.json import JsonObject, encode
-from toolhall.model.messages import NULL_LINK, Call, ClientLink, InputRequiredSignal, LogEvent, ProgressEvent
+from toolhall.model.messages import (
+    Call,
+    ClientLink,
+    InputRequiredSignal,
+    LogEvent,
+    ProgressEvent,
+    ResourceChanged,
+)
 from toolhall.model.names import matches_any
 from toolhall.model.tool import Tool
+from toolhall.registry.snapshot import Runner
 
 _MAX_RETRY_MS = 60_000
 _MAX_TEMPLATES = 1_000
@@ -46,6 +66,8 @@ _LOST_MESSAGE = "the tool server was lost while it ran this call; whether it had
 _UNREACHABLE_MESSAGE = "the tool server cannot be reached now; the call did not run"
 _TOO_LARGE_MESSAGE = "the tool returned more than is passed on"
 _log = logging.getLogger("toolhall.toolservers")
+# Whether a toolkit has a resource with this URI, and so may tell of its changes.
+HasResource: TypeAlias = Callable[[str, str], bool]
 _FailedAttempt: TypeAlias = tuple[Replica, CallLost | NotStarted]
 _RETRY_RATIO = 0.1  # of all calls
 _MIN_RETRIES = 10.0  # within a window, however few calls there are
@@ -55,16 +77,22 @@ _WINDOW_SECONDS = 10.0
 class CallEvents:
     """Relays events and questions of one call to its client, however often the call is tried."""
 
-    __slots__ = ("_input_required", "_link", "deadline", "reached_caller")
+    __slots__ = ("_changes", "_has_resource", "_input_required", "_link", "_toolkit", "deadline", "reached_caller")
 
-    def __init__(self, link: ClientLink, deadline: PausableDeadline) -> None:
+    def __init__(self, link: ClientLink, deadline: PausableDeadline, toolkit: str, has_resource: HasResource) -> None:
         self._link = link
+        self._toolkit = toolkit
+        self._has_resource = has_resource
+        self._changes = 0
         self.deadline = deadline
         self.reached_caller = False  # the client got an event or a question: a retry would repeat it
         self._input_required: InputRequiredSignal | None = None
 
     async def handle(self, report: CallEvent) -> bytes | None:
         """Relay an event or a question; returns the encoded answer to a question."""
+        if isinstance(report, ChangedMessage):  # not for the caller, and told twice it does no harm
+            self._relay_change(report.uri)
+            return None
         self.reached_caller = True
         match report:
             case ProgressMessage():
@@ -79,6 +107,12 @@ class CallEvents:
         """Raise the signal of a question whose answer comes with a later call, whatever the tool server returned."""
         if self._input_required is not None:
             raise self._input_required
+
+    def _relay_change(self, uri: str) -> None:
+        """Tell of a changed resource, unless it is another toolkit's, or one call tells of too many."""
+        self._changes += 1
+        if self._changes <= MAX_CHANGES and self._has_resource(self._toolkit, uri):
+            self._link.emit(ResourceChanged(uri))
 
     async def _answer_question(self, question: QuestionMessage) -> bytes:
         if self._input_required is not None:  # the tool was asked to unwind already
@@ -100,35 +134,74 @@ class CallEvents:
 class RemoteRunner:
     """Runs every tool of every tool server; `idempotent`: globs of tools that may run twice, by the operator."""
 
-    __slots__ = ("_budget", "_id_prefix", "_idempotent", "_ids", "_pools", "_templates")
+    __slots__ = (
+        "_budget",
+        "_has_resource",
+        "_id_prefix",
+        "_idempotent",
+        "_ids",
+        "_note_server",
+        "_pools",
+        "_templates",
+    )
 
     is_interactive = True
 
     def __init__(
-        self, pools: ReplicaPools, idempotent: tuple[str, ...] = (), clock: Callable[[], float] = time.monotonic
+        self,
+        pools: ReplicaPools,
+        idempotent: tuple[str, ...] = (),
+        clock: Callable[[], float] = time.monotonic,
+        note_server: Callable[[str, str], None] = lambda _call_id, _server: None,
+        has_resource: HasResource = lambda _toolkit, _uri: False,
     ) -> None:
+        """`note_server` gets the id of each call and the tool server that it goes to, again with each retry."""
         self._pools = pools
+        self._has_resource = has_resource
         self._idempotent = idempotent
+        self._note_server = note_server
         self._budget = RetryBudget(clock)
         self._id_prefix = secrets.token_hex(4)  # tool servers may still run calls of an earlier process of this hall
         self._ids = itertools.count(1)
         self._templates: dict[tuple[str, str, str], _CallerTemplate] = {}  # of each tool's last caller
 
-    async def run(self, tool: Tool, call: Call, arguments: JsonObject, deadline: PausableDeadline) -> object:
-        """Run the call at a replica, and at others as long as a retry is safe; returns the value of the tool."""
+    def completion_runner(self, argument: str) -> Runner:
+        """The runner of the function that completes this argument of a resource or a prompt."""
+        return _CompletionRunner(self, argument)
+
+    async def run(
+        self,
+        tool: Tool,
+        call: Call,
+        arguments: JsonObject,
+        deadline: PausableDeadline,
+        complete: str | None = None,
+    ) -> object:
+        """Run the call at a replica, and at others as long as a retry is safe; returns the value of the tool.
+
+        With `complete`, these are the completions of that argument.
+        """
         self._budget.record_call()
-        events = CallEvents(call.link, deadline)
+        events = CallEvents(call.link, deadline, tool.id.toolkit, self._has_resource)
         failed: list[_FailedAttempt] = []
-        replica = self._pick_first(tool)
+        tool_id = tool.id
+        try:
+            replica = self._pools.pick(tool_id.toolkit, tool_id.version)
+        except Unavailable:
+            if self._pools.is_known(tool_id.toolkit, tool_id.version):
+                raise
+            raise Unavailable(f"{tool_id} is defined, but nothing runs it") from None
         while True:
             call_id = f"{self._id_prefix}-{next(self._ids)}"
-            request = self._write_call(call_id, tool, call, arguments, _remaining_seconds(deadline))
-            attempt = replica.begin_call()
+            request = self._write_call(call_id, tool, call, arguments, _remaining_seconds(deadline), complete)
+            self._note_server(call.id, replica.info.server)
+            attempt = ReplicaCall(replica)
             try:
                 response = await attempt.transport.call(request, call_id, events.handle)
                 attempt.record_success()
-                events.raise_if_input_required()
-                return result_or_raise(response)
+                if events.reached_caller:
+                    events.raise_if_input_required()
+                return result_or_raise(response) if complete is not None else _value_or_raise(call, response)
             except ResponseTooLarge as too_large:  # the tool ran to its end, and the replica is healthy
                 attempt.record_success()
                 events.raise_if_input_required()
@@ -144,14 +217,6 @@ class RemoteRunner:
             finally:
                 attempt.end()
             replica = self._pick_next(tool, call, failed, events)
-
-    def _pick_first(self, tool: Tool) -> Replica:
-        try:
-            return self._pools.pick(tool.id.toolkit, tool.id.version)
-        except Unavailable:
-            if self._pools.is_known(tool.id.toolkit, tool.id.version):
-                raise
-            raise Unavailable(f"{tool.id} is defined, but nothing runs it") from None
 
     def _pick_next(self, tool: Tool, call: Call, failed: list[_FailedAttempt], events: CallEvents) -> Replica:
         """The replica for a retry; raises the error of the call if it must not be retried."""
@@ -179,24 +244,23 @@ class RemoteRunner:
         except Unavailable:
             return None
 
-    def _write_call(self, call_id: str, tool: Tool, call: Call, arguments: JsonObject, seconds: float | None) -> bytes:
+    def _write_call(
+        self,
+        call_id: str,
+        tool: Tool,
+        call: Call,
+        arguments: JsonObject,
+        seconds: float | None,
+        complete: str | None,
+    ) -> bytes:
         """Encode the call: the caller without its credential, and the credentials that the tool declared."""
         names = tool.id.toolkit, tool.id.tool, tool.id.version
-        can, credentials = _client_features(call.link), call.credentials
-        if credentials is not None:
-            context = CallContext(
-                call.id,
-                seconds,
-                _caller_payload(call.caller),
-                can,
-                credentials.user_id if (tool.requirements or {}).get("user_id") is True else None,
-                {name: secret.reveal() for name, secret in credentials.secrets.items()},
-                {
-                    name: TokenPayload(account.token.reveal(), account.scopes, account.expires_at)
-                    for name, account in credentials.accounts.items()
-                },
-            )
-            return write_call(remote_call(call_id, names, arguments, context))
+        can, credentials = client_features(call.link), call.credentials
+        if credentials is not None or call.kind != "tool":
+            context = _context_of(tool, call, can, seconds)
+            uri = call.requested_name if call.kind == "resource" and complete is None else None
+            request = remote_call(call_id, names, arguments, context)
+            return write_call(msgspec.structs.replace(request, kind=call.kind, uri=uri, complete=complete))
         known = self._templates.get(names)
         if known is None or known.caller is not call.caller or known.can != can:
             known = self._remember_template(names, call.caller, can)
@@ -221,15 +285,52 @@ class _CallerTemplate(msgspec.Struct, frozen=True):
     template: CallTemplate
 
 
+class _CompletionRunner:
+    """Runs the function that completes one argument, of every resource and prompt of every tool server."""
+
+    __slots__ = ("_argument", "_runner")
+
+    is_interactive = False
+
+    def __init__(self, runner: RemoteRunner, argument: str) -> None:
+        self._runner = runner
+        self._argument = argument
+
+    def run(self, tool: Tool, call: Call, arguments: JsonObject, deadline: PausableDeadline) -> Awaitable[object]:
+        """Ask a tool server for completions of `typed`, where `given` are the other arguments."""
+        return self._runner.run(tool, call, arguments, deadline, self._argument)
+
+
+def _value_or_raise(call: Call, response: ToolResponseMessage) -> object:
+    """What a tool returned, a resource reads or a prompt says; raises the error that the call ended with."""
+    if call.kind == "tool":
+        return result_or_raise(response)
+    return contents_or_raise(response) if call.kind == "resource" else messages_or_raise(response)
+
+
+def _context_of(tool: Tool, call: Call, can: tuple[str, ...], seconds: float | None) -> CallContext:
+    """What the call carries besides its params, with the credentials that the tool declared."""
+    credentials = call.credentials
+    caller = _caller_payload(call.caller)
+    if credentials is None:
+        return CallContext(call.id, seconds, caller, can, reports=REPORTS)
+    return CallContext(
+        call.id,
+        seconds,
+        caller,
+        can,
+        credentials.user_id if (tool.requirements or {}).get("user_id") is True else None,
+        {name: secret.reveal() for name, secret in credentials.secrets.items()},
+        {
+            name: TokenPayload(account.token.reveal(), account.scopes, account.expires_at)
+            for name, account in credentials.accounts.items()
+        },
+        REPORTS,
+    )
+
+
 def _caller_payload(caller: Caller) -> CallerPayload:
     return CallerPayload(caller.id, caller.person, caller.proof, tuple(sorted(caller.scopes)), caller.acting_for)
-
-
-def _client_features(link: ClientLink) -> tuple[str, ...]:
-    """The features that the client declared; read from the innermost link, which is cheaper."""
-    if isinstance(link, ThrottledLink):
-        link = link.link
-    return () if link is NULL_LINK else tuple(filter(link.can, CLIENT_FEATURES))
 
 
 def _remaining_seconds(deadline: PausableDeadline) -> float | None:

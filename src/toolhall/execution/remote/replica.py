@@ -5,7 +5,8 @@ Theory of operation
 Existence and health are separate. A lease says that the process exists (see `leases`); the health of a replica decides
 whether it gets calls, and is kept in five independent signs, because each of them has another source and another end:
 
-- `draining`: the replica is leaving, or gone. No new calls; never taken back, except by joining again.
+- `draining`: the replica is leaving, gone, or drained by an operator. No new calls; never taken back, except by joining
+  again.
 - `unhealthy_toolkits`: the replica itself reports that it cannot run these toolkits. No calls of those; the next report
   decides again. Reports come with probes; heartbeats carry a status too, which counts only until the first probe.
 - `circuit`: the replica failed again and again (lost calls, failed probes). No calls while it is open, one trial at a
@@ -42,12 +43,14 @@ class ReplicaInfo(msgspec.Struct, frozen=True):
     caller_id: str  # the caller that joined it
     toolkits: frozenset[ToolkitVersion]
     listens: bool = True  # it is called over HTTP; False: over the WebSocket that it opened
+    address: str | None = None  # the origin that it listens at
 
 
 class Replica:
     """Counts running calls and keeps the signs of health; `LeaseManager` adds and removes it."""
 
     __slots__ = (
+        "_clock",
         "_old_transports",
         "circuit",
         "draining",
@@ -55,6 +58,8 @@ class Replica:
         "heartbeat_late",
         "id",
         "info",
+        "joined_at",
+        "last_probe_at",
         "last_probe_succeeded",
         "last_seen",
         "lease",
@@ -74,7 +79,9 @@ class Replica:
         self.transport = transport
         self.circuit = CircuitBreaker(clock)
         self.running = 0
-        self.last_seen = clock()  # the last heartbeat
+        self._clock = clock
+        self.joined_at = self.last_seen = clock()  # `last_seen` is the time of the last heartbeat
+        self.last_probe_at: float | None = None
         self.status: HealthState = "healthy"
         self.unhealthy_toolkits: frozenset[str] = frozenset()  # that it reports it cannot run now
         self.draining = False  # leaving or gone: no new calls
@@ -109,7 +116,12 @@ class Replica:
 
     def accepts_call(self, toolkit: str) -> bool:
         """Whether it may get a call of this toolkit now."""
-        return not self.draining and toolkit not in self.unhealthy_toolkits and self.circuit.allows_call()
+        circuit = self.circuit
+        return (
+            not self.draining
+            and toolkit not in self.unhealthy_toolkits
+            and (circuit.is_closed or circuit.allows_call())
+        )
 
     def begin_call(self) -> "ReplicaCall":
         """Count a call that goes to this replica now."""
@@ -152,12 +164,14 @@ class Replica:
     def record_probe(self, status: HealthState, toolkits: dict[str, object]) -> None:
         """Record a good probe, with the reported state of the replica and of each toolkit."""
         self.unresponsive, self.has_probe_status, self.last_probe_succeeded = False, True, True
+        self.last_probe_at = self._clock()
         self.circuit.record_probe_success()
         self._set_status(status, toolkits)
 
     def record_probe_failure(self) -> None:
         """Record a failed probe."""
         self.unresponsive, self.last_probe_succeeded = True, False
+        self.last_probe_at = self._clock()
         self.circuit.record_probe_failure()
 
     def _set_status(self, status: HealthState, toolkits: dict[str, object]) -> None:

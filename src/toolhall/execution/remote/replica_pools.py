@@ -113,6 +113,15 @@ class ReplicaPools:
             ties = self._pick_suspected(toolkit, pool, exclude)
         return ties[0] if len(ties) == 1 else ties[int(self._rng.random() * len(ties))]
 
+    def seconds_ago(self, moment: float) -> float:
+        """Return how long ago a moment of a replica was."""
+        return self._clock() - moment
+
+    def forget_server(self, server: str) -> None:
+        """Report a server that vanished as missing no longer."""
+        self._missing.pop(("server", server), None)
+        self._invalidate()
+
     def server_states(self) -> dict[str, HealthState]:
         """The state of each tool server, at most a second old."""
         return self._current_health().servers

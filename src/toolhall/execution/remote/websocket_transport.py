@@ -10,6 +10,7 @@ import msgspec
 
 from toolhall.dialects.hub.call_messages import (
     CANCEL,
+    CHANGED,
     ToolResponseMessage,
     ToolServerMessage,
     read_tool_server_message,
@@ -33,7 +34,9 @@ MAX_UNREAD_FACTOR = 16  # times the limit of one call: the limit of unread bytes
 _SMALL_FRAME_BYTES = (
     4 * 1024
 )  # decoded at once if its call waits; a frame that is queued stays encoded, to take less room
-_MESSAGE_TYPES = frozenset({"tool_progress", "tool_log", "tool_question", "tool_response", "tool_error", "response"})
+_MESSAGE_TYPES = frozenset(
+    {"tool_progress", "tool_log", CHANGED, "tool_question", "tool_response", "tool_error", "response"}
+)
 # Writes one frame. Raises CallLost, which says whether it was written; after any other exception that is not known.
 SendFrame: TypeAlias = Callable[[bytes], Awaitable[None]]
 
@@ -76,9 +79,14 @@ class _CallQueue(MessageQueue):
 class PeerSocket:
     """All calls over one WebSocket, of every replica that shares it; its reader passes on frames (`handle_frame`)."""
 
-    def __init__(self, send: SendFrame, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
+    def __init__(
+        self, send: SendFrame, max_bytes: int = MAX_MESSAGE_BYTES, send_now: Callable[[bytes], bool] | None = None
+    ) -> None:
+        """`send_now` writes a frame without waiting, or returns False."""
         self._send = send
+        self._send_now = send_now
         self._max_bytes = max_bytes
+        self._max_small_bytes = min(_SMALL_FRAME_BYTES, max_bytes)
         self._loop: asyncio.AbstractEventLoop | None = None  # of the first call, and so of all
         # By replica; a transport lives as long as the lease of its replica.
         self._transports: WeakValueDictionary[str, WebSocketTransport] = WeakValueDictionary()
@@ -103,7 +111,7 @@ class PeerSocket:
 
     def handle_frame(self, body: bytes) -> bool:
         """Pass a frame to its call; False if it is neither a report nor a response. Drops frames of unknown calls."""
-        if len(body) <= min(_SMALL_FRAME_BYTES, self._max_bytes):
+        if len(body) <= self._max_small_bytes:
             try:
                 message = read_tool_server_message(body)
             except Malformed:
@@ -146,6 +154,8 @@ class PeerSocket:
 
     async def write(self, request: bytes) -> None:
         """Write one frame; raises CallLost, which says whether it may have been delivered."""
+        if self._send_now is not None and self._send_now(request):
+            return
         try:
             await self._send(request)
         except CallLost:

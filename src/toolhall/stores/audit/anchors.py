@@ -181,6 +181,10 @@ class AnchorSync:
             self.on_checkpoints(public, witnessed_checkpoints(self._folder, public))
             self.flush()
 
+    def read(self) -> Anchor:
+        """Return what the store knows of the audit; raises StoreFailed."""
+        return Anchor() if self._store is None else self._store.read()
+
     def on_checkpoints(self, public: AuditPublicKey, checkpoints: Iterable[Checkpoint]) -> None:
         """Receive durable checkpoints; `flush` passes them to the store."""
         with self._lock:

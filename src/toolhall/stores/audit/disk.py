@@ -13,6 +13,14 @@ _OPEN_FLAGS = (
 )
 _sync_data = getattr(os, "fdatasync", os.fsync)
 
+if sys.platform == "linux":
+    _write_at = os.pwrite  # one system call, and to a file that is opened for appending it appends
+else:
+
+    def _write_at(file: int, data: memoryview, at: int) -> int:
+        os.lseek(file, at, os.SEEK_SET)
+        return os.write(file, data)
+
 
 class Disk:
     """File operations on files that only their owner can read; each raises OSError, perhaps after doing a part."""
@@ -45,10 +53,10 @@ class Disk:
 
     def write(self, file: int, at: int, data: bytes | bytearray | memoryview) -> None:
         """Write bytes at an offset; durable once the file is synced."""
-        os.lseek(file, at, os.SEEK_SET)
         rest = memoryview(data)
         while rest:
-            rest = rest[os.write(file, rest) :]
+            written = _write_at(file, rest, at)
+            rest, at = rest[written:], at + written
 
     def append(self, path: Path, lines: bytes) -> None:
         """Append whole lines durably to a file that other processes append to as well."""

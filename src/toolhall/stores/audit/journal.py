@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -20,12 +20,13 @@ from toolhall.model.call_records import AuditRecord, RecordSource
 from toolhall.model.errors import Unavailable
 from toolhall.stores.audit.anchors import AnchorSync
 from toolhall.stores.audit.disk import Disk
+from toolhall.stores.audit.filters import AuditQuery, is_about_tool
 from toolhall.stores.audit.hash_chain import AUDIT_FOLDER
 from toolhall.stores.audit.query import (
-    AuditQuery,
     FoundRecord,
+    Positions,
     RecordCallback,
-    is_about_tool,
+    RecordPage,
     read_tool_records,
     search,
 )
@@ -63,7 +64,7 @@ class AuditJournal:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.failing = False  # True while the last write failed
-        self._data = data
+        self.data = data
         self.anchor_sync = AnchorSync(data / AUDIT_FOLDER, clock)
         self._writer = AuditWriter(
             data / AUDIT_FOLDER, disk or Disk(), clock, retention or Retention(), self.anchor_sync
@@ -71,6 +72,7 @@ class AuditJournal:
         self._queue: deque[AuditRecord | RecordSource | Waiter] = deque()  # a waiter waits for all before it
         self._wakeups: SimpleQueue[bool] = SimpleQueue()
         self._idle = True  # True: the thread sleeps and must be woken for a record
+        self._lingers = False  # the thread has just written, so that more is likely to come soon
         self._gathering_loop: asyncio.AbstractEventLoop | None = None  # the loop whose current turn collects commits
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -105,7 +107,8 @@ class AuditJournal:
         """
         loop = asyncio.get_running_loop()
         done = CommitFuture(loop=loop)
-        done.wants_checkpoint = sign
+        if sign:
+            done.wants_checkpoint = True
         if self._closed:
             done.set_exception(Unavailable(UNWRITABLE_MESSAGE))
             return done
@@ -130,12 +133,12 @@ class AuditJournal:
     async def read(self, tool: str, callback: RecordCallback) -> None:
         """Pass every record of a tool id, or of all versions of a `Toolkit.tool`, to the callback, in a thread."""
         await self.flush()
-        await asyncio.to_thread(read_tool_records, self._data, tool, callback)
+        await asyncio.to_thread(read_tool_records, self.data, tool, callback)
 
-    async def search(self, query: AuditQuery, limit: int) -> list[FoundRecord]:
-        """Return the newest matching records of all processes, newest first."""
+    async def search(self, query: AuditQuery, limit: int, before: Positions | None = None) -> RecordPage:
+        """Return a page of the matching records of all processes, newest first."""
         await self.flush()
-        return await asyncio.to_thread(search, self._data, query, limit)
+        return await asyncio.to_thread(search, self.data, query, limit, before)
 
     def close(self) -> None:
         """Write and sign what is left."""
@@ -176,8 +179,16 @@ class AuditJournal:
         self.anchor_sync.flush()
 
     def _wait_for_work(self, timeout: float | None) -> None:
-        """Wait for a record or the timeout, then FLUSH_SECONDS longer to collect more, unless a commit is waiting."""
+        """Wait for a record or the timeout, then FLUSH_SECONDS longer to collect more, unless a commit is waiting.
+
+        Right after a batch it waits those FLUSH_SECONDS at once: the next record comes soon, and if it had to wake this
+        thread only to make it wait again, two switches of threads would be for nothing.
+        """
         wakeup: bool | None = None
+        if self._lingers and not self._queue and (timeout is None or timeout > FLUSH_SECONDS):
+            wakeup = self._next_wakeup(FLUSH_SECONDS)
+            if wakeup is _NOW or self._queue:
+                return
         if not self._queue:
             self._idle = True
             if not self._queue:  # nothing was queued in between
@@ -210,6 +221,7 @@ class AuditJournal:
                 sign |= isinstance(item, CommitFuture) and item.wants_checkpoint
             else:
                 records.append(item)
+        self._lingers = bool(records)
         self.failing = not self._try_write(records, sync=bool(waiters), sign=sign)
         signed = sign and not self.failing
         if signed:
@@ -261,10 +273,12 @@ class MemoryJournal:
 
     def __init__(self) -> None:
         self.records: deque[AuditRecord] = deque(maxlen=MAX_MEMORY_RECORDS)
+        self.count = 0  # of all records that ever came
 
     def append(self, record: AuditRecord | RecordSource) -> None:
         """Store the record."""
         self.records.append(record if isinstance(record, AuditRecord) else record.record())
+        self.count += 1
 
     async def commit(self, record: AuditRecord | RecordSource, *, sign: bool = False) -> None:  # noqa: ARG002 - no signatures
         """Store the record; memory is as durable as it gets."""
@@ -276,10 +290,18 @@ class MemoryJournal:
             if record.phase is None and is_about_tool(record, tool):
                 callback(record)
 
-    async def search(self, query: AuditQuery, limit: int) -> list[FoundRecord]:
-        """Return the newest matching records, newest first."""
-        numbered = reversed(list(enumerate(self.records)))
-        return list(islice((FoundRecord("", number, each) for number, each in numbered if query.matches(each)), limit))
+    async def search(self, query: AuditQuery, limit: int, before: Positions | None = None) -> RecordPage:
+        """Return a page of the matching records, newest first."""
+        page = list(islice(self.scan(query, self.count if before is None else before.get("", 0)), limit + 1))
+        return RecordPage(page[:limit], {"": page[limit].number + 1} if len(page) > limit else None)
+
+    def scan(self, query: AuditQuery, bound: int) -> Iterator[FoundRecord]:
+        """Yield the matching records whose numbers are below the bound, newest first."""
+        numbered = reversed(list(enumerate(self.records, self.count - len(self.records))))
+        return (FoundRecord("", number, each) for number, each in numbered if number < bound and query.matches(each))
+
+    async def flush(self) -> None:
+        """Do nothing: every record is stored at once."""
 
     def close(self) -> None:
         """Do nothing."""

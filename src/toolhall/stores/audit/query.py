@@ -1,13 +1,15 @@
-"""Reads and searches audit records of all processes: AuditQuery, search, and the JSON form of a found record.
+"""Reads and searches audit records of all processes: `search_page` with its cursor, and the JSON form of a record.
 
 Files are read in chunks, from either end, and a line that is broken or still being written is skipped.
 """
 
+import base64
 import heapq
+import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
@@ -15,21 +17,25 @@ import msgspec
 
 from toolhall.model.call_records import AuditRecord
 from toolhall.model.json import JsonObject, encode
-from toolhall.stores.audit.hash_chain import AUDIT_FOLDER, LEGACY_FILE, MAX_LINE_BYTES, logs_of, read_line, segments_of
+from toolhall.stores.audit.filters import AuditQuery, InvalidQuery, is_about_tool, json_fragment
+from toolhall.stores.audit.hash_chain import (
+    AUDIT_FOLDER,
+    LEGACY_FILE,
+    MAX_LINE_BYTES,
+    first_number,
+    logs_of,
+    read_line,
+    segments_of,
+)
 
 CHUNK_BYTES = 1024 * 1024
+MAX_CURSOR_CHARS = 16 * 1024
+Positions: TypeAlias = Mapping[str, int]  # by log, the number of the first line that is not looked at any more
+_END = sys.maxsize
+_NUMBER = re.compile(rb'\{"sha256":"[^"]*","number":(\d{1,18}),')
 RecordCallback: TypeAlias = Callable[[AuditRecord], None]
 _decode_record = msgspec.json.Decoder(AuditRecord).decode
 _CLOCK_SLACK_SECONDS = 300.0  # records are ordered by the end of their calls, and clocks are adjusted
-FILTER_NAMES = ("caller", "tool", "outcome", "level", "since", "until")
-
-
-def is_about_tool(record: AuditRecord, tool: str) -> bool:
-    """True if a record is about this tool id, or about any version of this `Toolkit.tool`."""
-    if record.tool == tool:
-        return True
-    version = record.tool.removeprefix(f"{tool}@")
-    return version != record.tool and "@" not in version  # a version has no `@`, but a name may
 
 
 def read_records(path: Path, tool: str, callback: RecordCallback) -> None:
@@ -42,11 +48,6 @@ def read_records(path: Path, tool: str, callback: RecordCallback) -> None:
                 continue
             if is_about_tool(record, tool):
                 callback(record)
-
-
-def json_fragment(text: str) -> bytes:
-    """Return the text as it is encoded in a line, without quotes."""
-    return encode(text)[1:-1]
 
 
 def lines_containing(file: BinaryIO, fragment: bytes) -> Iterator[bytes]:
@@ -67,35 +68,6 @@ class FoundRecord(msgspec.Struct, frozen=True):
     record: AuditRecord
 
 
-class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Filters of a search; None matches everything."""
-
-    caller: str | None = None
-    tool: str | None = None  # an id, or a `Toolkit.tool`
-    outcome: str | None = None
-    level: int | None = None  # minimum
-    since: float | None = None
-    until: float | None = None  # exclusive
-
-    def matches(self, record: AuditRecord) -> bool:
-        """True if the record passes all filters."""
-        return (
-            self.caller in (None, record.caller)
-            and self.outcome in (None, record.outcome)
-            and (self.since is None or record.time >= self.since)
-            and (self.until is None or record.time < self.until)
-            and (self.level is None or (record.level is not None and record.level >= self.level))
-            and (self.tool is None or is_about_tool(record, self.tool))
-        )
-
-    def fragments(self) -> tuple[bytes, ...]:
-        """Return byte strings that every matching line contains."""
-        return tuple(json_fragment(text) for text in (self.caller, self.tool, self.outcome) if text is not None)
-
-
-MATCH_ALL = AuditQuery()
-
-
 def read_tool_records(data: Path, tool: str, callback: RecordCallback) -> None:
     """Pass every record of an ended call of this tool to the callback, including records from before the hash chain."""
     with suppress(FileNotFoundError):
@@ -109,10 +81,58 @@ def read_tool_records(data: Path, tool: str, callback: RecordCallback) -> None:
                         callback(line.record)
 
 
-def search(data: Path, query: AuditQuery, limit: int) -> list[FoundRecord]:
-    """Return the newest matching records, newest first."""
-    found = (_newest_first(log, query) for log in logs_of(data / AUDIT_FOLDER))
-    return list(islice(heapq.merge(*found, key=lambda each: each.record.time, reverse=True), limit))
+class RecordPage(msgspec.Struct, frozen=True):
+    """Records, newest first, and where the next page begins; None if these are all."""
+
+    records: list[FoundRecord]
+    next: Positions | None = None
+
+
+def search(data: Path, query: AuditQuery, limit: int, before: Positions | None = None) -> RecordPage:
+    """Return the newest matching records, newest first; with `before`, the page that follows on an earlier one.
+
+    Every log has a position of its own, so that records which are written meanwhile move nothing.
+    """
+    logs = {log.name: log for log in logs_of(data / AUDIT_FOLDER)}
+    bounds = dict.fromkeys(logs, _END) if before is None else {log: at for log, at in before.items() if log in logs}
+    found = {log: _newest_first(logs[log], query, bound) for log, bound in bounds.items()}
+    heads = [(-first.record.time, log, first) for log, records in found.items() if (first := next(records, None))]
+    heapq.heapify(heads)
+    page: list[FoundRecord] = []
+    while heads and len(page) < limit:
+        _, log, newest = heads[0]
+        page.append(newest)
+        following = next(found[log], None)
+        if following is None:
+            heapq.heappop(heads)
+        else:
+            heapq.heapreplace(heads, (-following.record.time, log, following))
+    left = {log: head.number + 1 for _, log, head in heads}
+    return RecordPage(page, left or None)
+
+
+def scan(data: Path, query: AuditQuery, before: Positions) -> Iterator[FoundRecord]:
+    """Yield the matching records before these positions, newest first within each log; in constant memory."""
+    for log in logs_of(data / AUDIT_FOLDER):
+        yield from _newest_first(log, query, before.get(log.name, 0))
+
+
+def write_cursor(positions: Positions) -> str:
+    """Return the text of a place in the records."""
+    return base64.urlsafe_b64encode(encode(positions)).decode().rstrip("=")
+
+
+def parse_cursor(text: str | None) -> Positions | None:
+    """Return the place that a cursor names; raises InvalidQuery."""
+    if text is None:
+        return None
+    try:
+        if len(text) > MAX_CURSOR_CHARS:
+            raise ValueError(text)
+        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        return msgspec.json.decode(raw, type=dict[str, int])
+    except (ValueError, msgspec.MsgspecError):
+        raise InvalidQuery("cursor is the nextCursor of an earlier answer") from None
 
 
 def iter_oldest_first(data: Path, step: Callable[[int], None]) -> Iterator[FoundRecord]:
@@ -127,16 +147,20 @@ def total_bytes(data: Path) -> int:
     return sum(segment.stat().st_size for log in logs_of(data / AUDIT_FOLDER) for segment in segments_of(log))
 
 
-def _newest_first(log: Path, query: AuditQuery) -> Iterator[FoundRecord]:
+def _newest_first(log: Path, query: AuditQuery, bound: int) -> Iterator[FoundRecord]:
+    """Yield the matching records of a log whose numbers are below the bound."""
     fragments = query.fragments()
     oldest = None if query.since is None else query.since - _CLOCK_SLACK_SECONDS
     for segment in reversed(segments_of(log)):
+        if first_number(segment.name) >= bound:
+            continue
         with suppress(FileNotFoundError):
-            for raw in iter_lines_backwards(segment):
-                if not all(fragment in raw for fragment in fragments):
+            end = None if bound == _END else offset_of(segment, bound)
+            for raw in iter_lines_backwards(segment, end):
+                if not all(any(fragment in raw for fragment in group) for group in fragments):
                     continue
                 line = read_line(raw)
-                if line is None or line.record is None:
+                if line is None or line.record is None or line.number >= bound:
                     continue
                 if oldest is not None and line.record.time < oldest:
                     return
@@ -163,10 +187,37 @@ def _oldest_first(log: Path, step: Callable[[int], None]) -> Iterator[FoundRecor
                     yield FoundRecord(log.name, line.number, line.record)
 
 
-def iter_lines_backwards(path: Path) -> Iterator[bytes]:
-    """Yield complete lines, last first; an unfinished last line is skipped."""
+def offset_of(segment: Path, number: int) -> int:
+    """Return where the line of this number begins, or the end of the file; found by halving."""
+    with segment.open("rb") as file:
+        low, high = 0, file.seek(0, 2)
+        while low < high:
+            middle = (low + high) // 2
+            found = _NUMBER.match(_line_from(file, middle))
+            if found is not None and int(found[1]) < number:
+                low = middle + 1
+            else:
+                high = middle
+        _skip_started_line(file, low)
+        return file.tell()
+
+
+def _line_from(file: BinaryIO, position: int) -> bytes:
+    """Return the first line that begins at this position or behind it."""
+    _skip_started_line(file, position)
+    return file.readline(MAX_LINE_BYTES)
+
+
+def _skip_started_line(file: BinaryIO, position: int) -> None:
+    file.seek(max(0, position - 1))
+    if position:
+        file.readline()  # the end of a line that began before, or only its newline
+
+
+def iter_lines_backwards(path: Path, end: int | None = None) -> Iterator[bytes]:
+    """Yield the complete lines before the offset `end`, last first; an unfinished last line is skipped."""
     with path.open("rb") as file:
-        position = file.seek(0, 2)
+        position = file.seek(0, 2) if end is None else end
         partial = b""
         while position > 0:
             start = max(0, position - CHUNK_BYTES)
@@ -177,25 +228,6 @@ def iter_lines_backwards(path: Path) -> Iterator[bytes]:
             position = start
 
 
-class InvalidQuery(ValueError):
-    """A filter is malformed; the message names the expected form."""
-
-
-def parse_query(filters: Mapping[str, str | None]) -> AuditQuery:
-    """Parse filters given as text; raises InvalidQuery."""
-    level = filters.get("level")
-    if level is not None and not (level.isascii() and level.isdigit() and len(level) <= 2 and int(level) <= 10):
-        raise InvalidQuery("level is a number from 0 to 10")
-    return AuditQuery(
-        caller=filters.get("caller"),
-        tool=filters.get("tool"),
-        outcome=filters.get("outcome"),
-        level=None if level is None else int(level),
-        since=_seconds("since", filters.get("since")),
-        until=_seconds("until", filters.get("until")),
-    )
-
-
 def record_document(found: FoundRecord) -> JsonObject:
     """Return the JSON form of a found record, without absent members."""
     document: JsonObject = {"log": found.log, "number": found.number, "at": _iso_time(found.record.time)}
@@ -203,16 +235,6 @@ def record_document(found: FoundRecord) -> JsonObject:
         if name != "time" and value is not None:
             document[_camel_case(name)] = value
     return document
-
-
-def _seconds(name: str, text: str | None) -> float | None:
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text.upper())
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    except ValueError:
-        raise InvalidQuery(f"{name} is a day or a time, such as 2027-01-31 or 2027-01-31T08:30:00Z") from None
 
 
 def _iso_time(seconds: float) -> str:

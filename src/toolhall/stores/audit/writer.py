@@ -263,6 +263,17 @@ def claim_idle_logs(disk: Disk, folder: Path) -> list[tuple[Path, FileLock]]:
     return [(log, lock) for log, lock in locked if lock is not None]
 
 
+def count_claimed_logs(folder: Path) -> int:
+    """Return how many logs have a holder, each of which is one process."""
+    claimed = 0
+    for log in logs_of(folder):
+        try:
+            FileLock(log / LOCK_FILE).release()
+        except InUse:
+            claimed += 1
+    return claimed
+
+
 def _try_lock(disk: Disk, log: Path) -> FileLock | None:
     disk.make_folder(log)
     try:

@@ -86,6 +86,10 @@ class SqlUsedStateStore:
         """Make the state usable again, because its request had no effect."""
         await self._database.run(_release_state, state_id)
 
+    async def unexpired(self, prefix: str, now: float) -> dict[str, float]:
+        """Return the consumed states whose ids begin with this prefix, and when each expires."""
+        return await self._database.run(_select_unexpired, prefix, now)
+
 
 def _log_failure(done: "Future[None]") -> None:
     failed = done.exception()
@@ -151,3 +155,10 @@ def _consume(connection: Connection, row: dict[str, str | float], now: float) ->
 def _release_state(connection: Connection, state_id: str) -> None:
     with connection.begin():
         connection.execute(delete(used_states).where(used_states.c.id == state_id))
+
+
+def _select_unexpired(connection: Connection, prefix: str, now: float) -> dict[str, float]:
+    used = used_states.c
+    query = select(used.id, used.expires).where(used.id >= prefix, used.id < f"{prefix}\U0010ffff", used.expires > now)
+    with connection.begin():
+        return {row.id: row.expires for row in connection.execute(query)}

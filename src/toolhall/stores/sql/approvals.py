@@ -34,8 +34,10 @@ from toolhall.stores.approvals import (
     Decision,
     binding_fields,
     check_limits,
+    is_approved,
     is_same_request,
     new_approval,
+    newest_decided,
     with_decision,
     with_expiry,
 )
@@ -66,6 +68,7 @@ approvals = Table(
     Column("decided_at", TIMESTAMP),
     Column("mac", LargeBinary, nullable=False),
     Column("code_sha256", Text, nullable=False, server_default=""),
+    Column("reason", Text),
     Index("ix_approvals_caller_state", "caller", "state"),
     Index("ix_approvals_state_expires", "state", "expires"),
     Index("ix_approvals_expires", "expires"),
@@ -95,6 +98,14 @@ class SqlApprovalStore:
     async def last_approved(self, approval: Approval) -> Approval | None:
         """Return the last approved one of the same caller and tool, in any version."""
         return await self._database.run(self._statements.last_approved, approval)
+
+    async def decided(self, since: float) -> tuple[Approval, ...]:
+        """Return the newest approvals that people have decided since then, newest first."""
+        return await self._database.run(self._statements.decided, since)
+
+    async def preview(self, request: ApprovalRequest) -> bool:
+        """Return whether `claim` would let this call run; False if it would wait for a person. Raises CoolingDown."""
+        return await self._database.run(self._statements.preview, request)
 
     async def claim(self, request: ApprovalRequest, new_id: str) -> Approval:
         """Consume the approval of this exact call (`consumed`), or request one (`pending`); raises CoolingDown."""
@@ -144,6 +155,21 @@ class ApprovalStatements:
         last = max(found, key=lambda each: (each.decided_at or 0.0, each.id), default=None)
         return None if last is None else with_expiry(last, now)
 
+    def decided(self, connection: Connection, since: float) -> tuple[Approval, ...]:
+        """Return the newest approvals that people have decided since then."""
+        with connection.begin():
+            now = self._now(connection)
+            found = self._read(connection, _COLUMNS.decided_at >= since)
+        return newest_decided((with_expiry(each, now) for each in found), since)
+
+    def preview(self, connection: Connection, request: ApprovalRequest) -> bool:
+        """Return whether `claim` would find an approval; raises CoolingDown if it would."""
+        with connection.begin():
+            now = self._now(connection)
+            approved = self._read(connection, *_same_request(request), *_in_state("approved", now))
+            waiting = self._read(connection, *_in_state("pending", now))
+            return is_approved(request, approved, waiting, self._denied(connection, request, now), now)
+
     def claim(self, connection: Connection, request: ApprovalRequest, new_id: str) -> Approval:
         """Consume an approval, or insert a pending one."""
         if request.how == "step_up":  # not consumed, so reading is usually enough
@@ -169,13 +195,16 @@ class ApprovalStatements:
             same = [each for each in waiting if is_same_request(request, each)]
             if same:
                 return same[0]
-            recent = _COLUMNS.decided_at > now - COOL_DOWN_SECONDS
-            denied = self._read(connection, _COLUMNS.caller == request.caller, _COLUMNS.state == "denied", recent)
-            check_limits(request, waiting, denied, now)
+            check_limits(request, waiting, self._denied(connection, request, now), now)
             _prune(connection, now)
             new = new_approval(request, new_id, now)
             connection.execute(insert(approvals).values(**self._row(new)))
             return new
+
+    def _denied(self, connection: Connection, request: ApprovalRequest, now: float) -> list[Approval]:
+        """Return what people have denied this caller a moment ago."""
+        recent = _COLUMNS.decided_at > now - COOL_DOWN_SECONDS
+        return self._read(connection, _COLUMNS.caller == request.caller, _COLUMNS.state == "denied", recent)
 
     def decide(self, connection: Connection, approval_id: str, decision: Decision) -> Approval | None:
         """Decide a pending approval."""

@@ -49,7 +49,16 @@ seals = Table(
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _log = logging.getLogger("toolhall.stores")
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006")  # every file in migrations/versions, oldest first
+REVISIONS = (
+    "0001",
+    "0002",
+    "0003",
+    "0004",
+    "0005",
+    "0006",
+    "0007",
+    "0008",
+)  # every file in migrations/versions, oldest first
 _VERSION_TABLE = "alembic_version"
 _MIGRATIONS_FOLDER = Path(__file__).parents[1] / "migrations"
 _ALEMBIC_LOCK = threading.Lock()  # Alembic keeps the current migration context in global variables

@@ -263,6 +263,11 @@ class NoKey:
         self._profile: KeyProfile = profile
 
     @property
+    def can_create(self) -> bool:
+        """Whether a key is made when the first one is needed."""
+        return self._profile == "local"
+
+    @property
     def fix(self) -> str:
         """How to provide a key."""
         return f"there is no key for the vault; {_FIX}"
@@ -273,7 +278,7 @@ class NoKey:
 
     def create(self) -> KeyEncryptionKeys:
         """Create a key; raises StoreFailed in the server profile, whose operator must know that it needs a backup."""
-        if self._profile != "local":
+        if not self.can_create:
             raise StoreFailed(self.fix)
         self._source.create(secrets.token_bytes(KEY_BYTES))
         found = self.reload()

@@ -177,22 +177,25 @@ def envelope_of(keks: KeyEncryptionKeys | NoKey) -> Envelope | None:
     return Envelope(keks.keys) if isinstance(keks, KeyEncryptionKeys) else None
 
 
-def has_orphans(stored: VaultContents, keks: KeyEncryptionKeys | NoKey) -> bool:
-    """True if something is stored that no available key decrypts."""
-    return without_orphans(stored, keks).keys != stored.keys or (isinstance(keks, NoKey) and bool(stored.rows))
+def has_orphans(stored: VaultContents, keks: KeyEncryptionKeys | NoKey, use: KeyUse | None = None) -> bool:
+    """True if something is stored that no available key decrypts; of one use, or of any."""
+    kept = without_orphans(stored, keks).keys
+    lost = any(key not in kept and use in (None, key.use) for key in stored.keys)
+    return lost or (isinstance(keks, NoKey) and bool(stored.rows))
 
 
 def check_no_orphans(stored: VaultContents, keks: KeyEncryptionKeys | NoKey) -> None:
     """Raise StoreFailed, with the fix, if something is stored that no available key decrypts."""
     if not has_orphans(stored, keks):
         return
+    what = "secrets" if stored.rows else "linked accounts or long calls"
     if isinstance(keks, NoKey):
         raise StoreFailed(
-            f"secrets are stored here, but the key that decrypts them is missing: restore it; {keks.fix}{_GIVE_UP_HELP}"
+            f"{what} are stored here, but the key that decrypts them is missing: restore it; {keks.fix}{_GIVE_UP_HELP}"
         )
     missing = sorted({key.kek for key in stored.keys} - {key.kek for key in without_orphans(stored, keks).keys})
     raise StoreFailed(
-        f"secrets are stored here that another vault key encrypted ({', '.join(missing)}): restore that key, behind the"
+        f"{what} are stored here that another vault key encrypted ({', '.join(missing)}): restore that key, behind the"
         f" current one; both decrypt then, and 'toolhall secret rotate' makes the old one superfluous{_GIVE_UP_HELP}"
     )
 
@@ -246,14 +249,24 @@ class Vault:
         self._store: VaultStore = MemoryVaultStore()
         self._contents = VaultContents()
         self._cache = VaultCache(self._contents, None)
+        self._needs_records = True
         self._write_lock = asyncio.Lock()
         self._eviction_timer: asyncio.TimerHandle | None = None
         self._timer_loop: asyncio.AbstractEventLoop | None = None  # the loop of the eviction timer
 
-    async def open(self, store: VaultStore) -> None:
-        """Load the stored secrets; raises StoreFailed if their key is missing."""
+    async def open(self, store: VaultStore, *, needs_records: bool = True) -> None:
+        """Load the stored secrets; raises StoreFailed if their key is missing.
+
+        Without `needs_records` it also opens where keys of records only are missing: those records do not open.
+        """
         self._store = store
+        self._needs_records = needs_records
         await self.refresh()
+
+    @property
+    def missing_key(self) -> str | None:
+        """Why nothing can be encrypted here, with the fix; None if it can."""
+        return self._keks.fix if isinstance(self._keks, NoKey) and not self._keks.can_create else None
 
     def close(self) -> None:
         """Drop decrypted values."""
@@ -311,6 +324,10 @@ class Vault:
         """Return the sealer for records of this tenant, creating or renewing its data key; raises StoreFailed."""
         if self._is_key_due(self._cache.newest_keys.get((tenant, "records"))):
             await self._exclusive(self._retry_stale(lambda: self._add_key(tenant)))
+        return self.opener(tenant)
+
+    def opener(self, tenant: str) -> RecordSealer:
+        """Return what decrypts records of this tenant; it makes no key, so it may not be able to encrypt."""
         return RecordSealer(tenant, lambda: self._cache, self.refresh)
 
     def _decrypt(self, cached: CachedSecret) -> Secret:
@@ -366,7 +383,10 @@ class Vault:
             return
         if has_orphans(stored, self._keks):  # another process may have created a key or rotated
             self._keks = await asyncio.to_thread(self._keks.reload)
-            check_no_orphans(stored, self._keks)
+            if self._needs_records or has_orphans(stored, self._keks, "secrets"):
+                check_no_orphans(stored, self._keks)
+            elif has_orphans(stored, self._keks):
+                _log.warning("long calls are stored here that do not open, because their key is missing: they fail")
         self._cache = VaultCache(stored, envelope_of(self._keks), self._cache)
         self._contents = stored
 

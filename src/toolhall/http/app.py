@@ -32,6 +32,7 @@ from toolhall.http.request import (
     defer_slot_until_body,
 )
 from toolhall.http.request_guard import (
+    ENDPOINTS,
     RESOURCE_METADATA_PATH,
     MountedApps,
     RequestRejected,
@@ -82,7 +83,7 @@ class HttpApp:
         self._authenticator = authenticator
         self._challenges = challenges
         self.endpoints = endpoints
-        self._prefixes = {path: methods for path, methods in endpoints.items() if path.endswith("/")}
+        self._prefixes = {path: methods for path, methods in endpoints.items() if path.endswith("/") and path != "/"}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
@@ -112,19 +113,31 @@ class HttpApp:
             return None
         return RequestHead(scope, headers, methods["POST"], self._authenticator, self._validator.max_body)
 
-    def serve(self, head: RequestHead, body: bytes, exchange: ServerExchange) -> Awaitable[None]:
-        """Serve a request whose head is known and whose body is complete; for Toolhall's own server."""
-        if not self.opened or self._mounted_apps is not None:  # changed since the head became known
-            return self({**head.scope, SERVER_EXTENSION: exchange}, exchange.receive, exchange.send)
-        request = HttpRequest(head.scope, head.headers, ANONYMOUS, exchange.receive, exchange.send)
-        request.extension, request.body = exchange, body
-        request.path, request.query, request.raw_path = head.path, head.query, head.raw_path
-        return self._serve_plain(request, head)
+    async def serve(self, head: RequestHead, body: bytes, exchange: ServerExchange) -> None:
+        """Serve a request whose head is known and whose body is complete; for Toolhall's own server.
 
-    async def _serve_plain(self, request: HttpRequest, head: RequestHead) -> None:
-        """Serve a request with a prepared head; the steps are those of `_serve`, without what `prepare` has done."""
+        The steps are those of `_serve`, without what `prepare` has done.
+        """
+        if not self.opened or self._mounted_apps is not None:  # changed since the head became known
+            await self({**head.scope, SERVER_EXTENSION: exchange}, exchange.receive, exchange.send)
+            return
+        request = HttpRequest(  # by position, which is faster than by keyword
+            head.scope,
+            head.headers,
+            ANONYMOUS,
+            exchange.receive,
+            exchange.send,
+            body,
+            exchange,
+            head,
+            head.path,
+            head.raw_path,
+            head.query,
+            self.limiter,
+            self._challenges,
+            self._authenticator,
+        )
         callers = self.limiter.callers
-        request.limiter, request.challenges, request.authenticator = self.limiter, self._challenges, self._authenticator
         try:
             caller = head.local_caller
             if caller is None:
@@ -205,15 +218,19 @@ class HttpApp:
 
     def add_routes(self, routes: Mapping[str, AsgiApp]) -> None:
         """Serve these applications beside the endpoints; ValueError for a path that is taken."""
-        self._mounted_apps = MountedApps(routes, (*self.endpoints, *self._websockets)) if routes else None
+        reserved = (path for path in (*self.endpoints, *self._websockets) if path != "/")
+        self._mounted_apps = MountedApps(routes, tuple(reserved)) if routes else None
 
     def _prefix_methods(self, request: HttpRequest) -> Methods:
         """Return the methods of the prefix (a path that ends with a slash) that the path is below; else 404."""
         methods = self._methods_below(request.path)
         if methods is not None:
             return methods
+        # What else there is, is told to those who may use it: by /openapi.json.
         root = request.scope.get("root_path", "")
-        raise RequestRejected(404, f"there is nothing here; try {', '.join(root + path for path in self.endpoints)}")
+        raise RequestRejected(
+            404, f"there is nothing here; try {', '.join(root + path for path in ENDPOINTS.values())}"
+        )
 
     def _methods_below(self, path: str) -> Methods | None:
         return next((methods for prefix, methods in self._prefixes.items() if path.startswith(prefix)), None)
@@ -264,7 +281,10 @@ class HttpApp:
             headers = self._validator.validate_headers(scope)
             caller = await resolve_caller(self._authenticator.authenticate(scope, headers))
             reauthenticate = partial(self._authenticator.authenticate, scope, headers)
-            await self._websockets[scope["path"]].serve(caller, self.limiter, receive, send, reauthenticate)
+            websocket = self._websockets[scope["path"]]
+            await websocket.serve(
+                caller, self.limiter, receive, send, reauthenticate, extension=scope.get(SERVER_EXTENSION)
+            )
         except (RequestRejected, KeyError):
             await send({"type": "websocket.close", "code": 1008})  # before accept, the server makes it a 403
         except AuthenticationFailed as failure:

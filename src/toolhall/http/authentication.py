@@ -16,6 +16,7 @@ from toolhall.auth.profiles import build_authenticator
 from toolhall.http.errors import MCP_PATH, AuthChallenges
 from toolhall.http.request import HttpRequest, Methods
 from toolhall.http.request_guard import RESOURCE_METADATA_PATH, base_url
+from toolhall.model.call_records import MANAGEMENT_SUFFIX
 from toolhall.model.caller import ALL_TOOLS, Caller
 from toolhall.model.errors import ToolhallError, Unauthenticated
 from toolhall.model.json import JsonObject, encode
@@ -76,6 +77,8 @@ class UnauthenticatedAudit:
 def call_for_path(path: str) -> CallTool:
     """Return the audit entry of an unread request; the dialect follows from the path, REST by default."""
     first = path.split("/", 2)[1] if path.startswith("/") else ""
+    if first == "api":  # a console without a session asks who it is: no call of a tool
+        return CallTool(path, {}, f"api{MANAGEMENT_SUFFIX}", 0)
     return CallTool(path, {}, first if first in _DIALECTS else "openapi", 0)
 
 

@@ -16,12 +16,11 @@ from typing import TypeAlias, TypeVar
 import msgspec
 
 from toolhall.concurrency import on_first_suspend
-from toolhall.dialects.mcp.input_requests import required_capability
 from toolhall.http.request import HttpRequest
 from toolhall.http.request_guard import RequestValidator, omits_body
 from toolhall.model.caller import ACT_AS, Caller
 from toolhall.model.errors import Cancelled, Denied, Malformed, Unsupported
-from toolhall.model.messages import Answered, CallEvent, Question, WireResponse
+from toolhall.model.messages import Answered, CallEvent, Question, WireResponse, required_feature
 from toolhall.model.text import clean_text
 
 MAX_USER_ID = 256
@@ -89,7 +88,7 @@ class NoInteractionLink:
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
         """Raise Unsupported for the first question."""
         for question in questions.values():
-            raise Unsupported(required_capability(question))
+            raise Unsupported(required_feature(question))
         return {}
 
     async def detach(self, retry_ms: int) -> None:
@@ -165,7 +164,8 @@ class DisconnectWatch:
         if self.started:
             return
         self.started = True
-        self._task = asyncio.current_task()
+        extension = self._request.extension
+        self._task = asyncio.current_task(None if extension is None else extension.loop)
         if not self._request.on_disconnect(self._on_disconnect):
             self._receiver = asyncio.create_task(self._receive())
 

@@ -5,7 +5,9 @@ per snapshot.
 """
 
 import time
+from collections.abc import Mapping, Sequence
 from itertools import islice
+from typing import TypeAlias
 
 import msgspec
 
@@ -28,6 +30,7 @@ from toolhall.stores.tools import ToolRecord
 PAGE = 100
 PAGE_BYTES = 4 * 1024 * 1024
 _CURSOR_DIGITS = 9
+_ToolkitVersion: TypeAlias = tuple[str, str]
 
 
 class ToolkitDocument(msgspec.Struct, frozen=True):
@@ -101,15 +104,29 @@ class DialectDefinitions:
     def _documents(self, view: Snapshot) -> list[ToolkitDocument]:
         """Encode the documents once per snapshot."""
         if self._cached is None or self._cached[0] is not view:
-            self._cached = (view, [_document(group, self._catalog) for group in group_by_toolkit(view.tools)])
+            told = _told_resources(view) if self._catalog is hub else {}
+            self._cached = (view, [_document(group, self._catalog, told) for group in group_by_toolkit(view.tools)])
         return self._cached[1]
 
 
-def _document(tools: tuple[Tool, ...], catalog: Catalog) -> ToolkitDocument:
+def _told_resources(view: Snapshot) -> dict[_ToolkitVersion, list[Tool]]:
+    """Return the listed resources and templates of each version of a toolkit, for the hub's documents."""
+    told: dict[_ToolkitVersion, list[Tool]] = {}
+    for entry in view.resources.listed:
+        tool = entry.tool
+        if tool.resource is not None and tool.resource.listed:
+            told.setdefault((tool.id.toolkit, tool.id.version), []).append(tool)
+    return told
+
+
+def _document(
+    tools: tuple[Tool, ...], catalog: Catalog, resources: Mapping[_ToolkitVersion, Sequence[Tool]]
+) -> ToolkitDocument:
     document = lossless.write(tools, catalog)
     # The hub lists every declaration inside `tool`, also one that was registered without it.
     if catalog is hub and "tool" not in document:
         document = {"tool": document}
+    document = hub.with_resources(document, resources.get((tools[0].id.toolkit, tools[0].id.version), ()))
     return ToolkitDocument(tools[0].id.toolkit, tools[0].id.version, encode(document))
 
 

@@ -39,8 +39,7 @@ _INVALID_TOKEN = b'Bearer error="invalid_token"'
 class MessageIds:
     """Makes message ids (a random UUID prefix and a counter of twelve digits) and timestamps to the microsecond.
 
-    The seconds are formatted once each. Numbers have all their digits from the start, since padding takes longer than
-    the rest.
+    The seconds are formatted once each, and numbers have all their digits from the start.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -48,7 +47,7 @@ class MessageIds:
         self._prefix = str(uuid.uuid4())[:24]
         self._next_number = count(100_000_000_000).__next__
         self._second = 0
-        self._second_text = _format_second(0)
+        self._timestamp = _timestamp_format(0)  # of this second, without the microseconds
 
     def new(self) -> MessageStamp:
         """Return a new id with the current time."""
@@ -56,14 +55,13 @@ class MessageIds:
         elapsed = now - self._second
         if not 0 <= elapsed < 1:
             self._second = int(now)
-            self._second_text = _format_second(self._second)
+            self._timestamp = _timestamp_format(self._second)
             elapsed = now - self._second
-        micros = str(1_000_000 + int(elapsed * 1_000_000))[1:]
-        return MessageStamp(f"{self._prefix}{self._next_number()}", f"{self._second_text}{micros}+00:00")
+        return MessageStamp(f"{self._prefix}{self._next_number()}", self._timestamp % (elapsed * 1_000_000))
 
 
-def _format_second(second: int) -> str:
-    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S.")
+def _timestamp_format(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S.%%06d+00:00")
 
 
 _new_stamp = MessageIds(time.time).new

@@ -1,6 +1,6 @@
 """`/health`, `/health/live`, `/health/ready` and `/metrics`.
 
-Anybody may ask for the overall state; components and counts are for administrators. `/metrics` is for
+Anybody may ask for the overall state; components and counts are for administrators and observers. `/metrics` is for
 administrators unless `public_metrics` is set.
 """
 
@@ -22,7 +22,14 @@ _STARTED_AT = time.monotonic()
 _ALIVE = WireResponse(b'{"status":"alive"}')
 _READY = WireResponse(b'{"status":"ready"}')
 _STOPPING = WireResponse(b'{"status":"stopping"}', 503)
-_ADMIN_ONLY = "metrics are for callers with the scope 'admin'; set 'public_metrics' to show them to everybody"
+_OBSERVERS_ONLY = (
+    "metrics are for callers with the scope 'admin' or 'observe'; set 'public_metrics' to show them to everybody"
+)
+
+
+def uptime() -> float:
+    """Return the seconds since this process started."""
+    return time.monotonic() - _STARTED_AT
 
 
 def always_healthy() -> str:
@@ -30,11 +37,21 @@ def always_healthy() -> str:
     return HEALTHY
 
 
+class TaskHealth(msgspec.Struct, frozen=True, rename="camel"):
+    """The open tasks; `degraded` while the store fails, and the numbers are those of before."""
+
+    state: str
+    working: int
+    input_required: int
+    oldest_seconds: float | None  # the age of the oldest
+
+
 class ComponentHealth(msgspec.Struct, frozen=True):
-    """States of toolkits with health checks, and of tool servers."""
+    """States of toolkits with health checks, and of tool servers; and the open tasks, if there are any."""
 
     toolkits: Mapping[str, str] = {}
     servers: Mapping[str, str] = {}
+    tasks: TaskHealth | None = None
 
 
 ComponentCheck: TypeAlias = Callable[[], Awaitable[ComponentHealth]]
@@ -49,13 +66,17 @@ def health_report(snapshot: Snapshot, core: str, components: ComponentHealth) ->
     """Return the overall state, which is the worst of all parts, and the states of the parts."""
     toolkits = dict.fromkeys(entry.tool.id.toolkit for entry in snapshot.entries)
     tools = {toolkit: components.toolkits.get(toolkit, HEALTHY) for toolkit in toolkits}
-    whole = worst_state([core, *tools.values(), *components.servers.values()])
-    servers = {"servers": dict(components.servers)} if components.servers else {}  # an extension of the hub protocol
-    return {"status": whole, "components": {"core": core, "tools": tools, **servers}}
+    tasks = () if components.tasks is None else (components.tasks.state,)
+    whole = worst_state([core, *tools.values(), *components.servers.values(), *tasks])
+    # Extensions of the hub protocol.
+    more: JsonObject = {"servers": dict(components.servers)} if components.servers else {}
+    if components.tasks is not None:
+        more["tasks"] = msgspec.to_builtins(components.tasks)
+    return {"status": whole, "components": {"core": core, "tools": tools, **more}}
 
 
 class HealthEndpoint:
-    """`/health`, `/health/live` and `/health/ready` for everybody; components and counts for administrators."""
+    """`/health`, `/health/live` and `/health/ready` for everybody; components and counts for observers."""
 
     def __init__(
         self, dispatcher: Dispatcher, state: Callable[[], str], check_components: ComponentCheck = no_components
@@ -67,10 +88,8 @@ class HealthEndpoint:
     async def __call__(self, request: HttpRequest) -> None:
         """`/health`: 503 if a part is unhealthy."""
         snapshot = self._dispatcher.registry.snapshot
-        report = health_report(snapshot, self._state(), await self._check_components()) | {
-            "uptime": round(time.monotonic() - _STARTED_AT, 3)
-        }
-        if self._dispatcher.admin.is_allowed(request.caller):
+        report = health_report(snapshot, self._state(), await self._check_components()) | {"uptime": round(uptime(), 3)}
+        if self._dispatcher.admin.may_observe(request.caller):
             report["tools"] = len(snapshot.entries)
         else:
             del report["components"]
@@ -94,10 +113,11 @@ class MetricsEndpoint:
         self._public = public
 
     async def __call__(self, request: HttpRequest) -> None:
-        """Send all metrics; 403 unless the caller is an administrator or metrics are public."""
-        if not self._public and not self._dispatcher.admin.is_allowed(request.caller):
-            await request.refuse(403, _ADMIN_ONLY)
+        """Send all metrics; 403 unless the caller may observe the hall or metrics are public."""
+        if not self._public and not self._dispatcher.admin.may_observe(request.caller):
+            await request.refuse(403, _OBSERVERS_ONLY)
             return
+        await self._dispatcher.tasks.figures.refresh()
         body = render(self._telemetry)
         await request.send_headers(200, [(b"content-type", CONTENT_TYPE), (b"content-length", b"%d" % len(body))])
         await request.send_body(body, more=False)

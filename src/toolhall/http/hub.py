@@ -10,6 +10,7 @@ from toolhall.http.call_context import NO_INTERACTION, CancellableCall, Cancella
 from toolhall.http.dialect_definitions import DialectDefinitions
 from toolhall.http.errors import busy_error
 from toolhall.http.health import ComponentCheck, ComponentHealth, always_healthy, health_report, no_components
+from toolhall.http.repeatable_calls import RepeatableCalls
 from toolhall.http.request import HttpRequest
 from toolhall.http.request_guard import RequestValidator
 from toolhall.http.tool_server_join import UNKNOWN_PEER, HttpPeer, HubPeer, JoinEndpoint
@@ -17,6 +18,7 @@ from toolhall.model.caller import Caller
 from toolhall.model.errors import Cancelled, Malformed, NotFound, ToolhallError
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.messages import Answer, CallTool, CompletedCall, WireResponse
+from toolhall.model.tool import Tool
 from toolhall.pipeline.admin import AdminOperation
 from toolhall.pipeline.dispatcher import Dispatcher
 from toolhall.registration.service import RegistrationService
@@ -44,6 +46,7 @@ class HubHandler:
         self._check_components = check_components
         self._definitions = DialectDefinitions(dispatcher, registration, catalog)
         self._running_calls = CancellableCalls()
+        self._long_calls = RepeatableCalls(dispatcher, catalog.name)
         self._methods: dict[str, Callable[[JsonObject, Caller], Awaitable[Json]]] = {
             "register_tool": self._register,
             "health_check": self._health,
@@ -76,17 +79,21 @@ class HubHandler:
             )
         if isinstance(message, messages.HubRequest):
             return await with_hook(self._answer_core(message, caller, connection, peer), on_suspend)
-        call, is_known = self._resolve_call(message, caller, len(body or b""))
+        call, tool = self._resolve_call(message, caller, len(body or b""))
         answer: Answer
         if message.id is None:
             answer = await self._dispatcher.answer(call, caller, NO_INTERACTION, on_suspend)
         else:
             running = CancellableCall(self._running_calls, ((caller.id, connection, message.id),), on_suspend)
+            if tool is None or tool.task is None or isinstance(message.id, int):  # numbers are counted anew
+                work = self._dispatcher.answer(call, caller, NO_INTERACTION, running.start)
+            else:
+                work = self._long_calls.answer(message.id, call, caller, running.start)
             try:
-                answer = await running.run(self._dispatcher.answer(call, caller, NO_INTERACTION, running.start))
+                answer = await running.run(work)
             except Cancelled as cancelled:
                 answer = cancelled
-        if not is_known and type(answer) is NotFound:
+        if tool is None and type(answer) is NotFound:
             answer = self._not_found_error(message, caller, answer)
         if isinstance(answer, CompletedCall):
             return messages.write_tool_response(message, answer)
@@ -112,17 +119,19 @@ class HubHandler:
         call = CallTool(".".join(unreadable.names.values()), {}, catalog.name, size)
         return self._dispatcher.refuse(call, caller, unreadable.error)
 
-    def _resolve_call(self, request: messages.HubToolRequest, caller: Caller, size: int) -> tuple[CallTool, bool]:
-        """Return the call by tool id, and True; one that the caller cannot see keeps its name."""
+    def _resolve_call(
+        self, request: messages.HubToolRequest, caller: Caller, size: int
+    ) -> tuple[CallTool, Tool | None]:
+        """Return the call by tool id, and the tool; for one that the caller cannot see, by its name, and None."""
         name, version = (request.tool, request.method), request.version
         entry = self._dispatcher.registry.dialect_names.find(catalog.name, name, version)
-        is_known = entry is not None and self._dispatcher.find(entry.id, caller) is not None
-        if entry is not None and is_known:
-            tool_id = entry.id
+        tool = None
+        if entry is not None and self._dispatcher.policy.can_see(caller, entry.tool):
+            tool_id, tool = entry.id, entry.tool
         else:
             tool_id = ".".join(name) + ("" if version is None else f"@{version}")
         call = CallTool(tool_id, request.params, catalog.name, size, None, None, None, request.encoded_params)
-        return call, is_known
+        return call, tool
 
     def _not_found_error(self, request: messages.HubToolRequest, caller: Caller, unknown: NotFound) -> ToolhallError:
         """Tell whether toolkit, method or version is missing, as far as the caller may know."""
@@ -148,7 +157,7 @@ class HubHandler:
 
     async def _run_core_method(self, request: messages.HubRequest, caller: Caller, connection: str) -> Json:
         if request.method == "cancel":  # an extension, too
-            return self._cancel(request.params.get("id"), caller, connection)
+            return await self._cancel(request.params.get("id"), caller, connection)
         method = self._methods.get(request.method)
         if method is None:
             known = ", ".join([*self._methods, JOIN, "cancel"])
@@ -164,7 +173,7 @@ class HubHandler:
         if not isinstance(selected, list) or not all(each in COMPONENTS for each in selected):
             raise Malformed(f"components is a list of {', '.join(COMPONENTS)}")
         components = await self._check_components()
-        if not self._dispatcher.admin.is_allowed(caller):  # only administrators see the servers
+        if not self._dispatcher.admin.may_observe(caller):  # only they see the servers
             components = ComponentHealth(components.toolkits)
         report = health_report(self._dispatcher.visible_snapshot(caller), self._state(), components)
         if "all" in selected:
@@ -198,10 +207,12 @@ class HubHandler:
         await self._definitions.unregister(*_name_and_version(params), caller)
         return {"status": "unregistered"}
 
-    def _cancel(self, request_id: Json, caller: Caller, connection: str) -> Json:
+    async def _cancel(self, request_id: Json, caller: Caller, connection: str) -> Json:
         if not messages.is_id(request_id):
             raise Malformed("id is that of the request to cancel")
         cancelled = self._running_calls.cancel((caller.id, connection, request_id))
+        if isinstance(request_id, str):
+            cancelled |= await self._long_calls.cancel(request_id, caller)
         return {"status": "cancelled" if cancelled else "not_running"}
 
 

@@ -20,6 +20,7 @@ from toolhall.http.call_context import (
 )
 from toolhall.http.dialect_definitions import DialectDefinitions
 from toolhall.http.errors import MessageIds, busy_error, with_invalid_token
+from toolhall.http.repeatable_calls import RepeatableCalls
 from toolhall.http.request import HttpRequest
 from toolhall.http.request_guard import RequestValidator
 from toolhall.http.request_slots import NoSlot
@@ -27,6 +28,7 @@ from toolhall.model.caller import Caller
 from toolhall.model.errors import Cancelled, Denied, Malformed, NotFound, ToolhallError
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.messages import Answer, CallTool, CompletedCall, WireResponse
+from toolhall.model.tool import Tool
 from toolhall.pipeline.dispatcher import Dispatcher
 from toolhall.registration.service import RegistrationService
 
@@ -79,6 +81,7 @@ class MachineHandler:
         self._dispatcher = dispatcher
         self._definitions = DialectDefinitions(dispatcher, registration, catalog)
         self._running_calls = CancellableCalls()
+        self._long_calls = RepeatableCalls(dispatcher, catalog.name)
         self._meter = UsageMeter(time.perf_counter, time.thread_time)
         self.unauthenticated_audit = UnauthenticatedAudit(dispatcher, time.monotonic)
         self.new_stamp = MessageIds(time.time).new
@@ -117,19 +120,19 @@ class MachineHandler:
         payload = message.payload
         if isinstance(payload, messages.ExecuteRequest):
             keys = _cancel_keys(message.id, payload, caller, connection)
-            return await self._execute(
-                message.header, payload, caller, size, CancellableCall(self._running_calls, keys, on_suspend)
-            )
+            running = CancellableCall(self._running_calls, keys, on_suspend)
+            return await self._execute(message, payload, caller, size, running)
         return await with_hook(self._answer(message.header, payload, caller, connection, size), on_suspend)
 
     async def _execute(
         self,
-        header: messages.MachineHeader,
+        message: messages.MachineMessage,
         execute: messages.ExecuteRequest,
         sender: Caller,
         size: int,
         running: CancellableCall,
     ) -> WireResponse:
+        header = message.header
         started = self._meter.start()
         answer: Answer
         try:
@@ -137,12 +140,17 @@ class MachineHandler:
         except (Denied, Malformed) as error:
             answer = self._dispatcher.refuse(_named_call(execute, size), sender, error)
         else:
-            call, is_known = self._resolve_call(execute, caller, size)
+            call, tool = self._resolve_call(execute, caller, size)
+            if tool is None or tool.task is None:
+                work = self._dispatcher.answer(call, caller, NO_INTERACTION, running.start)
+            else:
+                work = self._long_calls.answer(message.id, call, caller, running.start)
             try:
-                answer = await running.run(self._dispatcher.answer(call, caller, NO_INTERACTION, running.start))
+                answer = await running.run(work)
             except Cancelled as cancelled:
                 answer = cancelled
-            if not is_known and type(answer) is NotFound:
+                await self._long_calls.cancel(message.id, caller)
+            if tool is None and type(answer) is NotFound:
                 answer = NotFound(f"{answer.message}; list the tools with payload.discover")
         usage = self._meter.usage(started)
         if isinstance(answer, CompletedCall):
@@ -162,6 +170,7 @@ class MachineHandler:
         """Answer an authenticated message that runs nothing."""
         if isinstance(payload, messages.CancelNotification):
             self._running_calls.cancel((caller.id, connection, payload.request_id))
+            await self._long_calls.cancel(payload.request_id, caller)
             return _ACCEPTED
         if isinstance(payload, messages.MalformedExecution):
             refused = self._dispatcher.refuse(_audited_call(payload, size), caller, payload.error)
@@ -191,14 +200,16 @@ class MachineHandler:
         record = await self._definitions.register(definition, caller)
         return {"id": record.toolkit, "version": record.version, "state": record.state}
 
-    def _resolve_call(self, execute: messages.ExecuteRequest, caller: Caller, size: int) -> tuple[CallTool, bool]:
-        """Return the call by tool id, and True; one that the caller cannot see keeps its name."""
+    def _resolve_call(
+        self, execute: messages.ExecuteRequest, caller: Caller, size: int
+    ) -> tuple[CallTool, Tool | None]:
+        """Return the call by tool id, and the tool; for one that the caller cannot see, by its name, and None."""
         dispatcher = self._dispatcher
         entry = dispatcher.registry.dialect_names.find(catalog.name, (execute.tool, execute.capability))
-        if entry is None or not dispatcher.find(entry.id, caller):
-            return _named_call(execute, size), False
+        if entry is None or not dispatcher.policy.can_see(caller, entry.tool):
+            return _named_call(execute, size), None
         encoded = execute.encoded_parameters
-        return CallTool(entry.id, execute.parameters, catalog.name, size, None, None, None, encoded), True
+        return CallTool(entry.id, execute.parameters, catalog.name, size, None, None, None, encoded), entry.tool
 
 
 class MachineHttp:

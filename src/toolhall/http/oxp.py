@@ -14,6 +14,7 @@ from toolhall.dialects.oxp import catalog, messages
 from toolhall.execution.health_checks import UNHEALTHY
 from toolhall.http.call_context import NO_INTERACTION, impersonate, respond
 from toolhall.http.health import always_healthy
+from toolhall.http.repeatable_calls import RepeatableCalls
 from toolhall.http.request import HttpRequest
 from toolhall.http.request_guard import RequestValidator, has_body
 from toolhall.model.caller import Caller
@@ -127,6 +128,7 @@ class OxpHttp:
         self._new_id = new_id
         self._state = state
         self._idempotency = IdempotencyCache(time.monotonic)
+        self._long_calls = RepeatableCalls(dispatcher, catalog.name)
 
     async def health(self, request: HttpRequest) -> None:
         """Send 200 while calls are accepted, else 503."""
@@ -160,6 +162,8 @@ class OxpHttp:
             request = messages.read_call(body)
             if request.call_id is None:
                 return await self._run(request, caller, size, on_suspend)
+            if self._offers_task(request):  # its row is what a retry finds
+                return await self._run(request, caller, size, on_suspend, long_call_id=request.call_id)
             # The client may retry with the same id to get this response, so a disconnect does not cancel the call.
             return await self._once(request, caller, size)
         except messages.OxpDecodeError as unreadable:
@@ -198,6 +202,8 @@ class OxpHttp:
         sender: Caller,
         size: int,
         on_suspend: Callable[[], None] | None = None,
+        *,
+        long_call_id: str | None = None,
     ) -> WireResponse:
         call_id = request.call_id or self._new_id()
         started = time.perf_counter()
@@ -208,7 +214,10 @@ class OxpHttp:
             answer = self._refuse_context(request, sender, size, error)
         else:
             call = self._resolve_call(request, caller, size)
-            answer = await self._dispatcher.answer(call, caller, NO_INTERACTION, on_suspend)
+            if long_call_id is None:
+                answer = await self._dispatcher.answer(call, caller, NO_INTERACTION, on_suspend)
+            else:
+                answer = await self._long_calls.answer(long_call_id, call, caller, on_suspend)
         duration_ms = (time.perf_counter() - started) * 1000
         if isinstance(answer, CompletedCall):
             return messages.write_result(call_id, answer, duration_ms)
@@ -224,11 +233,17 @@ class OxpHttp:
         refused = self._dispatcher.refuse(call, sender, error)
         return Malformed(refused.message) if isinstance(refused, Denied) else refused
 
+    def _offers_task(self, request: messages.OxpCallRequest) -> bool:
+        names = self._dispatcher.registry.dialect_names
+        entry = names.find(catalog.name, (request.toolkit, request.tool), request.version)
+        return entry is not None and entry.tool.task is not None
+
     def _resolve_call(self, request: messages.OxpCallRequest, caller: Caller, size: int) -> CallTool:
         """Return the call by tool id; a tool that the caller cannot see keeps the name it was called by."""
         name = (request.toolkit, request.tool)
         entry = self._dispatcher.registry.dialect_names.find(catalog.name, name, request.version)
-        tool_id = entry.id if entry is not None and self._dispatcher.find(entry.id, caller) else request.tool_id
+        is_known = entry is not None and self._dispatcher.policy.can_see(caller, entry.tool)
+        tool_id = entry.id if entry is not None and is_known else request.tool_id
         # OXP: a tool without requirements gets no extra information; credentials that come anyway are ignored.
         credentials = request.credentials if entry is None or entry.requirements is not None else None
         encoded = request.encoded_input

@@ -10,8 +10,10 @@ last chunk. Bodies of anonymous callers have a deadline of their own and can be 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, unquote
+
+import msgspec
 
 from toolhall.auth.authenticator import (
     AsgiMessage,
@@ -31,6 +33,7 @@ from toolhall.model.json import encode
 from toolhall.model.messages import WireResponse
 
 MAX_QUERY_PARAMETERS = 20
+T = TypeVar("T")
 _ERROR_CODES = {
     400: "malformed",
     403: "denied",
@@ -60,12 +63,29 @@ class ServerExtension(Protocol):
         """Send a complete JSON response in one write; False if it could not."""
         ...
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop of the server, which asyncio finds by a system call each time."""
+        ...
+
     def on_disconnect(self, callback: Callable[[], None] | None) -> None:
         """Call this when the client disconnects; None removes the callback."""
         ...
 
     def pause_reading(self) -> None:
         """Read nothing from the client for a moment; it was told to retry later, and may not obey."""
+        ...
+
+
+class WebSocketExtension(Protocol):
+    """What Toolhall's own server offers for a WebSocket beyond ASGI, in the scope under SERVER_EXTENSION."""
+
+    def take_text(self, take: Callable[[bytes], bool] | None) -> None:
+        """Offer each text message to this function first; what it returns False for is received as usual."""
+        ...
+
+    def send_text(self, message: bytes) -> bool:
+        """Send a text message without waiting; False if `send` has to."""
         ...
 
 
@@ -90,6 +110,7 @@ class RequestHead:
     """
 
     __slots__ = (
+        "_derived",
         "authenticate",
         "endpoint",
         "headers",
@@ -113,29 +134,41 @@ class RequestHead:
         self.path: str = scope["path"]
         self.raw_path: bytes = scope.get("raw_path") or b""
         self.query: bytes = scope.get("query_string", b"")
+        self._derived: dict[object, Any] = {}
+
+    def derived(self, compute: Callable[[Headers], T]) -> T:
+        """Return what this computes from the headers, which is kept as long as the head."""
+        try:
+            return self._derived[compute]  # type: ignore[no-any-return]
+        except KeyError:
+            found = self._derived[compute] = compute(self.headers)
+            return found
 
 
-class HttpRequest:
+class HttpRequest(msgspec.Struct, eq=False):
     """One HTTP request: headers, caller, concurrency slot, and the methods that send the response."""
 
-    # What few requests have; as class attributes they cost nothing per request.
+    scope: Scope
+    headers: Headers
+    caller: Caller
+    receive: Receive
+    _send: Send
     body: bytes | None = None  # if it came with the head, which was validated; else `receive` has it
     extension: ServerExtension | None = None  # None: another ASGI server
-    path = ""
-    raw_path = b""  # before unescaping; empty if the server does not provide it
-    query = b""
+    head: RequestHead | None = None  # None: one that the server does not keep
+    path: str = ""
+    raw_path: bytes = b""  # before unescaping; empty if the server does not provide it
+    query: bytes = b""
     limiter: ConcurrencyLimiter | None = None  # None: no limit
-    slot: ReleasableSlot | None = None  # the pool that it holds a slot of, under `slot_key`
-    slot_key: str
     challenges: AuthChallenges | None = None  # completes 401 and 403
     authenticator: RequestAuthenticator | None = None  # of the caller
+    slot: ReleasableSlot | None = None  # the pool that it holds a slot of, under `slot_key`
+    slot_key: str = ""
+    extra_headers: tuple[tuple[bytes, bytes], ...] = ()  # of the response, such as a renewed cookie
 
-    def __init__(self, scope: Scope, headers: Headers, caller: Caller, receive: Receive, send: Send) -> None:
-        self.scope = scope
-        self.headers = headers
-        self.caller = caller
-        self.receive = receive
-        self._send = send
+    def derived(self, compute: Callable[[Headers], T]) -> T:
+        """Return what this computes from the headers; once for all requests with the same head."""
+        return compute(self.headers) if self.head is None else self.head.derived(compute)
 
     @property
     def method(self) -> str:
@@ -154,6 +187,11 @@ class HttpRequest:
         if len(parameters) != len(pairs):
             raise RequestRejected(400, "a parameter of the query is there twice; leave out one")
         return parameters
+
+    def has_entity(self, etag: bytes) -> bool:
+        """Whether the client says by If-None-Match that it has the entity with this tag."""
+        tags = self.headers.get(b"if-none-match", b"").split(b",")
+        return any(each.strip().removeprefix(b"W/") in (etag, b"*") for each in tags)
 
     def path_segments(self, prefix: str) -> list[str]:
         """Return the segments below a prefix, split before unescaping: `%2F` is a part of a name."""
@@ -200,7 +238,9 @@ class HttpRequest:
         extension, body = self.extension, wire.body
         if extension is None or wire.headers or not body or wire.status in _CHALLENGED:
             return False
-        self.release_slot()
+        slot, self.slot = self.slot, None  # as `release_slot`: nearly every request comes by
+        if slot is not None:
+            slot.release(self.slot_key)
         return extension.send_json(wire.status, body)
 
     async def reply(self, wire: WireResponse, *extra: tuple[bytes, bytes]) -> None:
@@ -208,7 +248,7 @@ class HttpRequest:
         self.release_slot()
         if wire.status in _CHALLENGED and self.challenges is not None:
             wire = self.challenges.with_metadata(wire, self.scope, self.headers)
-        body = wire.body
+        body, extra = wire.body, extra + self.extra_headers
         if not (wire.headers or extra) and body:
             extension = self.extension
             if extension is not None and extension.send_json(wire.status, body):
@@ -241,7 +281,8 @@ class HttpRequest:
 
     async def send_headers(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
         """Send the status line and the headers."""
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        sent = [*headers, *self.extra_headers]
+        await self._send({"type": "http.response.start", "status": status, "headers": sent})
 
     async def send_body(self, body: bytes, *, more: bool) -> None:
         """Send a part of the body."""

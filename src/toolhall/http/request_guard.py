@@ -24,12 +24,21 @@ _UNIQUE_HEADERS = (
     b"content-encoding",
     b"mcp-",
 )
-_CROSS_SITE = (b"cross-site", b"same-site")  # `same-site`: another port of this machine
+CROSS_SITE = (b"cross-site", b"same-site")  # `same-site`: another port of this machine
 _SAFE_METHODS = ("GET", "HEAD")
 _MAX_CACHED_HOSTS = 64
 MAX_HEADERS = 100
 _BODY_HEADERS = {b"content-type", b"content-encoding", b"transfer-encoding"}
 RESOURCE_METADATA_PATH = "/.well-known/oauth-protected-resource"
+# Where clients connect, by the names that people know; anybody may learn of these.
+ENDPOINTS: Mapping[str, str] = {
+    "MCP": "/mcp",
+    "OXP": "/oxp",
+    "hub": "/hub",
+    "machine": "/machine",
+    "REST": "/tools",
+    "health": "/health",
+}
 _ROUTE_PATH = re.compile(r"(/[^/?#%]+)+")
 
 
@@ -61,7 +70,7 @@ class RequestValidator:
         host = headers.get(b"host", b"")
         if host not in self._known_hosts:
             self._check_host(host)
-        if b"origin" in headers or headers.get(b"sec-fetch-site") in _CROSS_SITE:
+        if b"origin" in headers or headers.get(b"sec-fetch-site") in CROSS_SITE:
             self._check_origin(scope, headers)
         return headers
 
@@ -105,7 +114,7 @@ class RequestValidator:
 
     def _check_origin(self, scope: Scope, headers: Headers) -> None:
         """Accept own pages, listed origins, and navigation by a link; reject other requests of browsers."""
-        is_cross_site = headers.get(b"sec-fetch-site") in _CROSS_SITE
+        is_cross_site = headers.get(b"sec-fetch-site") in CROSS_SITE
         if b"origin" in headers:
             match = _ORIGIN.fullmatch(headers[b"origin"].decode("latin-1").lower())
             if match and match[1] == headers[b"host"].decode("latin-1").lower() and not is_cross_site:

@@ -1,6 +1,6 @@
 """The REST API: `POST /tools/{toolkit}/{tool}`, `GET /tools` in any dialect, and `GET /openapi.json`."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import UTC, date, datetime
 from email.utils import format_datetime
 from urllib.parse import quote
@@ -16,26 +16,30 @@ from toolhall.dialects.findings import BadDocument
 from toolhall.dialects.model_apis.function import losses_by_tool
 from toolhall.dialects.model_apis.openai import STRICT_DIALECTS
 from toolhall.dialects.model_apis.openai_strict import drop_refused_nulls
-from toolhall.dialects.openapi import catalog, paths
+from toolhall.dialects.openapi import catalog, hall_paths, paths
 from toolhall.dialects.openapi.builders import with_wire_limits
 from toolhall.dialects.openapi.catalog import INPUT_SUFFIX, OpenApiInfo
 from toolhall.dialects.openapi.errors import write_error
+from toolhall.dialects.openapi.reading_paths import reading_paths
 from toolhall.http.call_context import NO_INTERACTION, respond
 from toolhall.http.request import HttpRequest
 from toolhall.http.request_guard import RequestValidator
+from toolhall.http.tasks import NeedsPreference, accepted_response, prefers_task, start_task
+from toolhall.model.call_records import CONSOLE_SUFFIX
 from toolhall.model.caller import Caller
-from toolhall.model.errors import Malformed, NotFound, ToolFailed, ToolhallError
+from toolhall.model.errors import Malformed, NotFound, ToolFailed, ToolhallError, Unsupported
 from toolhall.model.json import JsonObject, encode
-from toolhall.model.messages import Answer, CallTool, CompletedCall, ToolPage, WireResponse
+from toolhall.model.messages import TASKS_FEATURE, Answer, CallTool, CompletedCall, TaskView, ToolPage, WireResponse
 from toolhall.model.tool import Tool
 from toolhall.pipeline.dispatcher import Dispatcher
 from toolhall.registry.search import SnapshotSearch
-from toolhall.registry.snapshot import Entry, Snapshot
+from toolhall.registry.snapshot import Entry, Snapshot, ToolPages
 
 DIALECT = "openapi"
 TOOLS_PREFIX = "/tools/"
 DEFAULT_DIALECT = "mcp"
-_PARAMETERS = {"dialect", "query", "toolkit", "tool", "tag", "cursor"}
+CLIENT_HEADER = b"toolhall-client"  # by which the console names itself
+_LIST_PARAMETERS = {"dialect", "query", "toolkit", "tool", "tag", "cursor"}
 
 
 class RestEndpoint:
@@ -51,26 +55,35 @@ class RestEndpoint:
         return respond(request, self._validator, self._respond, body_optional=True)
 
     async def _respond(self, request: HttpRequest, body: bytes, on_suspend: Callable[[], None]) -> WireResponse:
-        return _response(await self._answer(request, body, on_suspend), self._prefix)
+        answer = await self._answer(request, body, on_suspend)
+        if isinstance(answer, TaskView):
+            return accepted_response(answer, self._prefix())
+        return _response(answer, self._prefix)
 
-    async def _answer(self, request: HttpRequest, body: bytes, on_suspend: Callable[[], None]) -> Answer:
+    async def _answer(self, request: HttpRequest, body: bytes, on_suspend: Callable[[], None]) -> Answer | TaskView:
         dispatcher, caller, size = self._dispatcher, request.caller, len(body)
+        version = dialect = None
+        recorded = DIALECT
         parts = request.path_segments(TOOLS_PREFIX)
         try:
             if len(parts) != 2:
                 raise NotFound("there is no such tool; use /tools/TOOLKIT/TOOL")
             arguments, encoded = _arguments(body)
-            version, dialect = _call_options(request.parameters) if request.query else (None, None)
+            if request.query:  # the console always names the version: other calls are not asked who makes them
+                version, dialect = _call_options(request.parameters)
+                recorded = recorded_dialect(request)
         except ToolhallError as error:
             return dispatcher.refuse(CallTool(".".join(parts), {}, DIALECT, size), caller, error)
         entry = dispatcher.registry.dialect_names.find(DIALECT, (parts[0], parts[1]), version)
-        if entry is not None and dispatcher.find(entry.id, caller):
+        if entry is not None and dispatcher.policy.can_see(caller, entry.tool):
             if dialect is not None:
                 arguments, encoded = drop_refused_nulls(arguments, entry.input_validator, size), None
-            call = CallTool(entry.id, arguments, DIALECT, size, None, None, None, encoded)
+            call = CallTool(entry.id, arguments, recorded, size, None, None, None, encoded)
+            if entry.tool.task is not None and prefers_task(request):
+                return await start_task(dispatcher, call, caller, on_suspend)
             return await dispatcher.answer(call, caller, NO_INTERACTION, on_suspend)
         name = ".".join(parts) + ("" if version is None else f"@{version}")
-        call = CallTool(name, arguments, DIALECT, size, None, None, None, encoded)
+        call = CallTool(name, arguments, recorded, size, None, None, None, encoded)
         answer = await dispatcher.answer(call, caller, NO_INTERACTION, on_suspend)
         return NotFound(f"{answer.message}; GET /tools lists them") if type(answer) is NotFound else answer
 
@@ -118,6 +131,8 @@ def _response(answer: Answer, prefix: Callable[[], str]) -> WireResponse:
         value = answer.result.encoded  # None for a tool that returned content, or nothing
         body = result_json(answer) if value is None else value
         return WireResponse(body, headers=_deprecation_headers(answer.tool, prefix))
+    if isinstance(answer, Unsupported) and answer.feature == TASKS_FEATURE:
+        return write_error(NeedsPreference())
     if isinstance(answer, ToolhallError):
         return write_error(answer)
     raise TypeError("REST has no way to ask a caller back")
@@ -141,14 +156,12 @@ class ToolListEndpoint:
 
     def _page(self, request: HttpRequest) -> JsonObject:
         parameters = request.parameters
-        unknown = min(parameters.keys() - _PARAMETERS, default=None)
-        if unknown is not None:
-            raise Malformed(f"there is no parameter {unknown[:32]!r}; use {', '.join(sorted(_PARAMETERS))}")
+        check_parameters(parameters, _LIST_PARAMETERS)
         dialect = writable_catalog(parameters.get("dialect", DEFAULT_DIALECT)).name
         matches = (
             entry for entry in self._ranked(request.caller, parameters.get("query")) if _matches(entry.tool, parameters)
         )
-        page = _snapshot_page(Snapshot(matches, self._page_size), parameters.get("cursor"))
+        page = page_at(Snapshot(matches, self._page_size).pages, parameters.get("cursor"))
         more = {} if page.next_cursor is None else {"nextCursor": page.next_cursor}
         return {"dialect": dialect, **_render(dialect, page.tools), **more}
 
@@ -164,11 +177,25 @@ class ToolListEndpoint:
         return [visible[tool.id] for tool in matches]
 
 
-def _snapshot_page(snapshot: Snapshot, cursor: str | None) -> ToolPage:
+def check_parameters(parameters: Mapping[str, str], known: Collection[str]) -> None:
+    """Raise Malformed for a parameter of the query that is not known, which would be ignored silently."""
+    unknown = min(parameters.keys() - set(known), default=None)
+    if unknown is not None:
+        use = f"use {', '.join(sorted(known))}" if known else "send none"
+        raise Malformed(f"there is no parameter {unknown[:32]!r}; {use}")
+
+
+def page_at(pages: ToolPages, cursor: str | None) -> ToolPage:
+    """Return the page of a cursor; NotFound for an unknown cursor."""
     try:
-        return snapshot.page(cursor)
+        return pages.page(cursor)
     except Malformed as error:
         raise NotFound(error.message) from None  # in REST, a page that does not exist
+
+
+def recorded_dialect(request: HttpRequest) -> str:
+    """Return what the records of a call name as its dialect: REST, by a program or by the console."""
+    return DIALECT + CONSOLE_SUFFIX if request.headers.get(CLIENT_HEADER) == b"console" else DIALECT
 
 
 def _render(dialect: str, tools: Sequence[Tool]) -> JsonObject:
@@ -207,27 +234,27 @@ class OpenApiEndpoint:
         self._info = info
 
     async def __call__(self, request: HttpRequest) -> None:
-        """Send the document; management operations are for administrators."""
+        """Send the document; management operations are for those who may read them."""
         view = self._dispatcher.visible_snapshot(request.caller)
-        is_admin = self._dispatcher.admin.is_allowed(request.caller)
+        manages = self._dispatcher.admin.may_observe(request.caller)
         prefix = self._prefix()
-        key = f"{catalog.name}, {paths.MANAGEMENT_TAG['name']}" if is_admin else catalog.name
+        key = f"{catalog.name}, {paths.MANAGEMENT_TAG['name']}" if manages else catalog.name
         key = f"{key} {prefix}" if prefix else key
         body = view.encoded.get(key)
         if body is None:
-            body = view.encoded[key] = encode(self._document(_default_versions(view), prefix, is_admin=is_admin))
+            body = view.encoded[key] = encode(self._document(_default_versions(view), prefix, manages=manages))
         await request.reply(WireResponse(body))
 
-    def _document(self, tools: tuple[Tool, ...], prefix: str, *, is_admin: bool) -> JsonObject:
+    def _document(self, tools: tuple[Tool, ...], prefix: str, *, manages: bool) -> JsonObject:
         info = msgspec.structs.replace(self._info, servers=(prefix,)) if prefix else self._info
         (document,) = catalog.write(tools, info).documents
         schemas = document["components"]["schemas"]
         for name in schemas:
             if name.endswith(INPUT_SUFFIX):
                 schemas[name] = with_wire_limits(schemas[name])
-        document["tags"].append(paths.HALL_TAG)
-        document["paths"] |= paths.hall_paths(DIALECTS)
-        if is_admin:
+        document["tags"].append(hall_paths.HALL_TAG)
+        document["paths"] |= hall_paths.hall_paths(DIALECTS) | reading_paths()
+        if manages:
             document["tags"].append(paths.MANAGEMENT_TAG)
             document["paths"] |= paths.management_paths(READABLE_DIALECTS)
             schemas |= paths.MANAGEMENT_SCHEMAS

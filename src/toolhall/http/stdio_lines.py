@@ -16,7 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Protocol, TypeAlias
+from typing import IO, Literal, Protocol, TypeAlias
 
 from toolhall.concurrency import BackgroundTasks
 from toolhall.eager_tasks import EagerStarter
@@ -252,16 +252,24 @@ async def open_lines(source: int, target: int, max_line: int = MAX_LINE) -> Stdi
     """Read lines from one file descriptor and write lines to the other."""
     loop, lines = asyncio.get_running_loop(), StdioLines(max_line)
     if _is_pollable(target):
-        pipe = os.fdopen(target, "wb", buffering=0)
-        lines.target, _ = await loop.connect_write_pipe(lambda: _TargetProtocol(lines), pipe)
+        lines.target, _ = await loop.connect_write_pipe(lambda: _TargetProtocol(lines), open_pipe(target, "wb"))
     else:
         lines.target = _FileTarget(target)
     if _is_pollable(source):
-        pipe = os.fdopen(source, "rb", buffering=0)
-        lines.source, _ = await loop.connect_read_pipe(lambda: lines, pipe)
+        lines.source, _ = await loop.connect_read_pipe(lambda: lines, open_pipe(source, "rb"))
     else:
         lines.source = _FileSource(source, lines)
     return lines
+
+
+def open_pipe(descriptor: int, mode: Literal["rb", "wb"]) -> IO[bytes]:
+    """Return the descriptor as the file that a transport of the running loop takes over, and closes exactly once.
+
+    The transports of uvloop close the descriptor and then the file. Another thread may have opened a file in between,
+    which then has the same number: that one would be closed.
+    """
+    closes_file_only = isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop)
+    return os.fdopen(descriptor, mode, buffering=0, closefd=closes_file_only)
 
 
 def _is_pollable(descriptor: int) -> bool:

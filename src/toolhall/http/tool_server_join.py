@@ -35,6 +35,7 @@ from toolhall.execution.remote.leases import EXPIRY_SECONDS, HEARTBEAT_SECONDS, 
 from toolhall.execution.remote.replica import ReplicaInfo
 from toolhall.execution.remote.replica_transport import MAX_MESSAGE_BYTES, CallLost, Transport
 from toolhall.execution.remote.websocket_transport import PeerSocket, WebSocketTransport
+from toolhall.http.request import WebSocketExtension
 from toolhall.model.caller import ADMIN, SERVE_ALL, TRUSTED_SERVER, Caller, serve_scope
 from toolhall.model.errors import Denied, Malformed
 from toolhall.model.json import Json, JsonObject
@@ -82,15 +83,17 @@ async def _ignore_failure(pending: Awaitable[Caller]) -> None:
 class HubPeer:
     """The sender of hub messages on one connection."""
 
-    __slots__ = ("_max_bytes", "_on_close", "_reauthenticate", "_send", "_socket")
+    __slots__ = ("_extension", "_max_bytes", "_on_close", "_reauthenticate", "_send", "_socket")
 
     def __init__(
         self,
         send: Send | None = None,
         reauthenticate: Callable[[], AuthResult] | None = None,
         max_bytes: int = MAX_MESSAGE_BYTES,
+        extension: WebSocketExtension | None = None,
     ) -> None:
         self._send = send
+        self._extension = extension
         self._reauthenticate = reauthenticate  # verifies the credential again
         self._max_bytes = max_bytes
         self._socket: PeerSocket | None = None
@@ -106,7 +109,10 @@ class HubPeer:
         if self._send is None:
             return None
         if self._socket is None:
-            self._socket = PeerSocket(self._write, self._max_bytes)
+            send_now = None if self._extension is None else self._extension.send_text
+            self._socket = PeerSocket(self._write, self._max_bytes, send_now)
+            if self._extension is not None:
+                self._extension.take_text(self._socket.handle_frame)
         return self._socket.transport_for(replica)
 
     def handle_report(self, body: bytes) -> bool:
@@ -129,6 +135,8 @@ class HubPeer:
         """The WebSocket is closed: fail the calls on it and run the callbacks."""
         if self._socket is not None:
             self._socket.on_closed()
+        if self._extension is not None:
+            self._extension.take_text(None)
         for callback in tuple(self._on_close.values()):
             callback()
 
@@ -224,7 +232,10 @@ class JoinEndpoint:
         if self._registration.write_lock.read_only_reason is not None:
             raise Denied(self._registration.write_lock.read_only_reason)
         toolkits = frozenset((tool.id.toolkit, tool.id.version) for document in documents for tool in document.tools)
-        replica = ReplicaInfo(request.server, request.replica, caller.id, toolkits, request.url is not None)
+        address = None if request.url is None else _origin(request.url)
+        replica = ReplicaInfo(
+            request.server, request.replica, caller.id, toolkits, listens=request.url is not None, address=address
+        )
         self._check_may_serve(replica, caller)
         transport = self._transport(request, peer)
         try:
@@ -327,3 +338,9 @@ def _lease_id(params: JsonObject) -> str:
     if not isinstance(lease, str):
         raise Malformed("lease is what join returned")
     return lease
+
+
+def _origin(url: str) -> str:
+    """Return scheme, host and port of a URL, without credentials and path."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.partition('/')[0].rpartition('@')[2]}"

@@ -16,6 +16,7 @@ from toolhall.concurrency import BoundedTaskGroup
 from toolhall.dialects.hub.lease_messages import is_lease_message
 from toolhall.execution.remote.replica_transport import MAX_MESSAGE_BYTES
 from toolhall.http.hub import HubHandler
+from toolhall.http.request import WebSocketExtension
 from toolhall.http.request_slots import ConcurrencyLimiter, slot_key
 from toolhall.http.tool_server_join import HubPeer, may_serve
 from toolhall.model.caller import Caller
@@ -50,6 +51,8 @@ class HubWebSocket:
         receive: Receive,
         send: Send,
         reauthenticate: Callable[[], AuthResult] | None = None,
+        *,
+        extension: WebSocketExtension | None = None,
     ) -> None:
         """Serve one validated connection; `reauthenticate` verifies its credential again before each message."""
         await receive()  # websocket.connect
@@ -59,7 +62,9 @@ class HubWebSocket:
         self._open[caller.rate_limit_key] += 1
         try:
             await send({"type": "websocket.accept"})
-            await self._serve_messages(reauthenticate or (lambda: caller), limiter, receive, send)
+            reauthenticate = reauthenticate or (lambda: caller)
+            peer = HubPeer(send, reauthenticate, self._max_bytes, extension)
+            await self._serve_messages(peer, reauthenticate, limiter, receive, send)
         finally:
             self._open[caller.rate_limit_key] -= 1
             if not self._open[caller.rate_limit_key]:
@@ -74,9 +79,13 @@ class HubWebSocket:
         return sum(count for key, count in self._open.items() if key.startswith(caller.id)) >= MAX_ANONYMOUS_SOCKETS
 
     async def _serve_messages(
-        self, reauthenticate: Callable[[], AuthResult], limiter: ConcurrencyLimiter, receive: Receive, send: Send
+        self,
+        peer: HubPeer,
+        reauthenticate: Callable[[], AuthResult],
+        limiter: ConcurrencyLimiter,
+        receive: Receive,
+        send: Send,
     ) -> None:
-        peer = HubPeer(send, reauthenticate, self._max_bytes)
         connection = _Connection(self._handler, f"socket {next(self._numbers)}", peer, limiter, send)
         try:
             while (message := await receive())["type"] == "websocket.receive":

@@ -27,7 +27,7 @@ from toolhall.dialects.mcp.requests import (
     read_initialize,
     read_plain_meta,
     read_request_meta,
-    repeats_plain_call,
+    stated_call,
 )
 from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo, write_error
 from toolhall.eager_tasks import EagerStarter
@@ -120,7 +120,9 @@ class StatefulHttp:
         except McpRefusal as refusal:
             await http_request.reply(write_error(request.id, refusal))
             return
-        await http_request.reply(encoder.initialize_result(request.id), (SESSION_HEADER, session.id.encode()))
+        served = self._dispatcher.registry.snapshot.kinds
+        result = encoder.initialize_result(request.id, served, session.session.tasks.capability)
+        await http_request.reply(result, (SESSION_HEADER, session.id.encode()))
 
     async def _session(
         self, http_request: HttpRequest, request: JsonRpcRequest | None = None, size: int = 0
@@ -260,17 +262,16 @@ class McpHttp:
             return self._receive(request)
         if SESSION_HEADER in headers and not plain.raw_meta and headers.get(_VERSION_HEADER) != _STATELESS_VERSION:
             return self._stateful.call(request, plain, len(body))
-        meta = read_plain_meta(plain) if repeats_plain_call(headers, plain) else None
-        if meta is None or self._must_look_up_tool():
+        meta = read_plain_meta(plain) if request.derived(stated_call) == (plain.kind, plain.name) else None
+        dispatcher = self._dispatcher
+        # Names that are pinned, and headers that repeat arguments, need a look at the tool first.
+        snapshot = dispatcher.registry.snapshot
+        is_unserved = plain.kind != "tool" and plain.kind not in snapshot.kinds
+        if meta is None or dispatcher.shortlist.pins or snapshot.repeats_in_headers or is_unserved:
             return self._receive_request(request, plain.to_request(), len(body))
         link = HttpResponseLink(request, meta, self._stateless.encoder)
         work = self._stateless.answer_plain(plain, meta, request.caller, link, len(body), link.watch_disconnect)
         return self._respond(request, link, work)
-
-    def _must_look_up_tool(self) -> bool:
-        """Whether a call must be looked at before it is dispatched: names are pinned, or headers repeat arguments."""
-        dispatcher = self._dispatcher
-        return bool(dispatcher.shortlist.pins) or dispatcher.registry.snapshot.repeats_in_headers
 
     async def _receive(self, request: HttpRequest) -> None:
         body = request.body or await self._validator.read_body(request.headers, request.receive)
@@ -315,7 +316,7 @@ class McpHttp:
             await http_request.reply(self._stateless.encoder.error(request.id, error))
             return
         if request.method == LISTEN_METHOD:
-            await self._listen(http_request, request)
+            await self._listen(http_request, request, meta)
             return
         link = HttpResponseLink(http_request, meta, self._stateless.encoder)
         work = self._stateless.answer(request, meta, http_request.caller, link, size, link.watch_disconnect)
@@ -359,10 +360,11 @@ class McpHttp:
         if tool and isinstance(arguments, dict):
             check_parameter_headers(http_request.headers, tool.header_parameters, arguments)
 
-    async def _listen(self, http_request: HttpRequest, request: JsonRpcRequest) -> None:
+    async def _listen(self, http_request: HttpRequest, request: JsonRpcRequest, meta: RequestMeta) -> None:
         stream = EventStream()
         try:
-            end = self._stateless.subscriptions.listen(request, http_request.caller, stream)
+            tasks = await self._stateless.tasks.feed(request, meta, http_request.caller)
+            end = self._stateless.subscriptions.listen(request, http_request.caller, stream, tasks)
         except ToolhallError as error:
             await http_request.reply(self._stateless.encoder.error(request.id, error))
             return

@@ -20,6 +20,7 @@ from toolhall.stores.crypto import SealedBox
 
 MAX_ROUNDS = 5
 STATE_SECONDS = 600.0
+NO_RESULTS: Mapping[str, bytes] = {}
 
 
 class _SealedState(msgspec.Struct, frozen=True):
@@ -30,6 +31,7 @@ class _SealedState(msgspec.Struct, frozen=True):
     round: int
     expires: float
     consent: CallConsent | None = None
+    results: dict[str, bytes] = {}  # of `ctx.once`
 
 
 class RequestState:
@@ -51,6 +53,11 @@ class RequestState:
         if state is None:  # the first round has no state to carry, so a client may omit it
             return replies
         return {**state.replies, **{key: reply for key, reply in replies.items() if key in state.asked}}
+
+    def results(self, request: JsonRpcRequest, call: CallTool, caller: Caller) -> dict[str, bytes]:
+        """Return what the tool remembered in the rounds before; McpRefusal as for `replies`."""
+        state = self._state(request, call, caller)
+        return {} if state is None else dict(state.results)
 
     async def consume(self, request: JsonRpcRequest, call: CallTool, caller: Caller) -> CallConsent | None:
         """Use up the state and return the consent in it; McpRefusal if it was used before."""
@@ -79,6 +86,7 @@ class RequestState:
         caller: Caller,
         asked: list[str],
         consent: CallConsent | None = None,
+        results: Mapping[str, bytes] = NO_RESULTS,
     ) -> str:
         """Return the state to send with these questions; a consent holds for all rounds that follow."""
         state = self._state(request, call, caller)
@@ -87,7 +95,7 @@ class RequestState:
             raise invalid_params(f"the tool asked more than {MAX_ROUNDS} times; start the call again")
         replies = dict(self.replies(request, call, caller))
         consent = consent or (state.consent if state else None)
-        next_state = _SealedState(replies, asked, round_number, self._clock() + STATE_SECONDS, consent)
+        next_state = _SealedState(replies, asked, round_number, self._clock() + STATE_SECONDS, consent, dict(results))
         return self._seal.seal(encode(next_state), _binding(call, caller))
 
     def _state(self, request: JsonRpcRequest, call: CallTool, caller: Caller) -> _SealedState | None:
@@ -112,5 +120,5 @@ def _invalid_state() -> McpRefusal:
 
 def _binding(call: CallTool, caller: Caller) -> bytes:
     """Return the digest that a state is sealed to; any other caller, tool or argument has another one."""
-    bound = msgspec.json.encode([caller.id, call.tool, call.arguments], order="sorted")
+    bound = msgspec.json.encode([caller.id, call.kind, call.tool, call.arguments], order="sorted")
     return hashlib.sha256(bound).digest()

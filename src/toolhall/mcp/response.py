@@ -10,13 +10,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
-from toolhall.dialects.mcp.input_requests import read_input_response, required_capability
+from toolhall.dialects.mcp.input_requests import read_input_response
 from toolhall.dialects.mcp.requests import RequestMeta
 from toolhall.dialects.mcp.responses import McpEncoder
 from toolhall.http.call_context import DisconnectWatch
 from toolhall.http.request import HttpRequest
 from toolhall.http.sse import EventStream, start_events, write_events
-from toolhall.model.errors import NeedsRequirement, NeedsVerification, ToolhallError, Unsupported
+from toolhall.model.errors import NeedsRequirement, NeedsVerification, ToolFailed, ToolhallError, Unsupported
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.messages import (
     LOG_LEVELS,
@@ -30,10 +30,12 @@ from toolhall.model.messages import (
     Question,
     Visit,
     WireResponse,
+    required_feature,
 )
 from toolhall.model.requirements import MissingRequirement
 
 _NO_REPLIES: Mapping[str, Json] = {}
+MAX_CARRIED_BYTES = 32_768  # of results of `ctx.once` that a client carries
 APPROVAL_KEY = "dev.toolhall/approval"
 ACCOUNT_KEY_PREFIX = "dev.toolhall/account/"
 
@@ -76,6 +78,11 @@ class ClientNotifications(ABC):
             case _:
                 pass  # the client did not ask for it
 
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Those of CLIENT_FEATURES that the client declared."""
+        return self._meta.features
+
     def can(self, feature: str) -> bool:
         """Whether the client declared this capability."""
         return self._meta.supports(feature)
@@ -83,7 +90,7 @@ class ClientNotifications(ABC):
     def require_features(self, questions: Mapping[str, Question]) -> None:
         """Raise Unsupported for a question that the client did not declare it can answer (an MCP rule)."""
         for question in questions.values():
-            feature = required_capability(question)
+            feature = required_feature(question)
             if not self._meta.supports(feature) or (
                 feature == "elicitation.url" and not self._meta.revision.url_elicitation
             ):
@@ -103,6 +110,8 @@ class StatelessLink(ClientNotifications):
     """The link of a stateless call: questions are answered by a later request, which runs the tool again."""
 
     replies: Mapping[str, Json] = {}  # of this request and the rounds before it
+    results: Mapping[str, bytes] = {}  # of `ctx.once`, in this request and the rounds before it
+    task_id: str | None = None  # in line
     refusal: ToolhallError | None = None  # the error of the last question
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
@@ -116,6 +125,24 @@ class StatelessLink(ClientNotifications):
         except ToolhallError as error:
             self.refusal = error
             raise
+
+    @property
+    def memory(self) -> "StatelessLink":
+        """The memory of the call, which travels through the client in the sealed state."""
+        return self
+
+    async def recall(self, key: str) -> bytes | None:
+        """Return what an earlier round remembered."""
+        return self.results.get(key)
+
+    async def remember(self, key: str, value: bytes) -> None:
+        """Remember a result for the rounds that follow; raises ToolFailed if all are too large for a state."""
+        results = {**self.results, key: value}
+        if sum(len(each) + len(value) for each, value in results.items()) > MAX_CARRIED_BYTES:
+            raise ToolFailed(
+                f"results of ctx.once may have {MAX_CARRIED_BYTES} bytes together in line; a call as a task keeps more"
+            )
+        self.results = results
 
     async def detach(self, retry_ms: int) -> None:
         """Do nothing: a stateless client cannot resume."""

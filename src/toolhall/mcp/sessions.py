@@ -33,6 +33,7 @@ MAX_PER_CALLER = 100  # except the local caller, which is every program of this 
 MAX_STREAMS = 16
 MAX_BUFFERED_BYTES = 1024 * 1024  # of a session's older streams together
 IDLE_SECONDS = 3_600.0
+MAX_WAITING = 1_000  # notifications for a stream that is not read
 _EVENT_NUMBER = re.compile(r"[0-9]{1,9}")  # a forged id may hold any text, also one that int() rejects
 
 
@@ -102,7 +103,8 @@ class HttpSession:
         self.read_number = 0  # of the last event that was read
         self.inflight = InflightRequests()
         self._resumable: deque[ResumableRequest] = deque()
-        self._unsubscribe = session.on_list_changed(self._tools_changed)
+        self._waiting: set[bytes] = set()  # notifications that nobody has read yet
+        self._unsubscribe = session.on_change(self._notify)
 
     def begin(self, request: JsonRpcRequest, size: int, policy_key: Hashable) -> ResumableRequest:
         """Keep a new stream for a request; the oldest are dropped when there are too many or they are too large."""
@@ -145,10 +147,13 @@ class HttpSession:
         self.inflight.close()
         self.standalone.finish()
 
-    def _tools_changed(self) -> None:
-        """Notify the client on its standalone stream; while that is not read, one notification is kept."""
+    def _notify(self, notification: bytes) -> None:
+        """Notify the client on its standalone stream; while that is not read, equal notifications are kept once."""
         if self.is_reading or self.standalone.last_number == self.read_number:
-            self.standalone.send(self.session.encoder.tools_list_changed())
+            self._waiting.clear()
+        if self.is_reading or (notification not in self._waiting and len(self._waiting) < MAX_WAITING):
+            self._waiting.add(notification)
+            self.standalone.send(notification)
 
 
 class SessionResponse:

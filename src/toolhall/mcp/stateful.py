@@ -19,13 +19,27 @@ from toolhall.dialects.mcp.protocol import (
     invalid_params,
     method_not_found,
 )
-from toolhall.dialects.mcp.requests import RequestMeta, read_call, read_list, read_log_level, read_progress_token
-from toolhall.dialects.mcp.responses import McpEncoder
+from toolhall.dialects.mcp.requests import (
+    CALL_METHODS,
+    RequestMeta,
+    read_call,
+    read_list,
+    read_log_level,
+    read_progress_token,
+    read_resource_uri,
+)
+from toolhall.dialects.mcp.responses import LIST_MEMBERS, McpEncoder
+from toolhall.dialects.mcp.tasks import related_task
+from toolhall.mcp.resource_subscriptions import ResourceSubscriptions
 from toolhall.mcp.response import MessageSink, StatefulLink, as_url_elicitations
+from toolhall.mcp.session_tasks import QuestionUnanswered, SessionTasks
 from toolhall.mcp.tool_requests import (
     ClientView,
+    answer_completion,
+    check_served,
     join_trace,
     list_page,
+    refresh_files,
     refuse_call,
     resolve_call,
     subscribe_list_changes,
@@ -34,6 +48,7 @@ from toolhall.model.caller import Caller
 from toolhall.model.errors import Broken, ToolFailed, ToolhallError
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.messages import Answer, CallTool, CompletedCall, InputRequired, Question, Visit, WireResponse
+from toolhall.model.tool import KINDS, Kind
 from toolhall.pipeline.dispatcher import Dispatcher
 
 QUESTION_SECONDS = 300.0
@@ -55,16 +70,34 @@ class McpSession:
         self._wants_versions = False  # whether it ever listed all versions
         self.encoder = encoder
         self.caller = caller
+        self.tasks = SessionTasks(dispatcher, encoder, caller, self._ask_for_task)
+        self.resources = ResourceSubscriptions(dispatcher, lambda: self.caller)
 
     def mark_initialized(self) -> None:
         """`notifications/initialized`: the server may send requests from now on."""
         self._initialized.set()
 
-    def on_list_changed(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call the listener when the list that this client is shown changes; return the function that unsubscribes."""
-        return subscribe_list_changes(
-            self._dispatcher, lambda: ClientView(self.caller, self.revision, self._wants_versions), listener
-        )
+    def on_change(self, notify: Callable[[bytes], None]) -> Callable[[], None]:
+        """Call `notify` with the notification of each change that this client hears of; returns what ends that.
+
+        These are changes of the lists that it is shown, and of the resources that it subscribes to.
+        """
+
+        def view() -> ClientView:
+            return ClientView(self.caller, self.revision, self._wants_versions)
+
+        def listen(kind: Kind) -> Callable[[], None]:
+            notification = self.encoder.list_changed(kind)
+            return subscribe_list_changes(self._dispatcher, view, lambda: notify(notification), kind)
+
+        self.resources.notify = lambda uri: notify(self.encoder.resource_updated(uri))
+        ends = [listen(kind) for kind in KINDS]
+
+        def end() -> None:
+            for each in (*ends, self.resources.close):
+                each()
+
+        return end
 
     @property
     def revision(self) -> Revision:
@@ -81,23 +114,36 @@ class McpSession:
             # Only 2026-07-28 has HTTP statuses for refused methods.
             return WireResponse(self.encoder.error(request.id, refusal).body)
         except ToolhallError as error:
-            return self.encoder.error(request.id, error)
+            return self.encoder.error(request.id, error, "tool" if request.method == "tools/call" else "resource")
         except Exception:  # noqa: BLE001 - a tool can return what cannot be encoded; the client still gets a response
             _log.exception("the answer to %s could not be written", request.method)
             return self.encoder.error(request.id, Broken())
 
     async def _answer(self, request: JsonRpcRequest, sink: MessageSink, size: int, caller: Caller) -> WireResponse:
+        check_served(self._dispatcher, request.method)
+        if request.method in CALL_METHODS:
+            return await self._call(request, sink, size, caller)
+        if request.method in LIST_MEMBERS:
+            return await self._list(request, caller)
+        if request.method == "completion/complete":
+            return await answer_completion(self._dispatcher, self.encoder, request, caller)
+        if request.method.startswith("tasks/"):
+            return await self.tasks.answer(request, sink, caller)
+        self._acknowledge(request, caller)
+        return self.encoder.response(request.id, {})
+
+    def _acknowledge(self, request: JsonRpcRequest, caller: Caller) -> None:
+        """Do what a request asks whose response is empty."""
         match request.method:
-            case "tools/call":
-                return await self._call(request, sink, size, caller)
-            case "tools/list":
-                return self._list(request, caller)
             case "ping":
-                return self.encoder.response(request.id, {})
+                pass
             case "logging/setLevel":
                 level = read_log_level(request.params.get("level"))
                 self._meta = msgspec.structs.replace(self._meta, log_level=level)
-                return self.encoder.response(request.id, {})
+            case "resources/subscribe":
+                self.resources.subscribe(read_resource_uri(request), caller)
+            case "resources/unsubscribe":
+                self.resources.unsubscribe(read_resource_uri(request))
             case "initialize":
                 raise invalid_params("this session is initialized already")
             case _:
@@ -112,7 +158,7 @@ class McpSession:
 
         It is authorized, rate limited and audited like the same call sent now. Only calls are ever resumed.
         """
-        if request.method != "tools/call":
+        if request.method not in CALL_METHODS:
             return False
         try:
             call = resolve_call(self._dispatcher, read_call(request, self._dialect, size))
@@ -120,10 +166,12 @@ class McpSession:
             return False
         return await self._dispatcher.record_repeat(call, caller) is None
 
-    def _list(self, request: JsonRpcRequest, caller: Caller) -> WireResponse:
+    async def _list(self, request: JsonRpcRequest, caller: Caller) -> WireResponse:
         params = read_list(request)
+        await refresh_files(self._dispatcher, params, request.method)
         self._wants_versions = self._wants_versions or params.versions
-        return self.encoder.list_result(request.id, list_page(self._dispatcher, caller, params))
+        page = list_page(self._dispatcher, caller, params, request.method)
+        return self.encoder.list_result(request.id, page, request.method)
 
     async def _call(self, request: JsonRpcRequest, sink: MessageSink, size: int, caller: Caller) -> WireResponse:
         join_trace(request)
@@ -133,10 +181,20 @@ class McpSession:
         except McpRefusal as refusal:
             raise refuse_call(self._dispatcher, request, caller, size, refusal, self._dialect) from None
         link = StatefulLink(sink, meta, self.encoder, self._ask_client)
-        return self._response(request.id, await self._dispatcher.answer(call, caller, link), meta)
+        answer: Answer
+        if self.tasks.wants(request):
+            created = await self.tasks.start(request, call, caller, link)
+            if isinstance(created, WireResponse):
+                return created
+            answer = created
+        else:
+            answer = await self._dispatcher.answer(call, caller, link)
+        return self._response(request.id, answer, meta, call.kind)
 
     async def answer_plain(self, plain: PlainCall, sink: MessageSink, size: int, caller: Caller) -> WireResponse:
         """Return the response to a plain call, authorized by its caller."""
+        if plain.kind != "tool":
+            return await self.answer(plain.to_request(), sink, size, caller)
         call = CallTool(plain.name, plain.arguments, self._dialect, size, None, None, None, plain.encoded_arguments)
         if self._dispatcher.shortlist.pins:
             call = resolve_call(self._dispatcher, call)
@@ -149,14 +207,19 @@ class McpSession:
             _log.exception("the answer to tools/call could not be written")
             return self.encoder.error(plain.id, Broken())
 
-    def _response(self, request_id: RequestId, answer: Answer, meta: RequestMeta) -> WireResponse:
+    def _response(self, request_id: RequestId, answer: Answer, meta: RequestMeta, kind: Kind = "tool") -> WireResponse:
         if type(answer) is CompletedCall:
+            if kind != "tool":
+                return self.encoder.result(request_id, answer)
             return self.encoder.call_result(request_id, answer)
         match as_url_elicitations(answer, meta):
             case InputRequired(questions) if visits := [each for each in questions.values() if isinstance(each, Visit)]:
                 return self.encoder.url_elicitation_required(request_id, visits)
             case ToolhallError() as error:
-                return self.encoder.error(request_id, error)
+                refusal = self.tasks.needs_task(error)
+                if refusal is not None:
+                    return WireResponse(self.encoder.error(request_id, refusal).body)
+                return self.encoder.error(request_id, error, kind)
             case _:
                 raise TypeError("a legacy session asks its questions while the call runs")
 
@@ -166,7 +229,7 @@ class McpSession:
         if future is None or future.done():
             return
         if response.error is not None:
-            future.set_exception(ToolFailed("the client could not answer the tool's question"))
+            future.set_exception(QuestionUnanswered(refused=True))
         else:
             future.set_result(response.result)
 
@@ -177,17 +240,32 @@ class McpSession:
                 future.set_exception(ToolFailed("the server stopped before the tool's question was answered"))
 
     async def _ask_client(self, sink: MessageSink, question: Question) -> Json:
+        """Ask the client for a call that waits; raises ToolFailed if there is no answer."""
+        try:
+            return await self._request_answer(sink, write_input_request(question, self.revision))
+        except QuestionUnanswered as unanswered:
+            if unanswered.refused:
+                raise ToolFailed("the client could not answer the tool's question") from None
+            raise ToolFailed("nobody answered the tool's question in time") from None
+
+    async def _ask_for_task(self, sink: MessageSink, question: Question, task_id: str) -> Json:
+        """Ask the client for a task; raises QuestionUnanswered."""
+        asked = write_input_request(question, self.revision)
+        asked["params"] = {**asked["params"], "_meta": related_task(task_id)}
+        return await self._request_answer(sink, asked)
+
+    async def _request_answer(self, sink: MessageSink, asked: JsonObject) -> Json:
         """Send a question as a request and wait up to five minutes for its response."""
         await self._wait_initialized()
         question_id = f"toolhall-{next(self._question_ids)}"
         future = self._pending_questions[question_id] = asyncio.get_running_loop().create_future()
-        sink.send(encode({"jsonrpc": "2.0", "id": question_id, **write_input_request(question, self.revision)}))
+        sink.send(encode({"jsonrpc": "2.0", "id": question_id, **asked}))
         try:
             async with asyncio.timeout(QUESTION_SECONDS):
                 return await future
         except TimeoutError:
             self._cancel_question(sink, question_id, "no answer in time")
-            raise ToolFailed("nobody answered the tool's question in time") from None
+            raise QuestionUnanswered(refused=False) from None
         except asyncio.CancelledError:  # the call was cancelled, or its own time is up
             self._cancel_question(sink, question_id, "the call has ended")
             raise

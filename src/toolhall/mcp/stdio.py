@@ -112,7 +112,8 @@ class McpStdio:
     def _handle_call(self, plain: PlainCall, size: int) -> None:
         """Start a plain call; one that must be looked at, or refused, is handled in its general form."""
         meta, session = read_plain_meta(plain), self._session
-        is_general = self._dispatcher.shortlist.pins or plain.id in self._inflight
+        is_unserved = plain.kind != "tool" and plain.kind not in self._dispatcher.registry.snapshot.kinds
+        is_general = self._dispatcher.shortlist.pins or plain.id in self._inflight or is_unserved
         if is_general or len(self._inflight) >= MAX_CONCURRENT_REQUESTS:
             self._handle_request(plain.to_request(), size)
         elif meta is not None:
@@ -159,8 +160,9 @@ class McpStdio:
         if self._unsubscribe:  # a second initialize replaces the session
             self._unsubscribe()
         self._session = McpSession(self._dispatcher, encoder, LOCAL, params.capabilities)
-        self._unsubscribe = self._session.on_list_changed(lambda: self._notify(encoder.tools_list_changed()))
-        self.send(encoder.initialize_result(request.id).body)
+        self._unsubscribe = self._session.on_change(self._notify)
+        served = self._dispatcher.registry.snapshot.kinds
+        self.send(encoder.initialize_result(request.id, served, self._session.tasks.capability).body)
 
     async def _answer(self, request: JsonRpcRequest, size: int) -> None:
         try:
@@ -199,8 +201,8 @@ class McpStdio:
     async def _listen(self, request: JsonRpcRequest) -> None:
         stream = EventStream()
         try:
-            read_request_meta(request)
-            end = self._stateless.subscriptions.listen(request, LOCAL, stream)
+            tasks = await self._stateless.tasks.feed(request, read_request_meta(request), LOCAL)
+            end = self._stateless.subscriptions.listen(request, LOCAL, stream, tasks)
         except ToolhallError as error:
             self.send(self._stateless.encoder.error(request.id, error).body)
             return

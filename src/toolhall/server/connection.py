@@ -14,8 +14,8 @@ class Connection(asyncio.Protocol, ABC):
     transport: asyncio.Transport
     client: tuple[str, int] | None = None  # None for a Unix socket
     server: tuple[str, int | None] | None = None
-    write_paused = False  # the client does not read
-    read_paused = False
+    write_paused: bool  # the client does not read
+    read_paused: bool
     is_counted = False  # by the ConnectionLimiter
     is_lost = False
     _drained: asyncio.Event | None = None  # made when a task waits
@@ -24,6 +24,7 @@ class Connection(asyncio.Protocol, ABC):
         self.context = context
         self.loop = loop
         self.timeout = TimeoutTracker()
+        self.write_paused = self.read_paused = False  # in the object, because every request reads them
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # never another kind
         """Note the addresses; abort a connection of an unknown address, which must not pass for a Unix socket."""

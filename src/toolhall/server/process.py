@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from toolhall.config import Config
+from toolhall.config import Config, SettingOrigin
 
 if TYPE_CHECKING:
     import ctypes
@@ -33,6 +33,7 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True):
     data: str | None = None  # as given on the command line
     file: str | None = None  # the settings file, as given on the command line
     stated: tuple[str, ...]  # names of the settings that override those of an author's own Toolhall
+    origins: dict[str, SettingOrigin] = {}  # of the settings in `config` that are stated anywhere
     unnamed: bool = False  # the data folder was not named, so it is the project's default
     workers: int
     json: bool

@@ -2,8 +2,9 @@
 
 Theory of operation. One HttpProtocol object serves one connection, one RequestCycle one request on it. RequestParser
 calls `on_request` for each, which puts a RequestCycle into `pipeline`. Once what was received is parsed, the first of
-them is started; the next one starts when that is answered. Each runs in a task of its own, whose first step is taken at
-once (`eager_tasks`): most requests are answered before `data_received` returns. WriteBatcher writes the answer.
+them is started; the next one starts when that is answered. WriteBatcher starts the requests of all connections that
+were read in one iteration of the event loop one after the other, and then writes their answers. Each runs in a task of
+its own, whose first step is taken at once (`eager_tasks`): that answers most requests.
 
 *Plain requests.* A complete plain POST, as `server.known_heads` describes it, is served by `HttpApp.serve` without
 ASGI, and its head is kept. A request that begins at a message boundary with a known head is served without the parser
@@ -36,7 +37,6 @@ sending side looks the same as one that has gone: it gets what is answered by th
 import asyncio
 import logging
 from collections import deque
-from functools import partial
 
 from toolhall.auth.authenticator import Scope
 from toolhall.eager_tasks import EagerStarter
@@ -69,19 +69,20 @@ class HttpProtocol(Connection):
 
     cycle: RequestCycle | None = None  # the latest request whose head is complete
     parser: RequestParser
-    is_malformed = False  # what was received last is no HTTP request, and nothing more is read
+    is_malformed: bool  # what was received last is no HTTP request, and nothing more is read
     _active: RequestCycle | None = None  # the request that was started last
-    partial: PartialRequest | None = None  # a request with a known head whose body has not arrived completely
+    partial: PartialRequest | None  # a request with a known head whose body has not arrived completely
     _header_bytes = 0
     _counted_headers: object = None  # the headers that `_header_bytes` counts
 
     def __init__(self, context: ServerContext, loop: asyncio.AbstractEventLoop | None = None) -> None:
         super().__init__(context, loop or asyncio.get_running_loop())
+        self.partial, self.is_malformed = None, False
         self.write_batcher = write_batcher_for(self.loop)
         self.pipeline: deque[RequestCycle] = deque()  # requests that have not been started
         self._slots = context.limiter.callers
         self._known = KnownHeads()
-        self._starter = EagerStarter(self.loop, "toolhall request")
+        self.starter = EagerStarter(self.loop, "toolhall request")
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # never another kind
         """Count the connection; one over the limit gets 503 and is closed."""
@@ -153,9 +154,11 @@ class HttpProtocol(Connection):
         heads = self._known
         if heads.unused or known is not heads.heads[0]:
             heads.mark_used(known)
-        self.cycle = cycle = RequestCycle(self, known.head.scope, body)
-        cycle.head = known.head
-        self._start(cycle)
+        self.cycle = self._active = cycle = RequestCycle(self, known.head.scope, body, known.head)
+        if len(self.context.connections) > 1:  # as in `_start`
+            self.write_batcher.start(cycle, self.loop)
+        else:
+            cycle.start()
 
     # What is parsed.
 
@@ -281,25 +284,12 @@ class HttpProtocol(Connection):
             self._close_if_malformed()
 
     def _start(self, cycle: RequestCycle) -> None:
-        """Run a request now, or in a later iteration of the event loop if this one has answered enough."""
+        """Run a request after those that arrived with it were read; at once if this is the only connection."""
         self._active = cycle
-        if self.write_batcher.is_full:
-            self.write_batcher.defer(partial(self._run, cycle))
+        if len(self.context.connections) > 1:
+            self.write_batcher.start(cycle, self.loop)
         else:
-            self._run(cycle)
-
-    def _run(self, cycle: RequestCycle) -> None:
-        context = self.context
-        if cycle.disconnected:  # while it was deferred
-            cycle.response_complete = True
-            return
-        if cycle.head is not None and context.head_app is not None:
-            task = self._starter.start(cycle.run_plain(context.head_app, cycle.head))
-        else:
-            task = self._starter.start(cycle.run_asgi(context.app))
-        if not task.done():
-            cycle.task = task
-            context.tasks.add(task)
+            cycle.start()
 
     def _try_reject(self, cycle: RequestCycle) -> bool:
         """Answer 503 if every slot is taken, without a task and without reading the body: that must be cheap then."""

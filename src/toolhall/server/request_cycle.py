@@ -16,6 +16,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from toolhall.auth.authenticator import AsgiApp, AsgiMessage, Scope
 from toolhall.http.request import SERVER_EXTENSION, RequestHead
 from toolhall.server.context import HeadApp
@@ -33,33 +35,45 @@ _INTERNAL_ERROR = b'{"error":{"code":"internal","message":"the server failed to 
 _log = logging.getLogger("toolhall.http")
 
 
-class RequestCycle:
+class RequestCycle(msgspec.Struct, eq=False):
     """Answers one request: runs the application, hands it the body, writes its response."""
 
-    # Initial state of every request; as class attributes they cost nothing per request.
+    connection: "HttpProtocol"
+    scope: Scope
+    body: bytes | bytearray
     head: RequestHead | None = None  # of a plain request
     task: asyncio.Task[None] | None = None  # None while its first step runs, and for ever if that was the last
-    keep_alive = True
-    is_head = False  # the method HEAD
-    waiting_for_100_continue = False
-    more_body = False  # whether the body is incomplete
-    disconnected = False
-    watches_disconnect = False  # then reading must not pause: a paused transport does not notice a disconnect
-    response_started = False
-    response_complete = False
-    _body_delivered = False  # a further `receive` waits for the disconnect
+    keep_alive: bool = True
+    is_head: bool = False  # the method HEAD
+    waiting_for_100_continue: bool = False
+    more_body: bool = False  # whether the body is incomplete
+    disconnected: bool = False
+    watches_disconnect: bool = False  # then reading must not pause: a paused transport does not notice a disconnect
+    response_started: bool = False
+    response_complete: bool = False
+    _body_delivered: bool = False  # a further `receive` waits for the disconnect
     _news: asyncio.Event | None = None  # made when a task waits: most requests never do
     _disconnect_callback: Callable[[], None] | None = None
     _pending_response: bytes | None = None  # complete, and not written yet
-    _pending_head = b""  # of a response whose body has not been sent yet
-    _has_no_body = False  # of the response, whatever the application sends
-    _chunked = False
+    _pending_head: bytes = b""  # of a response whose body has not been sent yet
+    _has_no_body: bool = False  # of the response, whatever the application sends
+    _chunked: bool = False
     _remaining: int | None = None  # bytes of the response body that its content length still promises
 
-    def __init__(self, connection: "HttpProtocol", scope: Scope, body: bytes | bytearray) -> None:
-        self.connection = connection
-        self.scope = scope
-        self.body = body
+    def start(self) -> None:
+        """Start the task of this request."""
+        connection, head = self.connection, self.head
+        context = connection.context
+        if self.disconnected:  # before it was its turn
+            self.response_complete = True
+            return
+        if head is not None and context.head_app is not None:
+            task = connection.starter.start(self.run_plain(context.head_app, head))
+        else:
+            task = connection.starter.start(self.run_asgi(context.app))
+        if not task.done():
+            self.task = task
+            context.tasks.add(task)
 
     async def run_asgi(self, app: AsgiApp) -> None:
         """Run the application with the scope of this request."""
@@ -107,6 +121,11 @@ class RequestCycle:
         await self.send({"type": "http.response.body", "body": _INTERNAL_ERROR})
 
     # The request.
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop of the server."""
+        return self.connection.loop
 
     def feed_body(self, data: bytes) -> None:
         """Take a part of the body; the rest of one that is answered already is dropped."""
@@ -187,7 +206,7 @@ class RequestCycle:
         ):
             return False
         self.response_started = True
-        self._pending_response = b"%b%d\r\n\r\n%b" % (context.heads.start_json(status), len(body), body)
+        self._pending_response = b"%b%d\r\n\r\n%b" % (context.heads.json[status], len(body), body)
         if len(context.connections) > 1:
             connection.write_batcher.schedule(self, connection.loop)
         else:  # there is nobody to write to together

@@ -55,12 +55,12 @@ CONTINUE_RESPONSE = b"HTTP/1.1 100 Continue\r\n\r\n"
 class ResponseHeads:
     """The beginnings of responses with their Date header, which `set_date` renews once a second."""
 
-    __slots__ = ("_json", "_status_lines", "date")
+    __slots__ = ("_status_lines", "date", "json")
 
     def __init__(self) -> None:
         self.date = b""  # the header as a line
         self._status_lines: dict[int, bytes] = {}
-        self._json: dict[int, bytes] = {}
+        self.json = JsonHeads(self)
 
     def set_date(self, seconds: float) -> None:
         """Date the responses from now on; seconds since the epoch."""
@@ -68,7 +68,7 @@ class ResponseHeads:
         if date != self.date:
             self.date = date
             self._status_lines.clear()
-            self._json.clear()
+            self.json.clear()
 
     def start(self, status: int) -> bytes:
         """The status line and the Date header."""
@@ -77,12 +77,20 @@ class ResponseHeads:
             start = self._status_lines[status] = status_line(status) + self.date
         return start
 
-    def start_json(self, status: int) -> bytes:
-        """The head of a JSON response up to the value of its content length."""
-        start = self._json.get(status)
-        if start is None:
-            start = self._json[status] = self.start(status) + _JSON_HEADERS
-        return start
+
+class JsonHeads(dict[int, bytes]):
+    """The heads of JSON responses by status, up to the value of their content length; each is made on first use."""
+
+    __slots__ = ("_heads",)
+
+    def __init__(self, heads: ResponseHeads) -> None:
+        super().__init__()
+        self._heads = heads
+
+    def __missing__(self, status: int) -> bytes:
+        """Make the head of a status."""
+        head = self[status] = self._heads.start(status) + _JSON_HEADERS
+        return head
 
 
 class BusyResponses:

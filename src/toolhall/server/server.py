@@ -21,6 +21,7 @@ from toolhall.app import Toolhall
 from toolhall.server.context import ServedApp, ServerContext
 from toolhall.server.process import new_event_loop
 from toolhall.server.protocol import HttpProtocol
+from toolhall.server.shared_socket import SharedSocketAcceptor
 
 SHUTDOWN_GRACE_SECONDS = 25.0
 _BACKLOG = 2_048
@@ -35,15 +36,21 @@ _log = logging.getLogger("toolhall.http")
 
 
 class HttpServer:
-    """Serves an application on listening sockets; stops on SIGINT and SIGTERM, and finishes requests in progress."""
+    """Serves an application on listening sockets; stops on SIGINT and SIGTERM, and finishes requests in progress.
 
-    def __init__(self, served: ServedApp, context: ServerContext | None = None) -> None:
+    `shares_sockets` says that other processes accept from the same sockets.
+    """
+
+    def __init__(
+        self, served: ServedApp, context: ServerContext | None = None, *, shares_sockets: bool = False
+    ) -> None:
         self.context = context or ServerContext(served)
+        self._shares_sockets = shares_sockets
         self.started = False  # accepts connections
         self._stop = asyncio.Event()
         self._is_forced = False
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._servers: list[asyncio.Server] = []
+        self._acceptors: list[asyncio.Server | SharedSocketAcceptor] = []
 
     def run(self, sockets: list[socket.socket]) -> None:
         """Serve in an event loop of its own until a signal."""
@@ -77,7 +84,12 @@ class HttpServer:
         self.context.heads.set_date(time.time())
         loop = asyncio.get_running_loop()
         for each in sockets:
-            self._servers.append(await loop.create_server(self.new_connection, sock=each, backlog=_BACKLOG))
+            if self._shares_sockets:
+                self._acceptors.append(
+                    SharedSocketAcceptor(each, self.new_connection, lambda: len(self.context.connections))
+                )
+            else:
+                self._acceptors.append(await loop.create_server(self.new_connection, sock=each, backlog=_BACKLOG))
         self.started = True
         gc.freeze()  # what exists now stays; the collector need not traverse it again
         gc.set_threshold(*_GC_THRESHOLD)
@@ -99,8 +111,8 @@ class HttpServer:
     async def shutdown(self, sockets: list[socket.socket]) -> None:
         """Accept nothing more, and finish requests in progress; a request whose body is incomplete is dropped."""
         context = self.context
-        for server in self._servers:
-            server.close()
+        for acceptor in self._acceptors:
+            acceptor.close()
         for each in sockets:
             each.close()
         for connection in list(context.connections):
@@ -151,10 +163,12 @@ class HallServer(HttpServer):
         hall: Toolhall,
         on_start: Callable[["HallServer"], None] | None = None,
         context: ServerContext | None = None,
+        *,
+        shares_sockets: bool = False,
     ) -> None:
         self._hall = hall
         self._on_start = on_start
-        super().__init__(hall, context)
+        super().__init__(hall, context, shares_sockets=shares_sockets)
 
     async def startup(self, sockets: list[socket.socket]) -> None:
         """Open the hall and start to accept, then call `on_start`.

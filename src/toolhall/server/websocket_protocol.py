@@ -4,8 +4,9 @@ Theory of operation. HttpProtocol parses the request, counts the connection and 
 its I/O (ServerProtocol) does the handshake and the frames; this class moves bytes between it and the transport, and
 complete messages between it and the application. Reading pauses while a message waits for the application, so that
 what is held is bounded by one read. Nearly all messages are one text frame each way: these are read and written by
-`server.websocket_frames` without ServerProtocol. Compression is never agreed on: it would allow decompression bombs,
-and leaks like CRIME.
+`server.websocket_frames` without ServerProtocol. An application may take text messages as they arrive (`take_text`),
+in which case nothing waits for it, and must bound what it keeps of them. Compression is never agreed on: it would allow
+decompression bombs, and leaks like CRIME.
 
 An application refuses a connection before it accepts it, by `websocket.close` (403) or by a response of its own
 (`websocket.http.response`). Later, `websocket.close` begins the closing handshake: what the client still sends is
@@ -18,6 +19,7 @@ Pings find clients that are gone. `check_timeouts` ends those that do not read (
 import asyncio
 import logging
 import os
+from collections.abc import Callable
 from http import HTTPStatus
 from urllib.parse import unquote
 
@@ -29,6 +31,7 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 
 from toolhall.auth.authenticator import AsgiMessage, Scope
+from toolhall.http.request import SERVER_EXTENSION
 from toolhall.server.connection import Connection
 from toolhall.server.context import ServerContext
 from toolhall.server.responses import MALFORMED_RESPONSE, encode_headers
@@ -52,6 +55,7 @@ class WebSocketProtocol(Connection):
     _refusal_body = b""
     _is_text = False  # the message that `frames` are of
     _timer: asyncio.TimerHandle | None = None  # of the next ping, or of the answer to the last one
+    _take_text: Callable[[bytes], bool] | None = None  # gets text messages that nothing waits before
     _ping = b""  # the payload of a ping that was not answered yet
 
     def __init__(self, context: ServerContext, loop: asyncio.AbstractEventLoop) -> None:
@@ -97,6 +101,7 @@ class WebSocketProtocol(Connection):
             "headers": headers,
             "subprotocols": [each.strip() for value in offered for each in value.decode("latin-1").split(",")],
             "extensions": {"websocket.http.response": {}},
+            SERVER_EXTENSION: self,
         }
 
     async def _run(self, scope: Scope) -> None:
@@ -175,11 +180,14 @@ class WebSocketProtocol(Connection):
         """Queue a message for the application; text that is not UTF-8 closes the connection (RFC 6455, 8.1)."""
         if self._is_text:
             try:
-                self._queue.put_nowait({"type": "websocket.receive", "text": message.decode()})
+                text = message.decode()
             except UnicodeDecodeError:
                 _log.info("a WebSocket message is not valid UTF-8; its connection is closed")
                 self._fail(CloseCode.INVALID_DATA, "text must be UTF-8")
                 return
+            if self._take_text is not None and self._queue.empty() and self._take_text(message):
+                return
+            self._queue.put_nowait({"type": "websocket.receive", "text": text})
         else:
             self._queue.put_nowait({"type": "websocket.receive", "bytes": message})
         self.pause_reading()
@@ -219,6 +227,17 @@ class WebSocketProtocol(Connection):
             self._refusal = message["status"], _text_headers(message)
         else:
             raise RuntimeError(f"{kind} was sent before the WebSocket was accepted")
+
+    def take_text(self, take: Callable[[bytes], bool] | None) -> None:
+        """Offer each text message to this function first; what it returns False for is received as usual."""
+        self._take_text = take
+
+    def send_text(self, message: bytes) -> bool:
+        """Send a text message without waiting; False if `send` has to."""
+        if not self._is_open():
+            return False
+        self._writer.add(message)
+        return True
 
     def _is_open(self) -> bool:
         """Whether a message may be sent now, without waiting."""

@@ -1,21 +1,36 @@
-"""WriteBatcher: answers at most MAX_BATCH requests in one iteration of the event loop, and writes the answers together.
+"""WriteBatcher: answers at most MAX_BATCH requests in one callback of the event loop, and writes the answers together.
 
-Most of what sending costs is to wake the reader. Responses that are written right after one another wake a client of
-several connections once. The batch is bounded, because an event loop may deliver the requests of a thousand clients in
-one iteration, and uvloop sends what was written at its end: requests beyond the batch wait for the next iteration, in
-the order in which they came, so that the first client does not wait until the last one is answered.
+Theory of operation. Connections only note here what they have read, and one callback then starts these requests and
+writes what is answered. That is cheaper than an answer inside each read, for two reasons:
+
+- Most of what sending costs is to wake the reader. Responses that are written right after one another wake a client of
+  several connections once.
+- uvloop gives the interpreter's lock away after every read. A thread that waits for it, as the audit's does, is woken
+  each time and hardly ever gets it, because the loop goes on with the next read: two switches of context for nothing.
+  Reads that only note a request follow each other so quickly that it wakes once for all of them.
+
+A batch is bounded, because an event loop may deliver the requests of a thousand clients in one iteration, and uvloop
+sends what was written at its end: requests beyond the batch wait for the next callback, in the order in which they
+came, so that the first client does not wait until the last one is answered.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
-MAX_BATCH = 64  # responses; a millisecond or two of calls
+MAX_BATCH = 64  # requests; a millisecond or two of calls
 
 _log = logging.getLogger("toolhall.http")
+
+
+class ReceivedRequest(Protocol):
+    """A request that is ready to be run."""
+
+    def start(self) -> None:
+        """Run it, at least to where it first has to wait."""
+        ...
 
 
 class PendingWrite(Protocol):
@@ -27,51 +42,51 @@ class PendingWrite(Protocol):
 
 
 class WriteBatcher:
-    """Collects the responses of all connections of an event loop, and writes them in a callback of their own.
+    """Collects the requests and the responses of all connections of an event loop, and runs and writes them together.
 
-    A response that cannot be written is logged and delays no other.
+    A request or a response that fails is logged and delays no other.
     """
 
-    __slots__ = ("_deferred", "_is_scheduled", "_pending", "is_full")
+    __slots__ = ("_is_scheduled", "_pending", "_received")
 
     def __init__(self) -> None:
+        self._received: deque[ReceivedRequest] = deque()  # one for each connection at most
         self._pending: list[PendingWrite] = []
-        self._deferred: deque[Callable[[], None]] = deque()  # one for each connection at most
-        self._is_scheduled = False  # `_flush` in the next iteration
-        self.is_full = False  # this iteration has answered enough, or requests wait already: defer the next one
+        self._is_scheduled = False  # `_answer`
 
-    def schedule(self, write: PendingWrite, loop: asyncio.AbstractEventLoop) -> None:
-        """Write it after what the event loop is doing in this iteration."""
-        pending = self._pending
-        pending.append(write)
-        if len(pending) == 1:
-            self._schedule_flush(loop)
-        elif len(pending) == MAX_BATCH:
-            self.is_full = True
-
-    def defer(self, start: Callable[[], None]) -> None:
-        """Start this request in one of the next iterations; only while the batch `is_full`."""
-        self._deferred.append(start)
-
-    def _schedule_flush(self, loop: asyncio.AbstractEventLoop) -> None:
+    def start(self, request: ReceivedRequest, loop: asyncio.AbstractEventLoop) -> None:
+        """Start a request after what the event loop is reading in this iteration."""
+        self._received.append(request)
         if not self._is_scheduled:
             self._is_scheduled = True
-            loop.call_soon(self._flush, loop)
+            loop.call_soon(self._answer, loop)
 
-    def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Write what is ready, then start what was deferred, as much as a batch has room for."""
-        self._is_scheduled = False
-        pending, self._pending = self._pending, []
-        for write in pending:
-            try:
-                write.flush()
-            except Exception:  # noqa: BLE001 - the other responses are written all the same
-                _log.exception("a reply could not be sent")
-        if self._deferred:
-            self._schedule_flush(loop)  # also if none of these is answered at once
-            for _ in range(min(MAX_BATCH, len(self._deferred))):
-                self._deferred.popleft()()
-        self.is_full = bool(self._deferred) or len(self._pending) >= MAX_BATCH
+    def schedule(self, write: PendingWrite, loop: asyncio.AbstractEventLoop) -> None:
+        """Write a response together with the others of this iteration."""
+        self._pending.append(write)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            loop.call_soon(self._answer, loop)
+
+    def _answer(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Start as many requests as a batch has room for, then write what is answered by now."""
+        received = self._received
+        try:
+            for _ in range(min(MAX_BATCH, len(received))):
+                try:
+                    received.popleft().start()
+                except Exception:  # noqa: BLE001 - the other requests are answered all the same
+                    _log.exception("a request could not be started")
+            pending, self._pending = self._pending, []
+            for write in pending:
+                try:
+                    write.flush()
+                except Exception:  # noqa: BLE001 - the other responses are written all the same
+                    _log.exception("a reply could not be sent")
+        finally:
+            self._is_scheduled = bool(received or self._pending)
+            if self._is_scheduled:
+                loop.call_soon(self._answer, loop)
 
 
 _batchers: WeakKeyDictionary[asyncio.AbstractEventLoop, WriteBatcher] = WeakKeyDictionary()

@@ -23,6 +23,7 @@ from toolhall.pipeline.approvals import (
     ApprovalService,
     TooLate,
     can_approve,
+    passkey_purpose,
     person_of,
 )
 from toolhall.pipeline.second_factors import SecondFactors, WrongFactor
@@ -31,10 +32,11 @@ from toolhall.stores.common import StoreFailed
 from toolhall.stores.crypto import SealedBox, derive_key
 from toolhall.stores.factors import Factor
 from toolhall.web import views
-from toolhall.web.auth import FormPage, PageAuth, PageSessions, PageUser, SignInPage
-from toolhall.web.pages import STATUS_SUFFIX, redirect_to_self, send_asset, send_status
+from toolhall.web.auth import FormPage, PageAuth, PageUser, SignInPage
+from toolhall.web.pages import STATUS_SUFFIX, redirect, redirect_to_self, send_status
 from toolhall.web.passkeys import Passkeys
 from toolhall.web.public_url import PublicUrl
+from toolhall.web.sessions import BrowserSessions
 
 PAGE_DIALECT = "page"  # of decisions in the audit log
 _ID = re.compile(r"[A-Za-z0-9_-]{22}")
@@ -53,25 +55,50 @@ class PageComponents(NamedTuple):
     passkeys: Passkeys
     page_auth: PageAuth
     public_url: PublicUrl
+    invite: "PasskeyInviter"
+
+
+class PasskeyInviter:
+    """Makes the link by which a person who manages the hall, and has no factor yet, adds a passkey."""
+
+    def __init__(self, factors: SecondFactors, admin: AdminExecutor, public_url: PublicUrl) -> None:
+        self._factors = factors
+        self._admin = admin
+        self._public_url = public_url
+
+    def is_allowed(self, caller: Caller) -> bool:
+        """Whether the caller may make such a link at all; who has a factor proves it at `/api/factors`."""
+        return self._admin.is_allowed(caller)
+
+    async def __call__(self, caller: Caller) -> str:
+        """Return the link; Denied unless the caller manages the hall and has no factor."""
+        person = person_of(caller)
+
+        async def apply() -> str:
+            if await self._factors.factors_of(person):
+                raise Denied(f"{person} has a factor already; to add another one takes a code of it")
+            token, _ = await self._factors.invite(person, caller.id)
+            return token
+
+        token = await self._admin(AdminOperation(f"add passkey {person}", PAGE_DIALECT, {}), caller, apply)
+        return f"{self._public_url.prefix}{ENROLL_PATH}{token}"
 
 
 class ApprovePage(SignInPage):
     """Shows one approval to the people it concerns, and takes their decision by a form."""
 
-    actions = frozenset({"approve", "passkey", "deny"})
+    actions = frozenset({"approve", "passkey", "deny", "invite"})
 
     def __init__(self, components: PageComponents) -> None:
         super().__init__(components.page_auth, components.public_url)
         self._decisions = components.decisions
         self._factors = components.factors
         self._passkeys = components.passkeys
+        self._invite = components.invite
 
     async def get(self, request: HttpRequest) -> None:
-        """Send the page, its status for a waiting program, or an asset of all pages."""
+        """Send the page, or its status for a waiting program."""
         name = request.path.removeprefix(APPROVE_PATH)
-        if name.startswith("-/"):
-            await send_asset(request, name.removeprefix("-/"))
-            return
         if name.endswith(STATUS_SUFFIX):
             await send_status(request, await self._decisions.approvals.store.find(name.removesuffix(STATUS_SUFFIX)))
             return
@@ -91,6 +118,9 @@ class ApprovePage(SignInPage):
                 await self._factors.check_code(person, fields.get("code", ""))
 
         try:
+            if fields["action"] == "invite":
+                await redirect(request, (await self._invite(caller)).encode())
+                return
             if fields["action"] == "deny":
                 await self._decisions.deny(approval_id, caller, PAGE_DIALECT)
             else:
@@ -99,6 +129,8 @@ class ApprovePage(SignInPage):
             await self._show(request, user, error.message, 429 if isinstance(error, Limited) else 403)
         except TooLate:
             await self._show(request, user, status=410)
+        except Malformed as error:
+            await self._show(request, user, error.message, 409)
         except StoreFailed as error:
             await self._show(request, user, f"nothing was decided: {error}", 503)
         except (Denied, NotFound) as error:
@@ -138,19 +170,15 @@ class ApprovePage(SignInPage):
         )
         return views.ApprovalView(
             approval=approval,
-            before=await self._decisions.approvals.store.last_approved(approval),
+            before=await self._decisions.last_approved_for(caller, approval),
             now=self._factors.clock(),
             person=person,
             allowed=allowed,
             kinds=frozenset(each.kind for each in factors),
             passkey=options,
             signed_in=not caller.local,
+            may_invite=self._invite.is_allowed(caller),
         )
-
-
-def passkey_purpose(approval: Approval) -> str:
-    """Return what a passkey signs: this approval, of these bytes, for this user."""
-    return f"{approval.id} {approval.shown_sha256} {approval.acting_for or ''}"
 
 
 def _approval_id(request: HttpRequest) -> str:
@@ -241,22 +269,30 @@ class ApprovalPages:
         self._factors = factors
         self._key = derive_key(root_key, PAGES_KEY_PURPOSE)
         sealed_box = SealedBox(derive_key(root_key, SESSIONS_KEY_PURPOSE))
-        self.sessions = PageSessions(sealed_box, self._key, public_url, clock)
+        self.sessions = BrowserSessions(sealed_box, self._key, public_url, clock)
+        self.passkeys = Passkeys(factors, public_url, self._key, name)
 
     def endpoints(
         self, context: ManagementContext, validator: RequestValidator, authenticator: RequestAuthenticator
     ) -> dict[str, Methods]:
         """Return the pages' routes, and those of the management API that the command line uses instead."""
         decisions = ApprovalDecisions(self._approvals, context.dispatcher.admin)
-        passkeys = Passkeys(self._factors, self._public_url, self._key, self._name)
         components = PageComponents(
-            decisions, self._factors, passkeys, PageAuth(self.sessions, authenticator), self._public_url
+            decisions,
+            self._factors,
+            self.passkeys,
+            PageAuth(self.sessions, authenticator, context.dispatcher.admin),
+            self._public_url,
+            PasskeyInviter(self._factors, context.dispatcher.admin, self._public_url),
         )
+        approvals_api = ApprovalsApi(decisions, self._factors, self.passkeys, validator)
+        context.describe_approval = approvals_api.describe
+        context.needs["approvals"] = approvals_api.needs
         approve, enroll = ApprovePage(components), EnrollPage(components, context.dispatcher.admin)
         return {
             APPROVE_PATH: {"GET": approve.get, "POST": approve.post},
             ENROLL_PATH: {"GET": enroll.get, "POST": enroll.post},
-            **ApprovalsApi(decisions, self._factors, validator).endpoints(),
+            **approvals_api.endpoints(),
             **FactorsApi(context, self._factors, validator, self._name, self._enroll_url).endpoints(),
         }
 

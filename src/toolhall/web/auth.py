@@ -1,96 +1,37 @@
-"""Sign-in for pages: sealed session cookies, CSRF tokens, `PageAuth`, which finds the user, and the base `FormPage`.
+"""Sign-in for pages: `PageAuth`, which finds the user of a request and signs people in, and the base `FormPage`.
 
-A session lasts 15 minutes. An API key in it is verified again with every request, so that revoking the key ends the
-session.
+Wrong keys are limited per address, also where all requests come from a proxy on this machine: a valid key signs in
+whatever others tried from the same address.
 """
 
-import base64
-import hmac
-import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
-import msgspec
-
-from toolhall.auth.authenticator import AuthenticationFailed, Headers, RequestAuthenticator, resolve_caller
+from toolhall.auth.authenticator import AuthenticationFailed, RequestAuthenticator, client_address, resolve_caller
+from toolhall.auth.credentials import FailureThrottle
 from toolhall.http.request import HttpRequest
 from toolhall.http.request_guard import RequestRejected
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Limited
-from toolhall.stores.crypto import SealedBox
+from toolhall.pipeline.admin import AdminExecutor, AdminOperation
 from toolhall.web.html import Page
 from toolhall.web.pages import SECURITY_HEADERS, ResponseHeaders, read_form, redirect_to_self, send_page
 from toolhall.web.public_url import PublicUrl
+from toolhall.web.sessions import BEARER_PREFIX, BrowserSession, BrowserSessions
 from toolhall.web.views import CsrfTokens
 
-SESSION_SECONDS = 900
 WRONG_KEY = "this key is not valid here: unknown, expired or revoked"
-_SEAL_CONTEXT = b"page session"
-_COOKIE_NAME = "toolhall"
-
-
-class PageSession(msgspec.Struct, frozen=True, kw_only=True):
-    """The sealed content of a browser's session cookie; `key` is verified again with every request."""
-
-    nonce: str
-    expires: float
-    key: str | None = None
-    caller: Caller | None = None  # of a token, which is too long for a cookie
-
-
-class PageSessions:
-    """Reads and writes session cookies, and derives CSRF tokens from them."""
-
-    def __init__(self, seal: SealedBox, key: bytes, public_url: PublicUrl, clock: Callable[[], float]) -> None:
-        self._seal = seal
-        self._key = key
-        self._public_url = public_url
-        self._clock = clock
-        self._decode = msgspec.json.Decoder(PageSession).decode
-
-    def new(self, *, key: str | None = None, caller: Caller | None = None) -> PageSession:
-        """Return a session with a new nonce, anonymous or signed in; signing in never continues an old session."""
-        expires = self._clock() + SESSION_SECONDS
-        if caller is not None and caller.expires_at is not None:
-            expires = min(expires, caller.expires_at)
-        plain = None if caller is None else msgspec.structs.replace(caller, credential=None)
-        return PageSession(nonce=secrets.token_urlsafe(16), expires=expires, key=key, caller=plain)
-
-    def read(self, headers: Headers) -> PageSession | None:
-        """Return the session of a request; None unless exactly one cookie holds one that this hall sealed."""
-        values = [value for name, value in parse_cookies(headers) if name == self._name]
-        if len(values) != 1:  # two would leave open which one counts
-            return None
-        text = self._seal.open(values[0], _SEAL_CONTEXT)
-        session = None if text is None else self._decode(text)
-        return session if session is not None and session.expires > self._clock() else None
-
-    def set_cookie(self, session: PageSession) -> tuple[bytes, bytes]:
-        """Return the Set-Cookie header; scripts cannot read the cookie, and pages of other sites cannot send it."""
-        sealed = self._seal.seal(msgspec.json.encode(session), _SEAL_CONTEXT)
-        scope = self._public_url.cookie_scope
-        cookie = f"{self._name}={sealed}; Max-Age={SESSION_SECONDS}; HttpOnly; SameSite=Strict; {scope}"
-        return b"set-cookie", cookie.encode()
-
-    def csrf_token(self, session: PageSession, purpose: str) -> str:
-        """Return the token that a form of this session must bring for this purpose."""
-        digest = hmac.digest(self._key, msgspec.json.encode([session.nonce, purpose]), "sha256")
-        return base64.urlsafe_b64encode(digest).decode()
-
-    def check_csrf_token(self, session: PageSession, purpose: str, token: str) -> bool:
-        """Whether the token is the one of this session and purpose."""
-        return hmac.compare_digest(self.csrf_token(session, purpose).encode(), token.encode("utf-8", "surrogatepass"))
-
-    @property
-    def _name(self) -> str:
-        return self._public_url.cookie_name(_COOKIE_NAME)
+TOO_MANY_SCOPES = "this token has more scopes than a browser can keep; use one with fewer, or an API key"
+SESSION_DIALECT = "session"  # of a person's own actions in the audit log
+SIGN_IN = AdminOperation("sign in", SESSION_DIALECT, {}, personal=True)
+SIGN_OUT = AdminOperation("sign out", SESSION_DIALECT, {}, personal=True)
+MAX_WRONG_KEYS = 10  # per address and minute
 
 
 class PageUser(NamedTuple):
     """A browser's session and the person who is signed in, if any; a new session still needs its cookie."""
 
-    session: PageSession
+    session: BrowserSession
     caller: Caller | None
     is_new: bool
 
@@ -98,9 +39,11 @@ class PageUser(NamedTuple):
 class PageAuth:
     """Finds the user of a page request and signs people in; having a link signs nobody in."""
 
-    def __init__(self, sessions: PageSessions, authenticator: RequestAuthenticator) -> None:
+    def __init__(self, sessions: BrowserSessions, authenticator: RequestAuthenticator, admin: AdminExecutor) -> None:
         self.sessions = sessions
+        self._admin = admin
         self._authenticator = authenticator
+        self._wrong_keys = FailureThrottle(sessions.clock, MAX_WRONG_KEYS)
 
     async def current_user(self, request: HttpRequest) -> PageUser:
         """Return who has signed in here, or else the local caller, if the profile has one."""
@@ -115,18 +58,44 @@ class PageAuth:
                 caller = None
         return PageUser(session, caller or self._local_caller(request), is_new=False)
 
-    async def sign_in(self, request: HttpRequest, credential: str) -> PageSession | str:
-        """Return a new session of the credential's caller, or an error message."""
+    async def sign_in(self, request: HttpRequest, credential: str) -> BrowserSession | str:
+        """Record the sign-in, and return a new session of the credential's caller; or an error message."""
         credential = credential.strip()
+        caller = None if credential.startswith(BEARER_PREFIX) else await self._caller_of(request, credential)
+        if caller is None or caller.local or caller.proof == "none":
+            return self._wrong_key(request)
+        is_key = caller.proof in ("key", "shared")
+        session = self.sessions.new(key=credential) if is_key else self.sessions.new(caller=caller)
+        if not self.sessions.fits_cookie(session):
+            return TOO_MANY_SCOPES
+        self._admin.record(SIGN_IN, caller)
+        return session
+
+    async def sign_out(self, user: PageUser) -> None:
+        """End the session of a user, also for copies of its cookie, and record it."""
+        session, caller = user.session, user.caller
+        if not session.is_signed_in:
+            return
+        await self.sessions.ended.end(
+            session.nonce, "" if caller is None else caller.id, session.ends, self.sessions.clock()
+        )
+        if caller is not None and not caller.local:  # its key is still valid
+            self._admin.record(SIGN_OUT, caller)
+
+    async def _caller_of(self, request: HttpRequest, credential: str) -> Caller | None:
         try:
-            caller = await self._authenticate(request, credential)
-        except AuthenticationFailed as failure:
-            return failure.error.message if isinstance(failure.error, Limited) else WRONG_KEY
-        if caller.local or caller.proof == "none":
-            return WRONG_KEY
-        if caller.proof in ("key", "shared"):
-            return self.sessions.new(key=credential)
-        return self.sessions.new(caller=caller)
+            return await self._authenticate(request, credential)
+        except AuthenticationFailed:
+            return None
+
+    def _wrong_key(self, request: HttpRequest) -> str:
+        """Count a wrong key of this address, and return the message."""
+        address = client_address(request.scope)
+        wait = self._wrong_keys.retry_after(address)
+        if wait is not None:
+            return Limited(wait).message
+        self._wrong_keys.record(address)
+        return WRONG_KEY
 
     async def _authenticate(self, request: HttpRequest, credential: str) -> Caller:
         headers = {b"authorization": b"Bearer " + credential.encode("utf-8", "replace")}
@@ -180,8 +149,14 @@ class FormPage(ABC):
         page: Page,
         headers: ResponseHeaders = SECURITY_HEADERS,
     ) -> None:
-        cookie = (self._sessions.set_cookie(user.session),) if user.is_new else ()
+        session = user.session if user.is_new else self._sessions.renewed(user.session)
+        cookie = () if session is None else (self._sessions.set_cookie(session),)
         await send_page(request, self._public_url.prefix, status, page, *cookie, headers=headers)
+
+
+def refused_sign_in_status(problem: str) -> int:
+    """Return the HTTP status of a refused sign-in: 403, or 429 for an address that tried too many wrong keys."""
+    return 403 if problem in (WRONG_KEY, TOO_MANY_SCOPES) else 429
 
 
 class SignInPage(FormPage):
@@ -193,10 +168,11 @@ class SignInPage(FormPage):
         if action == "sign_in":
             session = await self._page_auth.sign_in(request, fields.get("key", ""))
             if isinstance(session, str):
-                await self._show(request, user, session, 403)
+                await self._show(request, user, session, refused_sign_in_status(session))
             else:
                 await redirect_to_self(request, self._public_url.prefix, self._sessions.set_cookie(session))
         elif action == "sign_out":
+            await self._page_auth.sign_out(user)
             await redirect_to_self(request, self._public_url.prefix, self._sessions.set_cookie(self._sessions.new()))
         elif action in self.actions and user.caller is not None:
             await self._handle_signed_in(request, user, user.caller, fields)
@@ -208,10 +184,3 @@ class SignInPage(FormPage):
         self, request: HttpRequest, user: PageUser, caller: Caller, fields: dict[str, str]
     ) -> None:
         """Do what a form with one of `actions` asks for."""
-
-
-def parse_cookies(headers: Headers) -> list[tuple[str, str]]:
-    """Return every cookie of a request in order; a name may appear twice."""
-    cookies = headers.get(b"cookie", b"").decode("latin-1").replace(",", ";").split(";")
-    pairs = [each.strip().partition("=") for each in cookies]
-    return [(name, value) for name, _, value in pairs]

@@ -22,10 +22,11 @@ from toolhall.pipeline.approvals import person_of
 from toolhall.stores.accounts import AccountLink
 from toolhall.web import views
 from toolhall.web.approve import PAGE_DIALECT
-from toolhall.web.auth import PageAuth, PageUser, SignInPage, parse_cookies
+from toolhall.web.auth import PageAuth, PageUser, SignInPage
 from toolhall.web.html import Page
 from toolhall.web.pages import SECURITY_HEADERS, STATUS_SUFFIX, ResponseHeaders, redirect, send_page, send_status
 from toolhall.web.public_url import PublicUrl
+from toolhall.web.sessions import parse_cookies
 from toolhall.web.views import CsrfTokens
 
 LINK_COOKIE_SECONDS = 600

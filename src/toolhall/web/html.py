@@ -27,17 +27,25 @@ _ACCENT = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe2
 _WORD = re.compile(r"[^\W\d_]+")
 
 
+class PageLinks(NamedTuple):
+    """Paths that every page links, as browsers see them: the hall itself, the style sheet and the script."""
+
+    root: str
+    style: str
+    script: str
+
+
 class Page(NamedTuple):
-    """A template of `templates/` with the values it prints; `render` adds the address of the assets."""
+    """A template of `templates/` with the values it prints; `render` adds the links."""
 
     template: str
     values: dict[str, Any]
 
 
-def render(page: Page, assets: str) -> bytes:
-    """Return the page as UTF-8; `assets` is the path, as browsers see it, that page.css and page.js are below."""
+def render(page: Page, links: PageLinks) -> bytes:
+    """Return the page as UTF-8."""
     template = _environment().get_template(page.template)
-    return template.render(page.values, assets=assets).encode("utf-8", "replace")
+    return template.render(page.values, links=links).encode("utf-8", "replace")
 
 
 def mark_hidden(text: str) -> Iterator[tuple[str, bool]]:
@@ -50,6 +58,13 @@ def mark_hidden(text: str) -> Iterator[tuple[str, bool]]:
         start = position + 1
     if start < len(text):
         yield text[start:], False
+
+
+def name_hidden(text: str) -> list[tuple[str, str]]:
+    """Return the mark and the name of each deceptive character in the text, once each, in order."""
+    marks = dict.fromkeys(piece for piece, hidden in mark_hidden(text) if hidden)
+    letters = [(mark, chr(int(mark.strip("<U+>"), 16))) for mark in marks]
+    return [(mark, unicodedata.name(letter, "a character without a name").capitalize()) for mark, letter in letters]
 
 
 def reveal_hidden(text: str) -> str:

@@ -1,10 +1,8 @@
-"""Requests and responses of pages: form parsing, security headers, redirects, status replies and static assets.
+"""Requests and responses of pages: form parsing, security headers, redirects and status replies.
 
 `read_form` accepts only same-origin form posts of bounded size. Every page has a strict Content-Security-Policy.
 """
 
-from functools import cache
-from importlib.resources import files
 from typing import TypeAlias
 from urllib.parse import parse_qsl, quote
 
@@ -14,19 +12,18 @@ from toolhall.model.json import encode
 from toolhall.model.messages import WireResponse
 from toolhall.stores.accounts import AccountLink
 from toolhall.stores.approvals import Approval
-from toolhall.web.html import Page, render
+from toolhall.web.html import Page, PageLinks, render
 from toolhall.web.public_url import PublicUrl
+from toolhall.web.static_files import ASSETS_PATH, SCRIPT, STYLE, packaged_files
 
 ResponseHeaders: TypeAlias = tuple[tuple[bytes, bytes], ...]
 STATUS_SUFFIX = "/status"
 MAX_FORM_BYTES = 64 * 1024
 MAX_FORM_FIELDS = 10
 _FORM_TYPE = b"application/x-www-form-urlencoded"
-_ASSETS_PATH = "/approve/-/"
-_ASSET_TYPES = {"page.css": b"text/css; charset=utf-8", "page.js": b"text/javascript; charset=utf-8"}
 _CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; style-src 'self'; script-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; "
-    "frame-ancestors 'none'"
+    "default-src 'none'; style-src 'self'; script-src 'self'; font-src 'self'; img-src data:; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
 )
 # `same-origin` and not `no-referrer`: with the latter, browsers send no Origin with a form of this page.
 SECURITY_HEADERS: ResponseHeaders = (
@@ -58,7 +55,7 @@ async def send_page(
     headers: ResponseHeaders = SECURITY_HEADERS,
 ) -> None:
     """Send a page with the security headers; `prefix` begins the paths of the hall, as the browser sees them."""
-    body = render(page, prefix + _ASSETS_PATH)
+    body = render(page, _page_links(prefix))
     entity = ((b"content-type", b"text/html; charset=utf-8"), (b"content-length", b"%d" % len(body)))
     await request.send_headers(status, [*entity, *headers, *extra])
     await request.send_body(body, more=False)
@@ -83,28 +80,16 @@ async def send_status(request: HttpRequest, record: Approval | AccountLink | Non
     )
 
 
-async def send_asset(request: HttpRequest, name: str) -> None:
-    """Send page.css or page.js; RequestRejected (404) for any other name."""
-    content_type = _ASSET_TYPES.get(name)
-    if content_type is None:
-        raise RequestRejected(404, f"there is nothing here but {' and '.join(_ASSET_TYPES)}")
-    body = _read_asset(name)
-    headers = [
-        (b"content-type", content_type),
-        (b"content-length", b"%d" % len(body)),
-        (b"x-content-type-options", b"nosniff"),
-        (b"cross-origin-resource-policy", b"same-origin"),
-        (b"cache-control", b"no-cache"),
-    ]
-    await request.send_headers(200, headers)
-    await request.send_body(body, more=False)
+def is_form(request: HttpRequest) -> bool:
+    """Whether the request says that its body is a form."""
+    return request.headers.get(b"content-type", b"").split(b";")[0].strip().lower() == _FORM_TYPE
 
 
 async def read_form(request: HttpRequest, public_url: PublicUrl) -> dict[str, str]:
     """Return the fields of a form; RequestRejected unless a page of this hall made the browser send it."""
     _check_same_origin(request, public_url)
     headers = request.headers
-    if headers.get(b"content-type", b"").split(b";")[0].strip().lower() != _FORM_TYPE:
+    if not is_form(request):
         raise RequestRejected(415, f"send the form as Content-Type: {_FORM_TYPE.decode()}")
     if b"content-encoding" in headers:
         raise RequestRejected(415, "send the form without Content-Encoding")
@@ -119,9 +104,9 @@ async def read_form(request: HttpRequest, public_url: PublicUrl) -> dict[str, st
     return fields
 
 
-@cache
-def _read_asset(name: str) -> bytes:
-    return (files("toolhall.web") / "assets" / name).read_bytes()
+def _page_links(prefix: str) -> PageLinks:
+    assets, files = prefix + ASSETS_PATH, packaged_files()
+    return PageLinks(f"{prefix}/", assets + files.page_asset(STYLE), assets + files.page_asset(SCRIPT))
 
 
 def _check_same_origin(request: HttpRequest, public_url: PublicUrl) -> None:

@@ -1,17 +1,21 @@
 """`PublicUrl`: the address of the pages in links, cookies, origins and WebAuthn relying party ids."""
 
+import hashlib
 import ipaddress
 import logging
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
+
+from toolhall.model.json import JsonObject
 
 if TYPE_CHECKING:
     from toolhall.auth.authenticator import Headers, Scope
 
 _log = logging.getLogger("toolhall.pages")
 _LOCALHOST = "localhost"
-_NOT_COOKIE_NAME = re.compile("[^A-Za-z0-9.-]")
+_DIGEST_CHARACTERS = 8
 _IP_ADDRESS = re.compile(r"\[.*\]|[0-9.]+")
 
 
@@ -53,15 +57,16 @@ class PublicUrl:
         return self.url.startswith("https://")
 
     def cookie_name(self, name: str) -> str:
-        """Return a cookie name that no other hall on the same host uses.
+        """Return a cookie name that no other hall on the same host uses, whatever its port or path.
 
-        Browsers accept `__Host-` only with `Path=/`. A hall below a path limits its cookies to that path, because
-        other programs answer at the rest of the host, so its names begin with the next best prefix, `__Secure-`.
+        Cookies know no ports, so the name ends with a digest of the hall's URL. Browsers accept `__Host-` only with
+        `Path=/`. A hall below a path limits its cookies to that path, because other programs answer at the rest of the
+        host, so its names begin with the next best prefix, `__Secure-`.
         """
-        if not self.prefix:
-            return f"__Host-{name}" if self.is_secure else name
-        own = f"{name}{_NOT_COOKIE_NAME.sub('_', self.prefix)}"
-        return f"__Secure-{own}" if self.is_secure else own
+        own = f"{name}-{_digest(self.url)}"
+        if not self.is_secure:
+            return own
+        return f"__Secure-{own}" if self.prefix else f"__Host-{own}"
 
     @property
     def cookie_scope(self) -> str:
@@ -81,6 +86,14 @@ class PublicUrl:
         return None if not host or _IP_ADDRESS.fullmatch(host) or ":" in host else host
 
 
+def mcp_servers(name: str, url: str, *, with_key: bool) -> JsonObject:
+    """Return what an MCP client's file has of the hall at this URL; with a key where connections prove nothing."""
+    server: JsonObject = {"type": "http", "url": f"{url}/mcp"}
+    if with_key:
+        server["headers"] = {"Authorization": "Bearer ${TOOLHALL_KEY}"}
+    return {"mcpServers": {name: server}}
+
+
 def _link_host(host: str) -> str:
     """Return the host for links: `localhost` for loopback and wildcard addresses, any other as it is."""
     try:
@@ -90,3 +103,8 @@ def _link_host(host: str) -> str:
     if address.is_loopback or address.is_unspecified:
         return _LOCALHOST
     return f"[{host}]" if ":" in host else host
+
+
+@lru_cache
+def _digest(url: str) -> str:
+    return hashlib.sha256(url.lower().encode()).hexdigest()[:_DIGEST_CHARACTERS]

@@ -3,20 +3,22 @@
 The markup is in `templates/`. Here are the texts that depend on the state, and the values that the templates print.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
 
-from toolhall.model.json import Json
+from toolhall.model.call_records import CONSOLE_SUFFIX
 from toolhall.oauth.broker import LinkConsent
+from toolhall.oauth.providers import provider_display_name
+from toolhall.pipeline.approval_differences import json_differences
 from toolhall.stores.accounts import AccountLink
 from toolhall.stores.approvals import Approval
-from toolhall.web.html import Page, mark_hidden
+from toolhall.web.html import Page, mark_hidden, name_hidden
 
 CsrfTokens: TypeAlias = Callable[[str], str]  # from the action of a form to its CSRF token
-_MISSING = object()
+MAX_NAMED_CHARACTERS = 20
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _LINK_GONE_TITLE = "This link leads nowhere any more"
 _CLOSE_PAGE = "You can close this page."
@@ -33,6 +35,9 @@ _APPROVAL_INTRODUCTIONS = {
 }
 _EFFECTS = {"reads": "reads only", "writes": "changes something", "destroys": "destroys something"}
 _UNKNOWN_EFFECT = "does not say what it changes"
+# As people know them; a revision follows the name.
+_DIALECT_NAMES = {"mcp": "MCP", "openapi": "REST", "oxp": "OXP", "hub": "Hub", "machine": "Machine Context"}
+_DIALECT_NAMES["page"] = "the page of the hall"
 _APPROVAL_ENDINGS = {
     "approved": ("Approved", "The program may run this call now: it has to ask for it once more."),
     "verified": ("You are verified", "The program may call tools of level 8 for 15 minutes: it has to ask once more."),
@@ -62,6 +67,7 @@ class ApprovalView(msgspec.Struct, frozen=True, kw_only=True):
     kinds: frozenset[str]  # of the person's second factors
     passkey: str | None  # WebAuthn options as JSON; None without a passkey that works at this address
     signed_in: bool  # with a key, so that signing out makes sense
+    may_invite: bool = False  # to make a link that adds a passkey
 
 
 class LinkView(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,15 +79,55 @@ class LinkView(msgspec.Struct, frozen=True, kw_only=True):
     signed_in: bool
 
 
+def sign_in_failed(problem: str) -> Page:
+    """Why an identity provider's answer signed nobody in; `problem` is the hall's own, never the provider's."""
+    return _message("You are not signed in", problem=problem)
+
+
+def console_sign_in(csrf_token: str, problem: str = "", *, has_oidc: bool = False) -> Page:
+    """The sign-in page of the console; with an identity provider, a link to it comes first."""
+    page = _sign_in(
+        "Type an API key of your own once. This browser then stays signed in for a while.", csrf_token, problem
+    )
+    return Page("console_sign_in.html", {**page.values, "has_oidc": has_oidc})
+
+
+def console_signed_in(caller: str, csrf_token: str | None, problem: str = "") -> Page:
+    """Who is signed in; with a CSRF token, the form to sign out."""
+    values = {"title": "You are signed in", "problem": problem, "caller": caller, "csrf_token": csrf_token}
+    return Page("signed_in.html", values)
+
+
 def approval_sign_in(csrf_token: str, problem: str = "") -> Page:
     """The sign-in page of an approval; it does not disclose whether the approval exists."""
     return _sign_in("A program waits for a decision. Sign in with your own key to see it.", csrf_token, problem)
 
 
+def tools_sign_in(csrf_token: str, problem: str = "") -> Page:
+    """The sign-in page of the list of tools."""
+    return _sign_in("Sign in with your own key to see the tools that you may call.", csrf_token, problem)
+
+
+def describe_effect(effect: str | None) -> str:
+    """Return what a tool does to the world, in words."""
+    return _EFFECTS.get(effect or "", _UNKNOWN_EFFECT)
+
+
+def dialect_name(dialect: str) -> str:
+    """Return what people call a dialect, such as REST, with its revision."""
+    name, _, revision = dialect.removesuffix(CONSOLE_SUFFIX).partition("@")
+    return f"{_DIALECT_NAMES.get(name, name)} {revision}".rstrip()
+
+
 def approval_refused(message: str, csrf_token: str | None = None, problem: str = "", person: str = "") -> Page:
     """Why the person cannot decide; with a CSRF token, the page offers to sign in as another person."""
     if csrf_token is None:
-        return _message("Nothing to decide here", text=f"{message[:1].upper()}{message[1:]}.", problem=problem)
+        return _message(
+            "Nothing to decide here",
+            text=f"{message[:1].upper()}{message[1:]}.",
+            problem=problem,
+            offers_approvals=True,
+        )
     return _not_yours("Not yours to decide", message, csrf_token, person, problem)
 
 
@@ -105,10 +151,12 @@ def approval_form(view: ApprovalView, csrf_token: CsrfTokens, problem: str = "")
         "approval": approval,
         "tool_name": name,
         "tool_version": version,
-        "effect": _EFFECTS.get(approval.effect or "", _UNKNOWN_EFFECT),
+        "effect": describe_effect(approval.effect),
+        "asked_by": dialect_name(approval.dialect),
         "seconds_left": max(approval.expires - view.now, 0),
         "arguments": arguments,
         "hidden_count": sum(hidden for _, hidden in mark_hidden(arguments)),
+        "hidden_names": name_hidden(arguments)[:MAX_NAMED_CHARACTERS],
         "csrf_token": csrf_token,
     }
     if before is not None:
@@ -143,15 +191,25 @@ def link_failed(message: str) -> Page:
 def link_closed(link: AccountLink) -> Page:
     """How the link ended, or that it needs no browser (`pending`)."""
     title, lead = _LINK_ENDINGS[link.state]
-    return Page("connect_closed.html", {"title": title, "problem": "", "lead": lead, "link": link})
+    values = {
+        "title": title,
+        "problem": "",
+        "lead": lead,
+        "link": link,
+        "provider": provider_display_name(link.provider),
+    }
+    return Page("connect_closed.html", values)
 
 
 def link_form(view: LinkView, csrf_token: CsrfTokens, problem: str = "") -> Page:
     """The access that is asked for, and the button that leads to the provider."""
     consent, link = view.consent, view.consent.link
     values = {
-        "title": f"Link your account at {link.provider}?",
+        "title": f"Link your account at {provider_display_name(link.provider)}?",
+        "provider": provider_display_name(link.provider),
         "problem": problem,
+        "tool_name": (link.tool or "").partition("@")[0],
+        "tool_version": (link.tool or "").partition("@")[2],
         "consent": consent,
         "link": link,
         "person": view.person,
@@ -176,43 +234,13 @@ def enroll_unavailable(person: str, reason: str, problem: str = "") -> Page:
 
 def enroll_done(person: str) -> Page:
     """The passkey was registered."""
-    lead = f"From now on {person} can approve calls with it. {_CLOSE_PAGE}"
-    return _message("The passkey is added", lead=lead)
+    lead = f"From now on {person} can approve calls with it."
+    return _message("The passkey is added", lead=lead, offers_approvals=True)
 
 
 def enroll_gone(message: str) -> Page:
     """The invitation was used, or has expired."""
     return _message(_LINK_GONE_TITLE, text=message)
-
-
-def json_differences(before: bytes, now: bytes) -> list[tuple[str, str | None, str | None]]:
-    """Return (JSON pointer, old value, new value) of each difference, values as JSON; None where there is none.
-
-    Objects are compared by member, arrays of equal length by item, everything else as a whole. JsonChange of
-    `model.json` is no substitute: it makes patches, keeps digests instead of the old values, and matches items by name.
-    """
-    differences = _walk("", msgspec.json.decode(before), msgspec.json.decode(now))
-    return [(path or "/", _encode_value(old), _encode_value(new)) for path, old, new in differences]
-
-
-def _walk(path: str, before: Json, now: Json) -> Iterator[tuple[str, Json, Json]]:
-    match before, now:
-        case dict(), dict():
-            keys = {**before, **now}
-            for key in keys:
-                below = f"{path}/{key.replace('~', '~0').replace('/', '~1')}"
-                yield from _walk(below, before.get(key, _MISSING), now.get(key, _MISSING))
-        case list(), list() if len(before) == len(now):
-            for number, (old, new) in enumerate(zip(before, now, strict=True)):
-                yield from _walk(f"{path}/{number}", old, new)
-        case _ if type(before) is not type(now) or before != now:
-            yield path, before, now
-        case _:
-            return
-
-
-def _encode_value(value: Json) -> str | None:
-    return None if value is _MISSING else msgspec.json.encode(value).decode()
 
 
 def _other_differences(before: Approval, approval: Approval) -> str:
@@ -231,8 +259,9 @@ def _not_yours(title: str, message: str, csrf_token: str, person: str, problem: 
     return Page("not_yours.html", values)
 
 
-def _message(title: str, *, lead: str = "", text: str = "", problem: str = "") -> Page:
-    return Page("message.html", {"title": title, "problem": problem, "lead": lead, "text": text})
+def _message(title: str, *, lead: str = "", text: str = "", problem: str = "", offers_approvals: bool = False) -> Page:
+    values = {"title": title, "problem": problem, "lead": lead, "text": text, "offers_approvals": offers_approvals}
+    return Page("message.html", values)
 
 
 def _enroll(person: str, problem: str, **values: str | None) -> Page:

@@ -3,7 +3,10 @@
 The secret of a key is in the response that creates it, and nowhere else.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import chain
+from typing import TypeAlias
 
 from toolhall.http.api.base import (
     EmptyBody,
@@ -19,18 +22,22 @@ from toolhall.http.api.base import (
 )
 from toolhall.http.request import HttpRequest, Methods
 from toolhall.http.request_guard import RequestValidator
+from toolhall.model.caller import ACT_AS, ADMIN, APPROVE, STEP_UP_FROM, effective_level
 from toolhall.model.errors import NotFound
 from toolhall.model.json import JsonObject
 from toolhall.model.messages import WireResponse
+from toolhall.model.names import matches_any
 from toolhall.registration.access import NewGrant, NewKey, grant_warnings
 from toolhall.stores.access import ApiKey, Grant
 
 KEYS_PREFIX = "/api/keys/"
 GRANTS_PREFIX = "/api/grants/"
+_STEP_UP_SCOPES = frozenset({ADMIN, APPROVE, ACT_AS})  # of keys that decide for other people
+GrantCounter: TypeAlias = Callable[[], Awaitable[Counter[str]]]  # the calls that each grant decided
 
 
 class KeysApi:
-    """`/api/keys`, for administrators."""
+    """`/api/keys`: changes for administrators, the list for observers too."""
 
     def __init__(self, context: ManagementContext, validator: RequestValidator) -> None:
         self._context = context
@@ -58,9 +65,9 @@ class KeysApi:
                 await request.reply(error_response(NotFound("there is nothing here; /api/keys/ID is a key")))
 
     async def _list(self, request: HttpRequest) -> WireResponse:
-        self._context.require_admin(request.caller)
+        self._context.require_observer(request.caller)
         query_parameters(request)
-        return json_response({"keys": [_key_json(key) for key in self._keys.all]})
+        return json_response({"keys": [key_json(key) for key in self._keys.all]})
 
     async def _create(self, request: HttpRequest) -> WireResponse:
         query_parameters(request)
@@ -68,10 +75,12 @@ class KeysApi:
         new_key = parse_body(body, NewKey)
 
         async def apply() -> tuple[ApiKey, str]:
+            if not _STEP_UP_SCOPES.isdisjoint(new_key.scopes):
+                self._context.require_presence(request)
             return await self._keys.create(new_key, request.caller.id)
 
         key, secret = await self._context.change(f"create key {new_key.name}", body, request.caller, apply)
-        return json_response({**_key_json(key), "secret": secret}, 201)
+        return json_response({**key_json(key), "secret": secret}, 201)
 
     async def _revoke(self, request: HttpRequest, key_id: str) -> WireResponse:
         query_parameters(request)
@@ -81,10 +90,11 @@ class KeysApi:
         async def apply() -> ApiKey:
             return await self._keys.revoke(key_id)
 
-        return json_response(_key_json(await self._context.change(f"revoke key {key_id}", body, request.caller, apply)))
+        return json_response(key_json(await self._context.change(f"revoke key {key_id}", body, request.caller, apply)))
 
 
-def _key_json(key: ApiKey) -> JsonObject:
+def key_json(key: ApiKey) -> JsonObject:
+    """Return a key as JSON, without its secret."""
     return {
         "id": key.id,
         "name": key.name,
@@ -100,10 +110,11 @@ def _key_json(key: ApiKey) -> JsonObject:
 
 
 class GrantsApi:
-    """`/api/grants`, for administrators."""
+    """`/api/grants`: changes for administrators, the list for observers too, with the calls that each decided."""
 
-    def __init__(self, context: ManagementContext, validator: RequestValidator) -> None:
+    def __init__(self, context: ManagementContext, validator: RequestValidator, count_calls: GrantCounter) -> None:
         self._context = context
+        self._count_calls = count_calls
         self._grants = context.access.grants
         self._validator = validator
 
@@ -128,9 +139,11 @@ class GrantsApi:
                 await request.reply(error_response(NotFound("there is nothing here; /api/grants/ID is a grant")))
 
     async def _list(self, request: HttpRequest) -> WireResponse:
-        self._context.require_admin(request.caller)
+        self._context.require_observer(request.caller)
         query_parameters(request)
-        return json_response({"grants": [_grant_json(grant) for grant in self._grants.all]})
+        counts = await self._count_calls()
+        grants = [{**grant_json(grant), "calls": counts[grant.id]} for grant in self._grants.all]
+        return json_response({"grants": grants})
 
     async def _add(self, request: HttpRequest) -> WireResponse:
         query_parameters(request)
@@ -138,11 +151,22 @@ class GrantsApi:
         new_grant = parse_body(body, NewGrant)
 
         async def apply() -> Grant:
+            if new_grant.effect == "permit" and self._reaches_step_up(new_grant.tools):
+                self._context.require_presence(request)
             return await self._grants.add(new_grant, request.caller.id)
 
         action = f"{new_grant.effect} {new_grant.callers} {new_grant.tools}"
         grant = await self._context.change(action, body, request.caller, apply)
-        return json_response({**_grant_json(grant), "warnings": self._warnings(grant)}, 201)
+        return json_response({**grant_json(grant), "warnings": self._warnings(grant)}, 201)
+
+    def _reaches_step_up(self, tools: str) -> bool:
+        """Whether a pattern of tools matches one that asks its callers to step up, or none yet: it may be any."""
+        registration = self._context.registration
+        served = (entry.tool for entry in self._context.dispatcher.registry.snapshot.entries)
+        known = chain(served, map(registration.tool, registration.all_records))
+        matched = [tool for tool in known if matches_any((tools,), str(tool.id))]
+        levels = (effective_level(tool, registration.level_overrides) for tool in matched)
+        return not matched or max(levels) >= STEP_UP_FROM
 
     def _warnings(self, grant: Grant) -> Sequence[str]:
         callers = {key.name for key in self._context.access.keys.all}
@@ -156,13 +180,16 @@ class GrantsApi:
         parse_body(body, EmptyBody)
 
         async def apply() -> Grant:
+            known = next((each for each in self._grants.all if each.id == grant_id), None)
+            if known is None or (known.effect == "forbid" and self._reaches_step_up(known.tools)):
+                self._context.require_presence(request)  # what one process does not know yet may forbid anything
             return await self._grants.remove(grant_id)
 
         removed = await self._context.change(f"remove grant {grant_id}", body, request.caller, apply)
         return json_response({"removed": removed.id})
 
 
-def _grant_json(grant: Grant) -> JsonObject:
+def grant_json(grant: Grant) -> JsonObject:
     return {
         "id": grant.id,
         "effect": grant.effect,

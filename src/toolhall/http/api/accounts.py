@@ -1,7 +1,9 @@
 """`/api/accounts` and `/api/providers`: linked OAuth accounts, and linking without the web page."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from operator import eq
 from typing import Annotated, TypeAlias, TypeVar
 
 import msgspec
@@ -22,15 +24,17 @@ from toolhall.http.api.base import (
     read_json,
     respond,
 )
+from toolhall.http.api.recent_calls import RecentCalls, last_use, tools_by_requirement
 from toolhall.http.request import HttpRequest, Methods
 from toolhall.http.request_guard import RequestValidator
+from toolhall.model.call_records import AuditRecord
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Denied, NotFound
 from toolhall.model.json import JsonObject
 from toolhall.model.messages import WireResponse
 from toolhall.oauth.broker import Broker, NotConnected, UnlinkResult
 from toolhall.oauth.client import DeviceCode
-from toolhall.oauth.providers import LinkFailed, Provider, UnknownProvider
+from toolhall.oauth.providers import LinkFailed, Provider, UnknownProvider, provider_display_name
 from toolhall.pipeline.admin import AdminOperation
 from toolhall.stores.accounts import Account, AccountLink, LinkMethod
 from toolhall.stores.vault.store import validate_user
@@ -65,6 +69,7 @@ class AccountsApi:
     def __init__(self, context: ManagementContext, broker: Broker, validator: RequestValidator) -> None:
         self._context = context
         self._broker = broker
+        self._recent = RecentCalls(context.journal, context.clock)
         self._validator = validator
 
     def endpoints(self) -> dict[str, Methods]:
@@ -115,7 +120,41 @@ class AccountsApi:
             if user not in (None, own):
                 raise Denied(_OTHERS_ACCOUNTS)
             user = own
-        return json_response({"accounts": [_account_json(each) for each in await self._broker.accounts(user)]})
+        accounts = await self._broker.accounts(user)
+        tools, calls = tools_by_requirement(self._context.registration), await self._recent.read()
+        rows = [self._row(each, request.caller, tools, calls) for each in accounts]
+        return json_response({"accounts": rows})
+
+    async def needs(self, caller: Caller) -> JsonObject:
+        """Return how many accounts have to be linked again, and the first: the caller's own, an administrator's all."""
+        if caller.user is None:
+            return {"count": 0, "first": None}
+        user = None if self._context.dispatcher.admin.is_allowed(caller) else caller.user
+        broken = [each for each in await self._broker.accounts(user) if each.state == "broken"]
+        first = None
+        if broken:
+            first = {"person": broken[0].user, "providerName": provider_display_name(broken[0].provider)}
+        return {"count": len(broken), "first": first}
+
+    def _row(
+        self,
+        account: Account,
+        caller: Caller,
+        tools: Mapping[tuple[str, str], Sequence[str]],
+        calls: Sequence[AuditRecord],
+    ) -> JsonObject:
+        """Return an account as JSON, with the tools that require one like it, and when a call last used it."""
+        used_by = self._visible(caller, tools.get(("account", account.provider), []))
+        used_at = last_use(calls, used_by, partial(eq, account.user))
+        return {**_account_json(account), "usedBy": used_by, "usedAt": used_at}
+
+    def _visible(self, caller: Caller, tools: Sequence[str]) -> Sequence[str]:
+        """Return those of the tools that the caller may know of; an administrator knows all."""
+        if self._context.dispatcher.admin.is_allowed(caller):
+            return tools
+        view = self._context.dispatcher.visible_snapshot(caller)
+        known = {entry.id for entry in view.entries}
+        return [each for each in tools if each in known]
 
     async def _begin(self, request: HttpRequest) -> WireResponse:
         query_parameters(request)
@@ -198,6 +237,7 @@ def _require_person(caller: Caller) -> str:
 def _provider_json(provider: Provider, redirect_uri: str | None) -> JsonObject:
     return {
         "name": provider.name,
+        "displayName": provider_display_name(provider.name),
         "issuer": provider.identity,
         "scopes": [*provider.scopes],
         "redirect_uri": redirect_uri,
@@ -217,11 +257,13 @@ def _account_json(account: Account) -> JsonObject:
     return {
         "id": account.id,
         "user": account.user,
+        "person": account.user,
         "provider": account.provider,
+        "providerName": provider_display_name(account.provider),
         "issuer": account.issuer,
         "scopes": [*account.scopes],
         "state": account.state,
-        "createdAt": iso_time(account.created_at),
+        "linkedAt": iso_time(account.created_at),
         "refreshedAt": optional_time(account.refreshed_at),
         "expiresAt": optional_time(account.expires_at),
     }

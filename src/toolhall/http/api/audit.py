@@ -17,15 +17,15 @@ from toolhall.http.api.base import (
 from toolhall.http.request import HttpRequest, Methods
 from toolhall.http.request_guard import RequestValidator
 from toolhall.model.call_records import AuditRecord
-from toolhall.model.errors import Malformed
+from toolhall.model.errors import Malformed, NotFound
 from toolhall.model.json import JsonObject
 from toolhall.model.messages import WireResponse
 from toolhall.model.names import precedence
-from toolhall.stores.audit.query import FILTER_NAMES, InvalidQuery, parse_query, record_document
+from toolhall.stores.audit.filters import FILTER_NAMES, InvalidQuery, parse_query
+from toolhall.stores.audit.query import parse_cursor, record_document, write_cursor
 
 MAX_CALLERS = 1_000
 MAX_WORDS = 100  # versions or dialects of one caller
-_MANAGEMENT = "/management"
 _NOT_FOUND = {"NotFound", "NotActive"}
 
 
@@ -48,7 +48,7 @@ class CallerReport:
 
     def add(self, record: AuditRecord) -> None:
         """Count a record of a call that found the tool, refused or not."""
-        if record.dialect.endswith(_MANAGEMENT) or not _reached_tool(record):
+        if record.is_management or not reached_tool(record):
             return
         stats = self._stats.setdefault(record.caller, CallerStats())
         stats.calls += 1
@@ -72,7 +72,7 @@ class CallerReport:
         self._others += sum(stats.calls for _, stats in ranked[MAX_CALLERS:])
 
 
-def _reached_tool(record: AuditRecord) -> bool:
+def reached_tool(record: AuditRecord) -> bool:
     """Whether the record's tool is an id; of a tool that was not found, it is only the name in the call."""
     return record.grant is not None or record.outcome not in _NOT_FOUND
 
@@ -93,7 +93,7 @@ def _stats_json(caller: str, stats: CallerStats) -> JsonObject:
 
 
 class AuditApi:
-    """`/api/audit`, for administrators: search of records, and acceptance of a mismatch with the anchors."""
+    """`/api/audit`: search of records, for others than observers of their own calls, and acceptance of a mismatch."""
 
     def __init__(self, context: ManagementContext, validator: RequestValidator) -> None:
         self._context = context
@@ -124,11 +124,15 @@ class AuditApi:
         return json_response({"accepted": list(accepted)})
 
     async def _search(self, request: HttpRequest) -> WireResponse:
-        self._context.require_admin(request.caller)
-        parameters = query_parameters(request, (*FILTER_NAMES, "limit"))
+        parameters = query_parameters(request, (*FILTER_NAMES, "limit", "cursor"))
         try:
             query = parse_query(parameters)
         except InvalidQuery as error:
             raise Malformed(str(error)) from None
-        records = await self._context.journal.search(query, limit_parameter(parameters))
-        return json_response({"records": [record_document(each) for each in records]})
+        try:
+            before = parse_cursor(parameters.get("cursor") or None)
+        except InvalidQuery as error:
+            raise NotFound(str(error)) from None
+        page = await self._context.search_calls(query, limit_parameter(parameters), request.caller, before)
+        document: JsonObject = {"records": [record_document(each) for each in page.records]}
+        return json_response(document if page.next is None else {**document, "nextCursor": write_cursor(page.next)})

@@ -5,9 +5,10 @@ but contradicts the present state becomes `StateConflict` (409).
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from functools import cached_property
 from http import HTTPMethod
 from typing import Annotated, Any, Protocol, TypeAlias, TypeVar
 
@@ -16,12 +17,14 @@ import msgspec
 from toolhall.dialects import strict_json
 from toolhall.dialects.findings import BadDocument
 from toolhall.dialects.openapi.errors import write_error
+from toolhall.http.api.audit_scans import AuditScans
+from toolhall.http.api.own_calls import OwnCalls, has_own_calls, shown_to_caller
 from toolhall.http.request import HttpRequest, Methods
-from toolhall.http.request_guard import RequestValidator, omits_body
+from toolhall.http.request_guard import CROSS_SITE, RequestValidator, omits_body
 from toolhall.model.call_records import AuditRecord
-from toolhall.model.caller import ADMIN, Caller
+from toolhall.model.caller import ADMIN, OBSERVE, Caller
 from toolhall.model.errors import Denied, Malformed, NotFound, ToolhallError
-from toolhall.model.json import Json, encode
+from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.messages import WireResponse
 from toolhall.pipeline.admin import AdminOperation
 from toolhall.pipeline.dispatcher import Dispatcher
@@ -29,12 +32,18 @@ from toolhall.registration.access import AccessControl, NewGrant, NewKey
 from toolhall.registration.rules import BrokenPromise
 from toolhall.registration.service import RegistrationService
 from toolhall.stores.audit.anchors import AnchorSync
-from toolhall.stores.audit.query import AuditQuery, FoundRecord
+from toolhall.stores.audit.filters import AuditQuery
+from toolhall.stores.audit.query import Positions, RecordPage
+from toolhall.stores.audit.reader import RecordReader, reader_of
 from toolhall.stores.tools import ToolOrigin
 
 T = TypeVar("T")
 MANAGEMENT_DIALECT = "api"
-ADMIN_ONLY = f"this caller may not see what is registered; only the person at this machine and the scope {ADMIN} may"
+ADMIN_ONLY = f"this caller may not see this; only the person at this machine and the scope {ADMIN} may"
+OBSERVERS_ONLY = (
+    f"this caller may not see how the hall is managed; only the person at this machine and the scopes {ADMIN} and"
+    f" {OBSERVE} may"
+)
 CONFLICT = 409
 _log = logging.getLogger("toolhall.api")
 TOOL_PREFIX = "/api/tools/"
@@ -42,12 +51,19 @@ MAX_EVENTS = 1_000
 DEFAULT_EVENTS = 100
 _DIGEST = r"^sha256-[0-9a-f]{64}$"
 StructT = TypeVar("StructT", bound=msgspec.Struct)
+NeedReader: TypeAlias = Callable[[Caller], Awaitable[Json]]  # what waits for this caller
 ItemHandler: TypeAlias = Callable[[HttpRequest, str], Coroutine[Any, Any, WireResponse]]  # with the id of the item
 ItemHandlers: TypeAlias = Mapping[str, ItemHandler]  # by HTTP method
 
 
 class StateConflict(Malformed):
     """A valid request that contradicts what is registered now; 409."""
+
+
+class ProofRequired(Denied):
+    """The person of a browser session has to prove again to be present; 403 with the code `proof_required`."""
+
+    message = "this change asks whether you are there: send a code or passkey to /api/me/proof, then try again"
 
 
 class ReadableJournal(Protocol):
@@ -62,8 +78,19 @@ class ReadableJournal(Protocol):
         """Call back with every record about a tool id, or about all versions of `Toolkit.tool`."""
         ...
 
-    async def search(self, query: AuditQuery, limit: int) -> list[FoundRecord]:
-        """Return the newest matching records, newest first."""
+    failing: bool
+
+    @property
+    def behind(self) -> Sequence[str]:
+        """What the audit lacks of what the store knows of it."""
+        ...
+
+    async def flush(self) -> None:
+        """Wait until every record so far is written."""
+        ...
+
+    async def search(self, query: AuditQuery, limit: int, before: Positions | None = None) -> RecordPage:
+        """Return a page of the matching records, newest first."""
         ...
 
 
@@ -79,11 +106,43 @@ class ManagementContext:
     page_size: int
     origin: ToolOrigin = "http"
     detail: str = ""
+    require_presence: Callable[[HttpRequest], None] = lambda _: None  # raises ProofRequired
+    describe_approval: Callable[[str, Caller], Awaitable[JsonObject]] | None = None  # set by the approvals' own API
+    needs: dict[str, NeedReader] = field(default_factory=dict)  # by what waits; each API adds its own
+    scans: AuditScans = field(default_factory=AuditScans)
+    workers: Callable[[], int] = lambda: 1  # how many processes the hall was started with
+
+    @cached_property
+    def reader(self) -> RecordReader:
+        """Reads the audit records of all processes, in threads."""
+        return reader_of(self.journal)
+
+    def running_processes(self) -> int:
+        """Thread: return how many processes serve this hall; a worker that never wrote a record counts, too."""
+        return max(self.workers(), self.reader.running_processes())
 
     def require_admin(self, caller: Caller) -> None:
-        """Raise Denied unless the caller is an administrator; others see nothing of management."""
+        """Raise Denied unless the caller is an administrator: for what the scope `observe` does not show, too."""
         if not self.dispatcher.admin.is_allowed(caller):
             raise Denied(ADMIN_ONLY)
+
+    def require_observer(self, caller: Caller) -> None:
+        """Raise Denied unless the caller is an administrator or has the scope `observe`; others see nothing of this."""
+        if not self.dispatcher.admin.may_observe(caller):
+            raise Denied(OBSERVERS_ONLY)
+
+    async def search_calls(
+        self, query: AuditQuery, limit: int, caller: Caller, before: Positions | None = None
+    ) -> RecordPage:
+        """Return a page of the records that match: of all calls for observers, of their own for other callers."""
+        if self.dispatcher.admin.may_observe(caller):
+            async with self.scans.turn(caller):
+                return await self.journal.search(query, limit, before)
+        if not has_own_calls(caller):
+            raise Denied(OBSERVERS_ONLY)
+        async with self.scans.turn(caller, own=True):
+            page = await self.journal.search(OwnCalls.of(query, caller), limit, before)
+        return RecordPage([shown_to_caller(each) for each in page.records], page.next)
 
     async def change(self, action: str, payload: Json, caller: Caller, apply: Callable[[], Awaitable[T]]) -> T:
         """Make and audit a change; a Malformed of the operation itself is about the present state: StateConflict."""
@@ -106,9 +165,12 @@ def error_response(error: ToolhallError) -> WireResponse:
     A request with a definition that cannot be registered is itself well-formed, so its status is not 400.
     """
     wire = write_error(error)
-    if not isinstance(error, BadDocument | StateConflict):
+    if not isinstance(error, BadDocument | StateConflict | ProofRequired):
         return wire
     document = msgspec.json.decode(wire.body)
+    if isinstance(error, ProofRequired):
+        document["error"]["code"] = "proof_required"
+        return WireResponse(encode(document), wire.status, wire.headers)
     is_bad_definition = isinstance(error, BadDocument) and not isinstance(error, BrokenPromise)
     document["error"]["code"] = "bad_definition" if is_bad_definition else "conflict"
     return WireResponse(encode(document), CONFLICT, wire.headers)
@@ -116,7 +178,7 @@ def error_response(error: ToolhallError) -> WireResponse:
 
 async def respond(request: HttpRequest, work: Coroutine[Any, Any, WireResponse]) -> None:
     """Send the result of the work, or its error."""
-    if not _is_same_origin(request):
+    if not is_same_origin(request):
         work.close()
         await request.reply(error_response(Denied("management takes no requests from pages of another origin")))
         return
@@ -129,8 +191,15 @@ async def respond(request: HttpRequest, work: Coroutine[Any, Any, WireResponse])
     await request.reply(wire)
 
 
-def _is_same_origin(request: HttpRequest) -> bool:
-    """Whether the Origin, if any, is that of this server: any local program can serve pages on this machine."""
+def is_same_origin(request: HttpRequest) -> bool:
+    """Whether this server's page sent the request, if a page did: any local program can serve pages on this machine.
+
+    The browser's own word counts first: a proxy may change the Host that an Origin is compared with, and a frame of
+    another page, which could make the hall read its whole audit over and over, sends no Origin.
+    """
+    site = request.headers.get(b"sec-fetch-site")
+    if site in (b"same-origin", *CROSS_SITE):
+        return site == b"same-origin"
     origin = request.headers.get(b"origin")
     return origin is None or origin.partition(b"://")[2] == request.headers.get(b"host")
 

@@ -24,6 +24,7 @@ from toolhall.http.request_guard import RequestValidator
 from toolhall.model.errors import Denied, NotFound, Unavailable
 from toolhall.model.json import JsonObject
 from toolhall.model.messages import WireResponse
+from toolhall.pipeline.approvals import person_of
 from toolhall.pipeline.second_factors import SecondFactors
 from toolhall.stores.common import StoreFailed
 from toolhall.stores.factors import Factor
@@ -113,6 +114,8 @@ class FactorsApi:
         new_factor = parse_sensitive_body(body, NewFactor, '{"kind": "totp", "person": "alice"}')
 
         async def apply() -> JsonObject:
+            if new_factor.person != person_of(request.caller):
+                self._context.require_presence(request)
             await self._check_existing_factor(new_factor.person, new_factor.code)
             return await self._create(new_factor, request.caller.id)
 
@@ -147,6 +150,7 @@ class FactorsApi:
             if factor is None:
                 raise NotFound("there is no such factor; see toolhall factor list")
             if factor.kind != "invitation":
+                self._context.require_presence(request)
                 await self._check_existing_factor(factor.person, removal.code)
             await self._factors.store.remove(factor_id)
             return factor.id

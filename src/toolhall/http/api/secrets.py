@@ -1,6 +1,7 @@
 """`/api/secrets`: set, list and delete vault secrets; a value can be written and never read."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container, Sequence
+from functools import partial
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -18,6 +19,7 @@ from toolhall.http.api.base import (
     read_json,
     respond,
 )
+from toolhall.http.api.recent_calls import RecentCalls, last_use, tools_by_requirement
 from toolhall.http.request import HttpRequest, Methods
 from toolhall.http.request_guard import RequestValidator
 from toolhall.model.errors import Denied, Malformed, NotFound, Unavailable
@@ -47,6 +49,7 @@ class SecretsApi:
     def __init__(self, context: ManagementContext, vault: Vault, validator: RequestValidator) -> None:
         self._context = context
         self._vault = vault
+        self._recent = RecentCalls(context.journal, context.clock)
         self._validator = validator
 
     def endpoints(self) -> dict[str, Methods]:
@@ -77,7 +80,7 @@ class SecretsApi:
     async def _list(self, request: HttpRequest) -> WireResponse:
         self._context.require_admin(request.caller)
         query_parameters(request)
-        return json_response({"secrets": [_secret_json(each) for each in await self._vault.list()]})
+        return json_response({"secrets": await self._rows(await self._vault.list())})
 
     async def _set(self, request: HttpRequest, name: str) -> WireResponse:
         """`PUT /api/secrets/{name}`."""
@@ -94,9 +97,8 @@ class SecretsApi:
             await self._vault.set(name, value, user, request.caller.id)
             return next(each for each in await self._vault.list() if (each.name, each.user) == (name, user))
 
-        return json_response(
-            _secret_json(await self._change(request, f"set secret {_display_name(name, user)}", apply))
-        )
+        info = await self._change(request, f"set secret {_display_name(name, user)}", apply)
+        return json_response((await self._rows((info,)))[0])
 
     async def _remove(self, request: HttpRequest, name: str) -> WireResponse:
         """`DELETE /api/secrets/{name}`."""
@@ -130,6 +132,20 @@ class SecretsApi:
         parse_body(await read_json(request, self._validator), EmptyBody)
         return json_response({"rotated": await self._change(request, "rotate secrets", self._vault.rotate)})
 
+    async def _rows(self, secrets: Sequence[SecretInfo]) -> Sequence[JsonObject]:
+        """Return secrets as JSON, each with the tools that declare it, and when a call last used it."""
+        tools, calls = tools_by_requirement(self._context.registration), await self._recent.read()
+        own = {(each.name, each.user) for each in await self._vault.list() if each.user is not None}
+        rows: Sequence[JsonObject] = [
+            {
+                **_secret_json(each),
+                "usedBy": (used_by := tools.get(("secret", each.name), [])),
+                "usedAt": last_use(calls, used_by, partial(_uses, each, own)),
+            }
+            for each in secrets
+        ]
+        return rows
+
     async def _change(self, request: HttpRequest, action: str, apply: Callable[[], Awaitable[T]]) -> T:
         """Make and audit a change by its name alone: a digest of the value would allow to guess it."""
 
@@ -142,6 +158,11 @@ class SecretsApi:
                 raise Unavailable(f"nothing was changed: {failed}", detail=str(failed)) from None
 
         return await self._context.change(action, {}, request.caller, apply_writable)
+
+
+def _uses(secret: SecretInfo, own: Container[tuple[str, str]], user: str) -> bool:
+    """Whether calls for this user get this secret: their own one, or else that of the hall."""
+    return secret.user == user if secret.user is not None else (secret.name, user) not in own
 
 
 def _user_parameter(request: HttpRequest) -> str | None:

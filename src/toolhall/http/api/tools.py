@@ -1,12 +1,10 @@
 """`/api/tools` and `/api/history`: list, inspect, register and change tools; `ManagementApi` has all routes.
 
-`ToolQueries` reads, `ToolChanges` changes. Pages are ordered by id, so that additions and removals between two
-pages neither skip nor repeat a tool.
+`ToolQueries` reads, `ToolChanges` changes.
 """
 
 import asyncio
-from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection
 from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import cast
@@ -22,6 +20,7 @@ from toolhall.dialects.lint.linter import Linter
 from toolhall.dialects.openapi.paths import BEHAVIOURS
 from toolhall.http.api.access import GrantsApi, KeysApi
 from toolhall.http.api.audit import AuditApi, CallerReport
+from toolhall.http.api.audit_state import AuditStateApi, AuditVerification
 from toolhall.http.api.base import (
     TOOL_PREFIX,
     ActivateBody,
@@ -30,82 +29,42 @@ from toolhall.http.api.base import (
     ItemHandler,
     ItemHandlers,
     ManagementContext,
+    StateConflict,
     dispatch_below,
-    iso_time,
     json_response,
     limit_parameter,
-    optional_time,
     parse_body,
     query_parameters,
     read_json,
     respond,
 )
+from toolhall.http.api.callers import CallCounts, CallersApi
+from toolhall.http.api.calls import CallsApi
+from toolhall.http.api.check import CheckApi
+from toolhall.http.api.contracts import ContractsApi, shown_document
+from toolhall.http.api.overview import OverviewApi
+from toolhall.http.api.tool_index import LIST_PARAMETERS, ToolIndex
+from toolhall.http.api.tool_summaries import (
+    event_json,
+    schema_members,
+    summary_for_callers,
+    tool_summaries,
+    tool_summary,
+    version_json,
+)
 from toolhall.http.request import HttpRequest, Methods
 from toolhall.http.request_guard import RequestValidator
-from toolhall.model.caller import effective_level
-from toolhall.model.errors import Malformed
-from toolhall.model.json import Json, JsonObject, encode
+from toolhall.model.caller import Caller
+from toolhall.model.errors import Malformed, NotFound
+from toolhall.model.json import Json, JsonObject
 from toolhall.model.messages import WireResponse
 from toolhall.model.names import precedence
 from toolhall.registration.records import CODE_DIALECT, RegistrationSource, tool_from_record
-from toolhall.registration.service import RegistrationService
-from toolhall.stores.tools import ToolEvent, ToolRecord, ToolState
+from toolhall.registry.snapshot import Snapshot
+from toolhall.stores.tools import ToolRecord
 
 MAX_FINDINGS = 1_000
-PAGE_BYTES = 4 * 1024 * 1024
-LIST_PARAMETERS = ("state", "toolkit", "cursor")
-TOOL_STATES: tuple[ToolState, ...] = ("registered", "quarantined", "active", "inactive")
 _ITSELF = ""
-
-
-def tool_summary(record: ToolRecord, registration: RegistrationService) -> JsonObject:
-    """Return one tool as JSON, without its document."""
-    return _tool_summary(record, record.document_digest, registration)
-
-
-def tool_summaries(records: Iterable[ToolRecord], registration: RegistrationService) -> Iterator[JsonObject]:
-    """Yield tools as JSON; tools of one document are adjacent, and its digest is computed once."""
-    document, digest = b"", ""
-    for record in records:
-        if record.document is not document:
-            document, digest = record.document, record.document_digest
-        yield _tool_summary(record, digest, registration)
-
-
-def _tool_summary(record: ToolRecord, digest: str, registration: RegistrationService) -> JsonObject:
-    tool = registration.tool(record)
-    return {
-        "id": record.id,
-        "toolkit": record.toolkit,
-        "tool": record.tool,
-        "version": record.version,
-        "name": tool.name,
-        "title": tool.title,
-        "state": record.state,
-        "origin": record.origin,
-        "originDetail": record.origin_detail,
-        "by": record.by,
-        "registeredAt": iso_time(record.registered_at),
-        "changedAt": iso_time(record.changed_at),
-        "deprecatedAt": optional_time(record.deprecated_at),
-        "sunset": record.sunset,
-        "successor": record.successor,
-        "dialect": record.dialect,
-        "digests": {"shown": record.shown_digest, "contract": record.contract_digest, "document": digest},
-        "served": registration.is_served(record),
-        "effectiveLevel": effective_level(tool, registration.level_overrides),
-    }
-
-
-def event_json(event: ToolEvent) -> JsonObject:
-    """Return one event of a history as JSON."""
-    return {
-        "at": iso_time(event.at),
-        "by": event.by,
-        "id": event.id,
-        "what": event.what,
-        "detail": event.detail,
-    }
 
 
 def record_findings(record: ToolRecord, other_names: Collection[str]) -> list[JsonObject]:
@@ -123,62 +82,25 @@ def lint_findings(document: Json, dialect: str, other_names: Collection[str]) ->
     return [msgspec.structs.asdict(each) for each in islice(findings, MAX_FINDINGS)]
 
 
-class ToolPager:
-    """Pages of registered tools, sorted by id once per change."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._known: tuple[ToolRecord, ...] = ()
-        self._sorted: list[ToolRecord] = []
-        self._ids: list[str] = []
-
-    def page(self, registration: RegistrationService, parameters: dict[str, str]) -> JsonObject:
-        """Return one page of summaries; a cursor is the id of the last tool of the page before."""
-        if parameters.get("state", TOOL_STATES[0]) not in TOOL_STATES:
-            raise Malformed(f"there is no such state; use one of {', '.join(TOOL_STATES)}")
-        self._sort(registration.all_records)
-        page: list[msgspec.Raw] = []
-        size, last = 0, ""
-        for summary in tool_summaries(self._matching(parameters), registration):
-            encoded = encode(summary)
-            size += len(encoded)
-            if page and (len(page) == self._size or size > PAGE_BYTES):
-                return {"tools": page, "nextCursor": last}
-            page.append(msgspec.Raw(encoded))
-            last = summary["id"]
-        return {"tools": page}
-
-    def _sort(self, records: tuple[ToolRecord, ...]) -> None:
-        if records != self._known:  # cheap: unchanged records are the same objects
-            self._known = records
-            self._sorted = sorted(records, key=lambda record: record.id)
-            self._ids = [record.id for record in self._sorted]
-
-    def _matching(self, parameters: dict[str, str]) -> Iterator[ToolRecord]:
-        state, toolkit = parameters.get("state"), parameters.get("toolkit")
-        for number in range(bisect_right(self._ids, parameters.get("cursor", "")), len(self._sorted)):
-            record = self._sorted[number]
-            if state in (None, record.state) and toolkit in (None, record.toolkit):
-                yield record
-
-
 class ToolQueries:
-    """Read operations on tools, for administrators."""
+    """Read operations on tools: everybody sees what they may call, administrators and observers all there is."""
 
     def __init__(self, context: ManagementContext) -> None:
         self._context = context
         self._registration = context.registration
-        self._pages = ToolPager(context.page_size)
+        self._index = ToolIndex(context.registration, context.dispatcher.registry, context.page_size)
 
     async def page(self, request: HttpRequest) -> WireResponse:
         """`GET /api/tools`."""
-        self._context.require_admin(request.caller)
-        return json_response(self._pages.page(self._registration, query_parameters(request, LIST_PARAMETERS)))
+        parameters = query_parameters(request, LIST_PARAMETERS)
+        return json_response(await self._index.page(parameters, self._view_of(request.caller)))
 
     async def tool(self, request: HttpRequest, tool_id: str) -> WireResponse:
-        """`GET /api/tools/{id}`: with its original document and all lint findings."""
-        self._context.require_admin(request.caller)
+        """`GET /api/tools/{id}`: with its original document, its schemas, all lint findings and versions."""
         query_parameters(request)
+        view = self._view_of(request.caller)
+        if view is not None:
+            return json_response(self._callable_tool(view, tool_id))
         record = self._registration.find(tool_id)
         # Linting a large document takes a while; do not block the loop.
         findings = await asyncio.to_thread(record_findings, record, self._registration.published_names)
@@ -190,12 +112,35 @@ class ToolQueries:
                 "document": document,
                 "findings": findings,
                 "versions": versions,
+                **schema_members(self._registration.tool(record)),
             }
         )
 
+    def _view_of(self, caller: Caller) -> Snapshot | None:
+        """Return the tools that this caller may see; None for who sees all, also those that are not served."""
+        dispatcher = self._context.dispatcher
+        if caller.proof == "none" or dispatcher.admin.may_observe(caller):
+            self._context.require_observer(caller)
+            return None
+        return dispatcher.visible_snapshot(caller)
+
+    def _callable_tool(self, view: Snapshot, tool_id: str) -> JsonObject:
+        """Return a tool as its callers see it; a tool that they may not see does not exist for them."""
+        entry = view.find_any(tool_id)
+        if entry is None:
+            raise NotFound("there is no such tool; GET /api/tools lists those that you may call")
+        record, known = self._registration.find(entry.id), {each.id for each in view.all_entries}
+        return {
+            **summary_for_callers(tool_summary(record, self._registration)),
+            "document": shown_document(record, entry.tool),
+            "findings": [],
+            "versions": [each for each in self._versions(record) if each["id"] in known],
+            **schema_members(entry.tool),
+        }
+
     async def history(self, request: HttpRequest, tool_id: str | None = None) -> WireResponse:
         """`GET /api/history`, or that of one tool, which remains after its removal."""
-        self._context.require_admin(request.caller)
+        self._context.require_observer(request.caller)
         limit = limit_parameter(query_parameters(request, ("limit",)))
         events = await self._registration.history(tool_id, limit)
         if tool_id is not None and not events:
@@ -203,12 +148,19 @@ class ToolQueries:
             events = await self._registration.history(record.key, limit)
         return json_response({"events": [event_json(each) for each in events]})
 
+    async def needs(self, caller: Caller) -> JsonObject:
+        """Return how many definitions wait for review; none for who may not decide it."""
+        if not self._context.dispatcher.admin.is_allowed(caller):
+            return {"count": 0}
+        return {"count": sum(each.state == "quarantined" for each in self._registration.all_records)}
+
     async def callers(self, request: HttpRequest, tool_id: str) -> WireResponse:
         """`GET /api/tools/{id}/callers`: its callers; of all versions if the id has none."""
-        self._context.require_admin(request.caller)
+        self._context.require_observer(request.caller)
         query_parameters(request)
         report = CallerReport()
-        await self._context.journal.read(tool_id, report.add)
+        async with self._context.scans.turn(request.caller):
+            await self._context.journal.read(tool_id, report.add)
         document = report.to_json()
         if not document["callers"]:
             self._registration.find(tool_id)
@@ -218,7 +170,7 @@ class ToolQueries:
         """Return all versions of the tool, newest first."""
         records = [each for each in self._registration.all_records if each.key == record.key]
         records.sort(key=lambda each: precedence(each.version), reverse=True)
-        return [{"id": each.id, "state": each.state} for each in records]
+        return list(map(version_json, records))
 
 
 class ToolChanges:
@@ -245,6 +197,24 @@ class ToolChanges:
         other_names = self._registration.published_names
         findings = await asyncio.to_thread(lint_findings, document, records[0].dialect, other_names)
         return json_response({"tools": list(tool_summaries(records, self._registration)), "findings": findings}, 201)
+
+    async def check(self, request: HttpRequest) -> WireResponse:
+        """`POST /api/definitions/check`: what registering this definition would do; nothing is stored."""
+        self._context.require_admin(request.caller)
+        parameters = query_parameters(request, ("dialect", "behaviour"))
+        stated, behaviour = parameters.get("dialect"), _behaviour(parameters.get("behaviour"))
+        document = await read_json(request, self._validator)
+        dialect = _detect_dialect(document) if stated is None else readable_catalog(stated).name
+        try:
+            records = self._registration.check(document, dialect, self._source(request, behaviour))
+        except BadDocument:
+            raise
+        except Malformed as error:  # as `change` says it of a registration
+            raise StateConflict(error.message) from None
+        other_names = self._registration.published_names
+        findings = await asyncio.to_thread(lint_findings, document, dialect, other_names)
+        tools = [{"id": each.id, "name": self._registration.tool(each).name} for each in records]
+        return json_response({"dialect": dialect, "tools": tools, "findings": findings})
 
     async def activate(self, request: HttpRequest, tool_id: str) -> WireResponse:
         """`POST /api/tools/{id}/activate`: serve it; a quarantined tool needs the digest of the seen document."""
@@ -345,13 +315,27 @@ def _declared_name(document: Json) -> str:
 
 
 class ManagementApi:
-    """All routes of the management API, for administrators."""
+    """The routes of tools, contracts, keys, grants and the audit: reading for administrators and observers."""
 
     def __init__(self, context: ManagementContext, validator: RequestValidator) -> None:
         self.context = context
         self._views, changes = ToolQueries(context), ToolChanges(context, validator)
-        self._register = changes.register
-        self._other_apis = (KeysApi(context, validator), GrantsApi(context, validator), AuditApi(context, validator))
+        self._register, self._check = changes.register, changes.check
+        self.verification = AuditVerification(context)
+        contracts, counts = ContractsApi(context, validator), CallCounts(context)
+        audit_state = AuditStateApi(context, validator, self.verification)
+        context.needs |= {"review": self._views.needs, "deprecations": contracts.needs, "audit": audit_state.needs}
+        self._other_apis = (
+            KeysApi(context, validator),
+            GrantsApi(context, validator, counts.by_grant),
+            CallersApi(context, counts),
+            AuditApi(context, validator),
+            audit_state,
+            OverviewApi(context),
+            CallsApi(context),
+            contracts,
+            CheckApi(context, validator),
+        )
         self._actions: dict[str, dict[str, ItemHandler]] = {
             _ITSELF: {"GET": self._views.tool, "DELETE": changes.remove},
             "activate": {"POST": changes.activate},
@@ -360,6 +344,8 @@ class ManagementApi:
             "rollback": {"POST": changes.roll_back},
             "history": {"GET": self._views.history},
             "callers": {"GET": self._views.callers},
+            "diff": {"GET": contracts.diff},
+            "losses": {"GET": contracts.losses},
         }
 
     def endpoints(self) -> dict[str, Methods]:
@@ -368,6 +354,7 @@ class ManagementApi:
         return {
             **others,
             "/api/tools": {"GET": self._list, "POST": self._add},
+            "/api/definitions/check": {"POST": self._check_definition},
             TOOL_PREFIX: dispatch_below(self._find_item, self._not_found_message()),
             "/api/history": {"GET": self._history},
         }
@@ -377,6 +364,9 @@ class ManagementApi:
 
     async def _add(self, request: HttpRequest) -> None:
         await respond(request, self._register(request))
+
+    async def _check_definition(self, request: HttpRequest) -> None:
+        await respond(request, self._check(request))
 
     async def _history(self, request: HttpRequest) -> None:
         await respond(request, self._views.history(request))

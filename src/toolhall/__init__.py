@@ -16,9 +16,14 @@ if TYPE_CHECKING:
     from toolhall.authoring.declaration import BadDeclaration as BadDeclaration
     from toolhall.authoring.declaration import Toolkit as Toolkit
     from toolhall.authoring.declaration import tool as tool
+    from toolhall.authoring.folder import Folder as Folder
+    from toolhall.authoring.prompt import prompt as prompt
+    from toolhall.authoring.resource import resource as resource
+    from toolhall.authoring.skills import Skills as Skills
     from toolhall.config import Config as Config
     from toolhall.model.content import Audio as Audio
     from toolhall.model.content import Image as Image
+    from toolhall.model.content import Message as Message
     from toolhall.model.content import Notes as Notes
     from toolhall.model.content import Reply as Reply
     from toolhall.model.content import Resource as Resource
@@ -38,8 +43,10 @@ if TYPE_CHECKING:
     from toolhall.model.messages import Sample as Sample
     from toolhall.model.messages import Sampled as Sampled
     from toolhall.model.messages import Visit as Visit
+    from toolhall.model.page import Csp as Csp
     from toolhall.model.tool import Annotations as Annotations
     from toolhall.model.tool import Icon as Icon
+    from toolhall.model.tool import Task as Task
     from toolhall.registration.rules import BrokenPromise as BrokenPromise
 
 __version__ = "0.1.0"
@@ -55,9 +62,14 @@ _HOMES = {
     "BadDeclaration": "toolhall.authoring.declaration",
     "tool": "toolhall.authoring.declaration",
     "Toolkit": "toolhall.authoring.declaration",
+    "Folder": "toolhall.authoring.folder",
+    "prompt": "toolhall.authoring.prompt",
+    "resource": "toolhall.authoring.resource",
+    "Skills": "toolhall.authoring.skills",
     "Config": "toolhall.config",
     "Audio": "toolhall.model.content",
     "Image": "toolhall.model.content",
+    "Message": "toolhall.model.content",
     "Notes": "toolhall.model.content",
     "Reply": "toolhall.model.content",
     "Resource": "toolhall.model.content",
@@ -77,8 +89,10 @@ _HOMES = {
     "Sample": "toolhall.model.messages",
     "Sampled": "toolhall.model.messages",
     "Visit": "toolhall.model.messages",
+    "Csp": "toolhall.model.page",
     "Annotations": "toolhall.model.tool",
     "Icon": "toolhall.model.tool",
+    "Task": "toolhall.model.tool",
     "BrokenPromise": "toolhall.registration.rules",
 }
 
@@ -91,12 +105,15 @@ __all__ = [
     "BrokenPromise",
     "Config",
     "Context",
+    "Csp",
     "Filled",
+    "Folder",
     "Form",
     "Given",
     "Icon",
     "Image",
     "LifespanFailed",
+    "Message",
     "Notes",
     "Question",
     "Reply",
@@ -107,6 +124,8 @@ __all__ = [
     "Roots",
     "Sample",
     "Sampled",
+    "Skills",
+    "Task",
     "Text",
     "ToolError",
     "ToolFailed",
@@ -116,6 +135,8 @@ __all__ = [
     "ToolhallError",
     "Toolkit",
     "Visit",
+    "prompt",
+    "resource",
     "tool",
 ]
 

@@ -25,7 +25,8 @@ _NO_SETTING = "there is no setting"
 _MAX_SHOWN_CHARS = 40
 _TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 _CASE_INSENSITIVE = ("log_level", "log_format")
-_SECRETS = ("oxp_secret", "vault_key")
+SECRET_SETTINGS = ("oxp_secret", "vault_key")
+_RENAMED = {"max_concurrency": ("concurrency", "total")}  # the old names hold on in files and variables
 LogThreshold: TypeAlias = Literal["debug", "info", "warning", "error", "critical"]
 _overrides: ContextVar[Mapping[str, Any]] = ContextVar("overrides", default=MappingProxyType({}))
 _Positive: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
@@ -39,6 +40,13 @@ class Issuer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     issuer: str
     jwks_url: str | None = None
     audience: str | None = None  # the audience that its tokens must have, instead of `resource`
+    client_id: str | None = None  # what it calls this hall: people sign in there for the console
+    client_secret: str | None = None
+
+    def __repr__(self) -> str:
+        shown = {name: getattr(self, name) for name in self.__struct_fields__}
+        shown |= {"client_secret": "***"} if self.client_secret else {}
+        return f"Issuer({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -54,12 +62,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     page_size: _Count = 100
     search: bool = False
     pinned: tuple[str, ...] = ()
+    resources_as_tools: bool = False
     calls_per_second: _Positive = 50_000
     call_burst: Annotated[float, msgspec.Meta(ge=1)] = 50_000
     tool_limit: Rate | None = None
     pair_limit: Rate | None = None
     costs: dict[str, _Positive] = {}
-    max_concurrency: _Count = 256
     concurrency: Concurrency = Concurrency()
     call_timeout: _Positive = 60
     max_body_bytes: _Count = 1024 * 1024
@@ -93,7 +101,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return max(self.max_body_bytes, MAX_MESSAGE_BYTES, 2 * self.max_output_bytes + 65_536)
 
     def __repr__(self) -> str:
-        shown = {name: "***" if name in _SECRETS and value else value for name, value in _fields(self)}
+        shown = {name: "***" if name in SECRET_SETTINGS and value else value for name, value in _fields(self)}
         return f"Config({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
@@ -105,25 +113,41 @@ class BadConfig(ValueError):
     """A setting cannot be used; the message names it and the nearest valid one."""
 
 
+class SettingOrigin(msgspec.Struct, frozen=True):
+    """Where a setting is stated: in which file, by which variable, or by which option."""
+
+    source: Literal["default", "file", "environment", "option", "code"]
+    where: str | None = None
+
+
 def load_config(path: Path | None = None, environment: Mapping[str, str] = os.environ, **given: Any) -> Config:
     """Load the settings of the file, overridden by the environment, then by `given` options; raises BadConfig."""
+    return load_config_with_origins(path, environment, **given)[0]
+
+
+def load_config_with_origins(
+    path: Path | None = None, environment: Mapping[str, str] = os.environ, **given: Any
+) -> tuple[Config, dict[str, SettingOrigin]]:
+    """Load the settings like `load_config`, with the origin of each that is stated anywhere."""
     file = path or Path(FILE_NAME)
     settings: dict[str, Any] = {}
     if path or file.exists():
-        settings = _read(file)
+        settings = _with_new_names(_read(file))
     for key in settings:
         if unknown := _unknown_name(key, Config):
             raise BadConfig(f"{file}: {unknown}")
-    origins = dict.fromkeys(settings, str(file))
     from_environment = _from_environment(environment)
     stated = {key: value for key, value in given.items() if value is not None}
+    origins = {key: SettingOrigin("file", str(file)) for key in settings}
+    origins |= {key: SettingOrigin("environment", _variable_of(key, environment)) for key in from_environment}
+    origins |= {key: SettingOrigin("option", f"--{key}") for key in stated}
     settings |= from_environment | stated
     settings |= {key: settings[key].lower() for key in _CASE_INSENSITIVE if isinstance(settings.get(key), str)}
-    origins |= {key: _PREFIX + key.upper() for key in from_environment} | {key: f"--{key}" for key in stated}
     try:
-        return msgspec.convert(settings, Config, strict=False)
+        return msgspec.convert(settings, Config, strict=False), origins
     except msgspec.ValidationError as error:
-        raise BadConfig("; ".join(_problems(settings, origins)) or f"{file}: {error}") from None
+        places = {key: origin.where or "" for key, origin in origins.items()}
+        raise BadConfig("; ".join(_problems(settings, places)) or f"{file}: {error}") from None
 
 
 def stated_in(path: Path | None) -> tuple[str, ...]:
@@ -170,18 +194,35 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
+    for old in _RENAMED:
+        if (value := environment.get(_PREFIX + old.upper())) is not None:
+            found |= _with_new_names({old: value})
     for field in msgspec.structs.fields(Config):
         name = _PREFIX + field.name.upper()
         try:
             if (value := environment.get(name)) is not None:
                 found[field.name] = _from_text(field.type, value)
-            elif field.name in _SECRETS and (file := environment.get(f"{name}_FILE")) is not None:
+            elif field.name in SECRET_SETTINGS and (file := environment.get(f"{name}_FILE")) is not None:
                 found[field.name] = Path(file).read_text("utf-8").strip()
         except msgspec.DecodeError as error:
             raise BadConfig(f"{name} is not valid JSON: {_describe_type(field.type)} is wanted ({error})") from None
         except (OSError, UnicodeDecodeError) as error:
             raise BadConfig(f"{name}_FILE cannot be read: {error}") from None
     return found
+
+
+def _with_new_names(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings with members of tables in place of settings that became such; the new name wins."""
+    for old, (table, member) in _RENAMED.items():
+        if old in settings and isinstance(settings.get(table, {}), dict):
+            settings[table] = {member: settings.pop(old)} | settings.get(table, {})
+    return settings
+
+
+def _variable_of(setting: str, environment: Mapping[str, str]) -> str:
+    """Return the variable that states a setting: itself, or the one that names its file."""
+    name = _PREFIX + setting.upper()
+    return name if name in environment else f"{name}_FILE"
 
 
 def _from_text(kind: Any, value: str) -> Any:
@@ -306,7 +347,7 @@ def _describe_value(value: Any, path: str) -> str:
         case int() | float():
             return f"the number {value}"
         case str():
-            hidden = path in _SECRETS or path.startswith("providers")
+            hidden = path in SECRET_SETTINGS or path.startswith("providers") or path.endswith("client_secret")
             return "this text" if hidden else f"text {msgspec.json.encode(value[:_MAX_SHOWN_CHARS]).decode()}"
         case dict():
             return "a table"

@@ -34,6 +34,7 @@ class OpenOptions(msgspec.Struct, frozen=True, kw_only=True):
     short_lived: bool = False  # other processes wait for the lock of this one
     release_tools: bool = False  # give up the right to change tools once the hall is open
     enforce_versions: bool = True
+    runs_tasks: bool = True  # go on with long calls that an earlier process left
     read_only_reason: str | None = None  # refuses changes of tools with this message
     locked_message: str = (
         "another process writes to this hall's data folder; make the change there, or stop that one first"
@@ -65,9 +66,14 @@ def command_open_options(*, writes: bool, exclusive: bool = False) -> OpenOption
     If a server runs, commands ask that one instead. `exclusive` is for changes that no running process may miss.
     """
     if exclusive:
-        return OpenOptions(enforce_versions=False, short_lived=True)
+        return OpenOptions(enforce_versions=False, short_lived=True, runs_tasks=False)
     return OpenOptions(
-        allow_readonly=not writes, role="peer", tools_optional=not writes, enforce_versions=False, short_lived=True
+        allow_readonly=not writes,
+        role="peer",
+        tools_optional=not writes,
+        enforce_versions=False,
+        short_lived=True,
+        runs_tasks=False,
     )
 
 

@@ -9,15 +9,23 @@ from typing import NamedTuple
 
 from toolhall import __version__
 from toolhall.app.data_dir import DataDir
+from toolhall.app.setting_rows import Deployment, setting_rows
 from toolhall.app.tool_servers import ToolServers
-from toolhall.app.wiring import ApprovalComponents, CredentialSources, SecurityComponents
+from toolhall.app.wiring import ApprovalComponents, CredentialSources, SecurityComponents, rate_limits_from
+from toolhall.auth.authenticator import TokenIssuer
 from toolhall.config import Config
 from toolhall.dialects.mcp.responses import ServerInfo
 from toolhall.dialects.openapi.catalog import OpenApiInfo
+from toolhall.egress.lazy_client import LazyEgressClient
 from toolhall.execution.health_checks import DEGRADED, HEALTHY, UNHEALTHY
 from toolhall.http.api.accounts import AccountsApi
 from toolhall.http.api.base import ManagementContext
+from toolhall.http.api.events import EventsApi, EventSources
+from toolhall.http.api.limits import ConcurrencyLimits, LimitsApi
 from toolhall.http.api.secrets import SecretsApi
+from toolhall.http.api.settings import DeployedHall, SettingsApi
+from toolhall.http.api.tasks import TasksApi
+from toolhall.http.api.tool_servers import ToolServersApi
 from toolhall.http.api.tools import ManagementApi
 from toolhall.http.app import HttpApp
 from toolhall.http.authentication import public_hosts
@@ -29,13 +37,16 @@ from toolhall.http.request import Methods
 from toolhall.http.request_guard import LOOPBACK_HOSTS, RequestValidator
 from toolhall.http.request_slots import ConcurrencyLimiter
 from toolhall.http.rest import OpenApiEndpoint, RestEndpoint, ToolListEndpoint
+from toolhall.http.rest_readings import ReadingEndpoints
 from toolhall.http.stdio_lines import open_stdio, serve_stdio
+from toolhall.http.tasks import TasksEndpoint
 from toolhall.http.tool_server_join import JoinEndpoint
 from toolhall.http.websocket import HubWebSocket
 from toolhall.mcp.http import McpHttp, StatefulHttp
 from toolhall.mcp.request_state import RequestState
 from toolhall.mcp.stateless import StatelessMcp
 from toolhall.mcp.stdio import McpStdio
+from toolhall.oauth.providers import ProviderSettings
 from toolhall.pipeline.dispatcher import Dispatcher, call_id_generator
 from toolhall.redaction.redactor import preload_secret_forms
 from toolhall.registration.service import RegistrationService
@@ -44,6 +55,11 @@ from toolhall.stores.crypto import SealedBox
 from toolhall.telemetry import Telemetry
 from toolhall.web.auth import PageAuth
 from toolhall.web.connect import account_link_routes
+from toolhall.web.console import ConsoleRoutes
+from toolhall.web.cookie_auth import SessionAuthenticator, SessionRenewal
+from toolhall.web.me import ConsoleFacts, MeApi
+from toolhall.web.sign_in import ConsoleSignInPage
+from toolhall.web.tools_page import ToolsPage
 
 
 class ServedComponents(NamedTuple):
@@ -56,6 +72,7 @@ class ServedComponents(NamedTuple):
     telemetry: Telemetry
     tool_servers: ToolServers
     check_health: ComponentCheck
+    deployment: Callable[[], Deployment]
 
 
 class HallRoutes:
@@ -96,13 +113,22 @@ class HallRoutes:
             components.data_dir.journal,
             time.time,
             config.page_size,
+            workers=lambda: components.deployment().workers,
         )
         self.api = ManagementApi(context, self._validator)
+        sources = EventSources(self.api.verification, self.health_state, components.check_health)
+        self._events = EventsApi(context, sources)
         self.http = self._http_app(startup)
 
     def use_state_store(self, states: UsedStateStore) -> None:
-        """Keep used request states in this store, which all processes of the hall share."""
+        """Keep used request states and ended sessions in this store, which all processes of the hall share."""
         self._request_state.used_states = states
+        self._components.approval_components.sessions.ended.use_store(states)
+
+    async def reload_sessions(self) -> None:
+        """Load the sessions that were ended in other processes; raises StoreFailed."""
+        sessions = self._components.approval_components.sessions
+        await sessions.ended.reload(sessions.clock())
 
     def health_state(self) -> str:
         """Return the hall's own health: degraded while its audit fails or has gaps, unhealthy once it stops."""
@@ -124,10 +150,12 @@ class HallRoutes:
         """End every stream that a client holds open; running calls may finish."""
         self._stopping = True
         self._mcp.end_streams()
+        self._events.close()
 
     def close(self) -> None:
         """End every stream and every session."""
         self._mcp.close()
+        self._events.close()
         self.machine.unauthenticated_audit.close()
 
     def _join_endpoint(self, registration: RegistrationService) -> JoinEndpoint:
@@ -139,7 +167,10 @@ class HallRoutes:
 
     def _http_app(self, startup: Callable[[], Awaitable[None]]) -> HttpApp:
         auth, websockets = self._components.security.auth, {"/hub": self._websocket()}
-        app = HttpApp(self._validator, auth.authenticator, self._routes(), websockets, startup, auth.challenges)
+        sessions = self._components.approval_components.sessions
+        authenticator = SessionAuthenticator(auth.authenticator, sessions)
+        routes = SessionRenewal(sessions).wrap(self._routes())
+        app = HttpApp(self._validator, authenticator, routes, websockets, startup, auth.challenges)
         app.on_mounted = self._components.approval_components.public_url.on_mounted
         app.limiter = limiter = self._request_limiter()
         self._components.tool_servers.leases.is_overloaded = lambda: limiter.is_overloaded
@@ -150,9 +181,9 @@ class HallRoutes:
         """Limit concurrent requests; anonymous callers have few slots, unless the hall is made for them."""
         config = self._config
         return ConcurrencyLimiter(
-            config.max_concurrency,
+            config.concurrency.total,
             per_caller=config.concurrency.per_caller,
-            anonymous_limit=config.max_concurrency if config.allow_anonymous else None,
+            anonymous_limit=config.concurrency.total if config.allow_anonymous else None,
         )
 
     def _websocket(self) -> HubWebSocket:
@@ -162,14 +193,80 @@ class HallRoutes:
         """The routes by which secrets are set and accounts are linked."""
         security, credentials, context = self._components.security, self._components.credentials, self.api.context
         approvals = self._components.approval_components
-        page_auth = PageAuth(approvals.sessions, security.auth.authenticator)
+        page_auth = PageAuth(approvals.sessions, security.auth.authenticator, self._dispatcher.admin)
+        accounts = AccountsApi(context, credentials.broker, self._validator)
+        context.needs["accounts"] = accounts.needs
         return {
             **account_link_routes(
                 credentials.broker, self._dispatcher.admin, page_auth, approvals.public_url, time.time
             ),
+            **self._limits_api().endpoints(),
             **SecretsApi(context, credentials.vault, self._validator).endpoints(),
-            **AccountsApi(context, credentials.broker, self._validator).endpoints(),
+            **accounts.endpoints(),
         }
+
+    def _limits_api(self) -> LimitsApi:
+        config, rates = self._config, rate_limits_from(self._config)
+        total = config.concurrency.total
+        per_caller = config.concurrency.per_caller or -(-total // 2)  # rounded up: it never holds more than are free
+        concurrency = ConcurrencyLimits(per_caller, rates.running, total)
+        return LimitsApi(self.api.context, rates, concurrency, self._validator)
+
+    def _console_routes(self) -> dict[str, Methods]:
+        """The first page of the hall, and its console."""
+        approvals = self._components.approval_components
+        page_auth = PageAuth(approvals.sessions, self._components.security.auth.authenticator, self._dispatcher.admin)
+        tools_page = ToolsPage(
+            self._config.name, self._dispatcher, approvals.approvals, page_auth, approvals.public_url
+        )
+        return ConsoleRoutes(self._config.name, __version__, approvals.public_url, tools_page).endpoints()
+
+    def _session_routes(self) -> dict[str, Methods]:
+        """Sign-in, and what a session is about."""
+        approvals, config = self._components.approval_components, self._config
+        oidc = self._oidc_routes()
+        facts = ConsoleFacts(config.name, config.profile, __version__, has_oidc=bool(oidc))
+        context = self.api.context
+        pages = approvals.pages
+        me = MeApi(facts, context, pages.sessions, approvals.factors, pages.passkeys, self._validator)
+        context.require_presence = me.require_presence
+        page_auth = PageAuth(pages.sessions, self._components.security.auth.authenticator, self._dispatcher.admin)
+        sign_in = ConsoleSignInPage(page_auth, approvals.public_url)
+        sign_in.has_oidc = bool(oidc)
+        return {**me.endpoints(), **sign_in.endpoints(), **oidc}
+
+    def _oidc_routes(self) -> dict[str, Methods]:
+        """Sign-in with the first issuer that has a client id; none without one."""
+        config = self._config
+        issuer = next((each for each in config.issuers if each.client_id is not None), None)
+        if issuer is None or issuer.client_id is None:
+            return {}
+        from toolhall.auth.key_sets import JsonFetcher  # lazy: httpx2 and joserfc
+        from toolhall.web.sign_in_oidc import OidcSignIn  # lazy: joserfc
+
+        trusted = TokenIssuer(name=issuer.name, issuer=issuer.issuer, jwks_url=issuer.jwks_url)
+        client = ProviderSettings(issuer=issuer.issuer, client_id=issuer.client_id, client_secret=issuer.client_secret)
+        egress = LazyEgressClient(config.egress_allow, for_hall=True)
+        sessions = self._components.approval_components.sessions
+        fetch = JsonFetcher([trusted], config.egress_allow)
+        return OidcSignIn(trusted, client, sessions, egress, fetch, self._dispatcher.admin).endpoints()
+
+    def _operation_routes(self) -> dict[str, Methods]:
+        """The routes by which tool servers are watched and drained, and settings are shown."""
+        servers, context = self._components.tool_servers, self.api.context
+        tool_servers = ToolServersApi(context, servers.pools, servers.leases, self._validator)
+        context.needs["servers"] = tool_servers.needs
+        return {
+            **tool_servers.endpoints(),
+            **TasksApi(context, self._dispatcher.tasks, self._validator).endpoints(),
+            **SettingsApi(context, self._deployed_hall).endpoints(),
+        }
+
+    def _deployed_hall(self) -> DeployedHall:
+        deployment = self._components.deployment()
+        return DeployedHall(
+            list(setting_rows(self._config, deployment.origins)), self._config.data, deployment.workers, __version__
+        )
 
     def _prefix(self) -> str:
         return self._components.approval_components.public_url.prefix
@@ -194,10 +291,16 @@ class HallRoutes:
             "/openapi.json": {"GET": OpenApiEndpoint(dispatcher, info, self._prefix)},
             "/tools": {"GET": ToolListEndpoint(dispatcher, config.page_size)},
             "/tools/": {"POST": rest.call},
+            **TasksEndpoint(dispatcher, validator).endpoints(),
+            **ReadingEndpoints(dispatcher, validator).endpoints(),
             **self.api.endpoints(),
+            **self._events.endpoints(),
             **auth.endpoints,
             **approvals.pages.endpoints(self.api.context, validator, auth.authenticator),
             **self._credential_routes(),
+            **self._operation_routes(),
+            **self._console_routes(),
+            **self._session_routes(),
             "/metrics": {"GET": MetricsEndpoint(dispatcher, self._components.telemetry, public=config.public_metrics)},
             "/health": {"GET": health, "HEAD": health},
             "/health/live": {"GET": health.live, "HEAD": health.live},

@@ -1,6 +1,7 @@
 """ToolServers: the replicas of joined tool servers, their leases, health probes and outgoing connections."""
 
 import time
+from collections.abc import Callable
 from ipaddress import IPv6Address
 from random import Random
 
@@ -10,7 +11,7 @@ from toolhall.egress.resolver import Dialer
 from toolhall.execution.health_checks import DEGRADED, HEALTHY, worst_state
 from toolhall.execution.remote.http_transport import HttpTransport
 from toolhall.execution.remote.leases import LeaseManager
-from toolhall.execution.remote.remote_runner import RemoteRunner
+from toolhall.execution.remote.remote_runner import HasResource, RemoteRunner
 from toolhall.execution.remote.replica import ToolkitVersion
 from toolhall.execution.remote.replica_pools import HealthProber, ReplicaPools
 from toolhall.model.secret import Secret
@@ -21,10 +22,10 @@ from toolhall.registry.snapshot import Snapshot
 class ToolServers:
     """The tool servers of one hall: pools of replicas, leases, and the runner that calls their tools."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, note_server: Callable[[str, str], None], has_resource: HasResource) -> None:
         self.pools = ReplicaPools(time.monotonic, Random())  # noqa: S311 - it only breaks ties
         self.leases = LeaseManager(self.pools, time.monotonic)
-        self.runner = RemoteRunner(self.pools, config.idempotent)
+        self.runner = RemoteRunner(self.pools, config.idempotent, note_server=note_server, has_resource=has_resource)
         try:
             self._dialer = Dialer(EgressAllowlist(config.egress_allow))
         except BadAllowlistEntry as bad:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from toolhall.app.data_dir import EXCLUSIVE, DataDir, OpenOptions, stdio_open_options
+from toolhall.app.setting_rows import Deployment
 from toolhall.app.wiring import (
     ApprovalComponents,
     Components,
@@ -39,22 +40,25 @@ from toolhall.auth.authenticator import AsgiApp, Receive, Scope, Send
 from toolhall.authoring.code_digest import code_sha256
 from toolhall.authoring.context import PausableDeadline
 from toolhall.authoring.declaration import BadDeclaration
-from toolhall.authoring.definition import Definition, definitions_of
+from toolhall.authoring.definition import Definition, definitions_of, pages_of, takes_typed
 from toolhall.config import Config, overridden
 from toolhall.execution.executor import FunctionExecutor, limits_from_config
-from toolhall.execution.health_checks import HealthChecks
+from toolhall.execution.health_checks import DEGRADED, HEALTHY, HealthChecks
+from toolhall.execution.long_calls import LongCallRunner
 from toolhall.execution.schema_worker import ProcessValidator
 from toolhall.execution.worker_protocol import is_worker_process
 from toolhall.model.json import JsonObject
 from toolhall.model.messages import Call
 from toolhall.model.tool import Tool
+from toolhall.model.uri_template import UriTemplate
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.states import Valid
 from toolhall.pipeline.verify import Approver, Verify
 from toolhall.registration.records import DefinitionDocument
 from toolhall.registration.service import RegistrationService
 from toolhall.registry.registry import Conflict, Registry
-from toolhall.registry.snapshot import Entry, compile_entry
+from toolhall.registry.snapshot import CompletionRunner, Entry, Runner, compile_entry
+from toolhall.stores.crypto import derive_key
 from toolhall.telemetry import Metric, Telemetry, tracer_from_environment
 
 if TYPE_CHECKING:
@@ -62,7 +66,7 @@ if TYPE_CHECKING:
     from toolhall.app.tool_servers import ToolServers
     from toolhall.http.api.tools import ManagementApi
     from toolhall.http.app import HttpApp
-    from toolhall.http.health import ComponentHealth
+    from toolhall.http.health import ComponentHealth, TaskHealth
     from toolhall.http.hub import HubHandler
     from toolhall.http.machine import MachineHandler
     from toolhall.stores.bundle import Stores
@@ -89,6 +93,7 @@ class Toolhall:
         if lifespan is not None and not callable(lifespan):
             raise BadDeclaration(f"lifespan is {lifespan!r}; give a function that returns an async context manager")
         self.config = config = _config_for_process(overridden(config or Config()))
+        self.deployment = Deployment()  # set by the command line: origins of settings, number of processes
         self.undocumented: list[str] = []  # warnings about tools without a docstring
         self._documents: list[DefinitionDocument] = []
         self._source_locations: list[tuple[str, str]] = []  # tool ids, and where their functions are defined
@@ -115,6 +120,8 @@ class Toolhall:
                 self.http.add_routes(routes)
             if config.search:
                 self.registration.add_code_tools([self._search_entry()])
+            if config.resources_as_tools:
+                self.registration.add_code_tools(self._resource_tool_entries())
             self.add(*targets)
         except BaseException:
             self.close()
@@ -122,7 +129,7 @@ class Toolhall:
 
     def _build(self, config: Config, approver: Approver | None) -> None:
         """Build what every call needs, in the order that the theory of operation above states."""
-        self.registry = Registry(config.page_size)
+        self.registry = Registry(config.page_size, resources_as_tools=config.resources_as_tools)
         self._executor = FunctionExecutor(limits_from_config(config), Run.tool_of_frame)
         self.lifespans = self._executor.lifespans
         self._health_checks = HealthChecks(self._executor.thread_pool)
@@ -148,6 +155,9 @@ class Toolhall:
         )
         self.security = SecurityComponents(config, self._data_dir.root_key, self.dispatcher.set_rules)
         self.access = self.security.access
+        self.tasks = self.dispatcher.tasks
+        self.tasks.rows.make_id_key = lambda: derive_key(self._data_dir.root_key, "task ids")
+        self.tasks.current_caller = self.access.keys.current
         self.access.reload_hooks += [self.credentials.reload, self._data_dir.recheck_anchors]
         self.access.keys.on_change.append(self._recheck_tool_servers)
         self._remote_runner = _RemoteRunnerOnDemand(lambda: self.tool_servers)
@@ -160,10 +170,16 @@ class Toolhall:
         if self._built_tool_servers is None:
             from toolhall.app.tool_servers import ToolServers  # lazy: pools, leases and transports
 
-            self._built_tool_servers = ToolServers(self.config)
+            self._built_tool_servers = ToolServers(
+                self.config, self.dispatcher.audit.note_server, self._toolkit_has_resource
+            )
             if self._watching:  # built in an open hall: leases expire and replicas are probed from now on
                 self._built_tool_servers.watch()
         return self._built_tool_servers
+
+    def _toolkit_has_resource(self, toolkit: str, uri: str) -> bool:
+        found = self.registry.snapshot.resources.match(uri)
+        return found is not None and found.value.tool.id.toolkit == toolkit
 
     @property
     def _routes(self) -> "HallRoutes":
@@ -199,6 +215,7 @@ class Toolhall:
         definitions = [definition for target in targets for definition in definitions_of(target)]
         if self.lifespans.entered and (late := self.lifespans.find_unknown_toolkit(definitions)):
             raise BadDeclaration(f"toolkit '{late}' has to be entered: add it before the hall is opened")
+        self._check_pages(definitions)
         drafts = {str(each.tool.id) for each in definitions if not each.versioned}
         self._source_locations.extend((str(each.tool.id), each.source_location) for each in definitions)
         try:
@@ -208,9 +225,25 @@ class Toolhall:
         self.undocumented.extend(filter(None, (each.missing_description for each in definitions)))
         self.lifespans.add_toolkits(definitions)
 
+    def _check_pages(self, added: list[Definition]) -> None:
+        """Refuse a tool whose page nothing serves: a client would ask for it with every result."""
+        templates = [UriTemplate(each.tool.resource.uri) for each in added if each.tool.resource is not None]
+        served = self.registry.snapshot.resources
+        for definition in added:
+            for uri in pages_of(definition.tool):
+                if served.match(uri) is None and all(each.match(uri) is None for each in templates):
+                    raise BadDeclaration(
+                        f"{definition.source_location}: tool '{definition.tool.name}' has the page {uri}, and nothing"
+                        f" serves that; add a function with @resource('{uri}') before the tool, or along with it"
+                    )
+
     def remove(self, name: str) -> bool:
         """Remove a tool by its published name or id; False if there is none."""
         return self.registration.remove_code_tool(name)
+
+    def changed(self, uri: str) -> None:
+        """Tell everybody who subscribed to a resource, or to one above it, that it has changed; from any thread."""
+        self.dispatcher.changes.changed(uri)
 
     def propose(self, *papers: DefinitionDocument) -> None:
         """Add definitions that are not the operator's own code; until the hall is opened, all of them are served."""
@@ -247,6 +280,8 @@ class Toolhall:
         self._watch()
         if enter:
             await self.enter()
+            if terms.runs_tasks:
+                await self.tasks.resume()
             if self._built_routes is not None:
                 self._built_routes.http.opened = True
 
@@ -255,6 +290,7 @@ class Toolhall:
         if self._stores is None and self.config.data is None:
             self._watch()
             await self.enter()
+            await self.tasks.resume()
         else:
             await self.open()
 
@@ -263,6 +299,7 @@ class Toolhall:
         self.registration.watch()
         self.access.watch()
         self._executor.watchdog.watch()
+        self.dispatcher.files.watch()
         if self._built_tool_servers is not None:
             self._built_tool_servers.watch()
 
@@ -277,6 +314,8 @@ class Toolhall:
         await self.access.open(stores)
         await self.credentials.open(stores)
         readonly = stores.readonly or stores.tools_readonly or terms.role == "sibling"  # another process has stored it
+        vault = None if self.config.data is None else self.credentials.vault
+        self.tasks.open(stores.tasks, vault, version=stores.version, readonly=stores.readonly)
         await self.registration.open(stores.tools, enforce_versions=enforce, files=self._documents, readonly=readonly)
         self.access.write_lock.read_only_reason = terms.locked_message if stores.readonly else None
         tools_locked = stores.readonly or stores.tools_readonly or terms.release_tools
@@ -285,11 +324,14 @@ class Toolhall:
         )
         if terms.release_tools:
             stores.release_tools()
-        if self.config.providers or any(entry.requirements for entry in self.registry.snapshot.entries):
+        if self.config.providers or any(entry.requirements for entry in self.registry.snapshot.all_entries):
             await self._executor.egress.preload()
         await self._data_dir.open_anchors(stores)
         if self._built_routes is not None and not stores.readonly:
             self._built_routes.use_state_store(stores.states)
+            await self._built_routes.reload_sessions()
+        if terms.runs_tasks and terms.role != "sibling":
+            self.tasks.warn_if_not_stored()
         self.dispatcher.shortlist.for_snapshot(self.registry.snapshot)  # warns about pins that match no tool
 
     def ask_through(self, approver: Approver) -> None:
@@ -330,7 +372,9 @@ class Toolhall:
         self._watching = False
         if self._built_tool_servers is not None:
             self._built_tool_servers.suspend()
+        await self.tasks.settle()
         await self.lifespans.leave()
+        await self.dispatcher.files.settle()
         await self.credentials.drain()
         await self._health_checks.close()
 
@@ -343,7 +387,8 @@ class Toolhall:
             last_first.callback(self.telemetry.close)
             last_first.callback(self._executor.close)
             last_first.callback(self._schema_checker.close)
-            for part in (self.credentials, self.access, self.registration):
+            last_first.callback(self.tasks.close)
+            for part in (self.credentials, self.access, self.registration, self.dispatcher.files):
                 last_first.callback(part.close)
             if self._built_tool_servers is not None:
                 last_first.callback(self._built_tool_servers.close)
@@ -395,6 +440,12 @@ class Toolhall:
             *self._executor.metrics(),
             *self.tool_servers.pools.metrics(),
             *self._audit_metrics(),
+            Metric("toolhall_tasks_running", "gauge", "Long calls at work here.", lambda: self.tasks.running),
+            *(
+                Metric("toolhall_tasks_open", "gauge", "Long calls that have not ended.", read, {"state": state})
+                for state, read in self.tasks.figures.readings()
+            ),
+            Metric("toolhall_completions_total", "counter", "Completions answered.", self.dispatcher.completion_count),
         )
         served = ServedComponents(
             data_dir=self._data_dir,
@@ -404,11 +455,13 @@ class Toolhall:
             telemetry=self.telemetry,
             tool_servers=self.tool_servers,
             check_health=self._check_health,
+            deployment=lambda: self.deployment,
         )
         routes = HallRoutes(self.config, served, self.dispatcher, self.registration, self.open)
         routes.http.on_shutdown, routes.http.open_on_request = self.settle, self._open_on_first_request
         if self._stores is not None and not self._stores.readonly:
             routes.use_state_store(self._stores.states)
+        self.access.reload_hooks.append(routes.reload_sessions)
         return routes
 
     def _recheck_tool_servers(self) -> None:
@@ -419,10 +472,32 @@ class Toolhall:
     def _entry(self, definition: Definition) -> Entry:
         if definition.health_check is not None:
             self._health_checked.append(definition)
+        if definition.files is not None:
+            definition.files.load(self.config.max_output_bytes)
         # known_good: the decorator has checked its schemas.
         code = code_sha256(definition.body.function)
         runner, bind = self._executor.runner_for(definition, code), definition.body.bind
-        return compile_entry(definition.tool, runner, known_good=True, bind=bind, code_sha256=code)
+        if definition.tool.task is not None:
+            runner = LongCallRunner(runner, self.tasks.refuse_in_line)
+        completers = {
+            name: CompletionRunner(self._executor.completion_runner(definition, name), takes_typed(each))
+            for name, each in definition.completions.items()
+        }
+        entry = compile_entry(
+            definition.tool, runner, known_good=True, bind=bind, code_sha256=code, completers=completers
+        )
+        return entry if definition.files is None else msgspec.structs.replace(entry, files=definition.files)
+
+    async def _task_health(self) -> "TaskHealth | None":
+        from toolhall.http.health import TaskHealth  # lazy: the HTTP layer
+
+        figures = self.tasks.figures
+        await figures.refresh()
+        if not (figures.open or figures.failing):
+            return None
+        age = None if figures.oldest is None else round(max(0.0, time.time() - figures.oldest), 3)
+        state = DEGRADED if figures.failing else HEALTHY
+        return TaskHealth(state, figures.open.get("working", 0), figures.open.get("input_required", 0), age)
 
     async def _check_health(self) -> "ComponentHealth":
         from toolhall.http.health import ComponentHealth  # lazy: the HTTP layer
@@ -431,6 +506,7 @@ class Toolhall:
         return ComponentHealth(
             {**self.tool_servers.toolkit_states(self.registry.snapshot, self.registration.index), **toolkits},
             self.tool_servers.pools.server_states(),
+            await self._task_health(),
         )
 
     def _search_entry(self) -> Entry:
@@ -441,6 +517,12 @@ class Toolhall:
             lambda: dispatcher.shortlist.for_snapshot(registry.snapshot).names, dispatcher.policy.can_see
         )
         return compile_entry(found.tool, self._executor.runner_for(found))
+
+    def _resource_tool_entries(self) -> list[Entry]:
+        from toolhall.registry.resource_toolkit import resource_tools  # lazy: only with the setting
+
+        definitions = resource_tools(self.dispatcher.visible_snapshot, self.dispatcher.files.refresh)
+        return [compile_entry(each.tool, self._executor.runner_for(each)) for each in definitions]
 
     async def _check_ready(self, valid: Valid) -> None:
         """Raise what would keep a call from running, before a person is asked to approve it."""
@@ -455,12 +537,16 @@ class Toolhall:
 
 
 def _config_for_process(config: Config) -> Config:
-    """Remove data, recordings and providers from the settings if this is a worker process.
+    """Remove data, recordings, providers and issuers from the settings if this is a worker process.
 
     A tool's file may construct a hall. A worker process that imports the file must not open that hall's data directory,
-    and it lacks the secrets of providers, which only the hall's own environment has.
+    and it lacks the secrets of providers and issuers, which only the hall's own environment has.
     """
-    return msgspec.structs.replace(config, data=None, record=(), providers={}) if is_worker_process() else config
+    return (
+        msgspec.structs.replace(config, data=None, record=(), providers={}, issuers=())
+        if is_worker_process()
+        else config
+    )
 
 
 class _RemoteRunnerOnDemand:
@@ -477,3 +563,7 @@ class _RemoteRunnerOnDemand:
     ) -> Awaitable[object]:
         self.run = self._tool_servers().runner.run  # later calls go straight to it
         return self.run(tool, call, arguments, deadline)
+
+    def completion_runner(self, argument: str) -> Runner:
+        """The runner of the function that completes an argument."""
+        return self._tool_servers().runner.completion_runner(argument)

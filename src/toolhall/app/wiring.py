@@ -33,6 +33,7 @@ from toolhall.pipeline.pipeline import Pipeline, Stages
 from toolhall.pipeline.plans import CallPlans
 from toolhall.pipeline.policy import LevelPolicy
 from toolhall.pipeline.rate_buckets import Rate
+from toolhall.pipeline.resource_changes import ResourceChanges
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
 from toolhall.pipeline.second_factors import SecondFactors
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from toolhall.stores.accounts import AccountStore
     from toolhall.stores.bundle import Stores
     from toolhall.web.approve import ApprovalPages
-    from toolhall.web.auth import PageSessions
+    from toolhall.web.sessions import BrowserSessions
 
 _FACTORS_KEY_PURPOSE = "toolhall factors"  # an HKDF purpose: it must never change
 
@@ -81,7 +82,7 @@ class ApprovalComponents:
         return ApprovalPages(self._name, self.public_url, self._root_key, self.approvals, self.factors, time.time)
 
     @property
-    def sessions(self) -> "PageSessions":
+    def sessions(self) -> "BrowserSessions":
         """The sign-in sessions of the pages."""
         return self.pages.sessions
 
@@ -195,7 +196,7 @@ class CredentialSources:
 
     async def open(self, stores: "Stores") -> None:
         """Load secrets and accounts; raises StoreFailed, also if there are secrets but not their key."""
-        await self.vault.open(stores.vault)
+        await self.vault.open(stores.vault, needs_records=bool(self._providers))  # linked accounts are records
         self._accounts = stores.accounts
         if self._built_broker is not None:
             self._built_broker.open(stores.accounts)
@@ -259,6 +260,7 @@ def build_dispatcher(config: Config, components: Components) -> Dispatcher:
     """Assemble the pipeline from these components, in the order of its stages."""
     policy, recordings = components.policy, components.data_dir.recordings
     limit = Limit(rate_limits_from(config), time.monotonic)
+    changes = ResourceChanges()
     stages = Stages(
         find=Find(components.registry, policy, time.time),
         authorize=Authorize(policy),
@@ -266,13 +268,14 @@ def build_dispatcher(config: Config, components: Components) -> Dispatcher:
         validate=Validate(components.schema_checker),
         verify=components.verify,
         equip=components.equip,
-        run=Run(config.call_timeout, components.executor.activity, explain=config.profile == "local"),
+        run=Run(config.call_timeout, components.executor.activity, changes, explain=config.profile == "local"),
         check=Check(config.max_output_bytes, explain=config.profile == "local"),
         sanitize=Sanitize(),
         audit=Audit(components.data_dir.journal, time.time, time.monotonic),
         plans=CallPlans(components.registry, policy, limit.charges),
         record=CallRecorder(config.record, recordings, time.time) if recordings else None,
         telemetry=components.telemetry,
+        changes=changes,
     )
     return Dispatcher(
         components.registry,
@@ -288,7 +291,7 @@ def rate_limits_from(config: Config) -> RateLimits:
     """Every rate and concurrency limit that the settings state."""
     running = config.concurrency.per_tool
     if running is None and config.profile == "server":
-        running = -(-config.max_concurrency * 3 // 4)  # rounded up; the rest is for other tools
+        running = -(-config.concurrency.total * 3 // 4)  # rounded up; the rest is for other tools
     return RateLimits(
         caller=Rate(config.calls_per_second, config.call_burst),
         tool=config.tool_limit,

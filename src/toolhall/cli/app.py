@@ -14,11 +14,11 @@ from toolhall.cli.command_table import EPILOGUE, EXIT_CODES, SECTIONS, SUMMARY, 
 from toolhall.cli.entry import version_text
 from toolhall.cli.errors import UsageError
 from toolhall.cli.options import ServeOptions
-from toolhall.cli.parameters import CallParameters, ListToolsParameters, SourceParameters
+from toolhall.cli.parameters import CallParameters, InspectParameters, ListToolsParameters
 
 _SERVE_DEFAULTS = ServeOptions()
 _LIST_DEFAULTS = ListToolsParameters()
-_INSPECT_DEFAULTS = SourceParameters()
+_INSPECT_DEFAULTS = InspectParameters()
 _CALL_DEFAULTS = CallParameters()
 
 
@@ -38,7 +38,7 @@ def serve(*targets: str, options: Annotated[ServeOptions, Parameter(name="*")] =
 def list_tools(
     target: str | None = None, /, *, options: Annotated[ListToolsParameters, Parameter(name="*")] = _LIST_DEFAULTS
 ) -> None:
-    """List the tools of a target or of a running server.
+    """List the tools, resources and prompts of a target or of a running server.
 
     Parameters
     ----------
@@ -50,13 +50,13 @@ def list_tools(
     run_list(target, options)
 
 
-def inspect(*words: str, options: Annotated[SourceParameters, Parameter(name="*")] = _INSPECT_DEFAULTS) -> None:
-    """Show everything about one tool, or about all of them briefly.
+def inspect(*words: str, options: Annotated[InspectParameters, Parameter(name="*")] = _INSPECT_DEFAULTS) -> None:
+    """Show everything about one tool, resource or prompt, or about all of them briefly.
 
     Parameters
     ----------
     words
-        [TARGET] [TOOL]: where the tools are (the example toolkit when left out), and the name or id of one.
+        [TARGET] [NAME]: where they are (the example toolkit when left out), and the name, id or URI of one.
     """
     from toolhall.cli.commands.list import run_inspect  # lazy: the settings, which a help page does not need
 

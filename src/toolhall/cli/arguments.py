@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from toolhall.cli.errors import CommandError, UsageError
+from toolhall.cli.options import SourceOptions
+from toolhall.cli.target_names import looks_like_target
 from toolhall.model.json import Json, JsonObject
 from toolhall.schema.cost import BadSchema
 from toolhall.schema.defaults import Bind
@@ -23,6 +25,28 @@ _JSON_TYPES = {
     list: "array",
     dict: "object",
 }
+
+
+def split_words(words: Sequence[str], options: SourceOptions, command: str) -> tuple[list[str], str | None]:
+    """The `key=value` words, and the target, if there is one other word; `command` is its name in errors."""
+    pairs = [word for word in words if "=" in word]
+    others = [word for word in words if "=" not in word]
+    if len(others) > 1:
+        raise UsageError(f"{others[0]!r} is no key=value; {command} takes one TARGET, at its end")
+    if others and (options.url or options.target or not looks_like_target(others[0])):
+        raise UsageError(f"{others[0]!r} is no key=value and no target; write arguments as key=value")
+    return pairs, others[0] if others else None
+
+
+def read_texts(words: Sequence[str]) -> dict[str, str]:
+    """The texts of `key=value` words; raises UsageError for a key that is given twice."""
+    texts: dict[str, str] = {}
+    for word in words:
+        name, _, text = word.partition("=")
+        if name in texts:
+            raise UsageError(f"{name!r} is given twice; give it once")
+        texts[name] = text
+    return texts
 
 
 def read_arguments(words: Sequence[str], given: str | None, schema: JsonObject) -> JsonObject:

@@ -96,6 +96,14 @@ _ACCOUNT_COMMANDS = _group(
     ("accounts:connect", "Connect an account.", "connect google --scopes 'openid email' --device"),
     ("accounts:disconnect", "Revoke and forget an account.", "disconnect 4fTz8aQ0xLm1"),
 )
+_TASK_COMMANDS = _group(
+    "task",
+    "Look at long calls, and cancel them.",
+    "list --state open",
+    ("tasks:list_tasks", "List everybody's long calls.", "list --state open --url http://127.0.0.1:8000"),
+    ("tasks:show", "Show a long call.", "show 7f3a5b1c9d2e4f60817263544a5b6c7d"),
+    ("tasks:cancel", "Cancel a long call.", "cancel ID --url http://127.0.0.1:8000"),
+)
 _APPROVAL_COMMANDS = _group(
     "approval",
     "Approve or deny calls that need a person.",
@@ -139,14 +147,20 @@ SECTIONS = (
         "Look at tools",
         "inspect my_tools.py get_weather",
         (
-            Command("app:list_tools", "List tools.", "list --url http://127.0.0.1:8000"),
-            Command("app:inspect", "Show everything about tools.", "inspect my_tools.py get_weather"),
+            Command("app:list_tools", "List tools, resources and prompts.", "list --url http://127.0.0.1:8000"),
+            Command(
+                "app:inspect", "Show everything about tools, resources and prompts.", "inspect my_tools.py get_weather"
+            ),
         ),
     ),
     Section(
         "Call tools",
         "call get_weather location=Oslo",
-        (Command("app:call", "Call one tool, in process or over MCP.", "call Calculator_Add a=1 b=2.5"),),
+        (
+            Command("app:call", "Call one tool, in process or over MCP.", "call Calculator_Add a=1 b=2.5"),
+            Command("commands.read:read", "Read a resource.", "read shop://orders/17 shop.py --out order.json"),
+            Command("commands.prompt:prompt", "Get the messages of a prompt.", "prompt Shop_refund number=17 shop.py"),
+        ),
     ),
     Section(
         "Check definitions",
@@ -180,6 +194,7 @@ SECTIONS = (
             _GRANT_COMMANDS,
             _SECRET_COMMANDS,
             _ACCOUNT_COMMANDS,
+            _TASK_COMMANDS,
             _APPROVAL_COMMANDS,
             _FACTOR_COMMANDS,
             _AUDIT_COMMANDS,

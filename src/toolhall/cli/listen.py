@@ -5,24 +5,22 @@ import os
 import socket
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from toolhall.cli.errors import EXIT_CONFIG, CommandError
-from toolhall.cli.output import BOLD, CYAN, DIM, print_json, styled
+from toolhall.cli.output import BOLD, CYAN, DIM, pluralize, print_json, styled
 from toolhall.config import Config
+from toolhall.http.request_guard import ENDPOINTS
 from toolhall.model.json import JsonObject
 from toolhall.server.process import ServeConfig
+from toolhall.web.public_url import mcp_servers
+
+if TYPE_CHECKING:
+    from toolhall.registry.snapshot import Snapshot
 
 _BACKLOG = 2_048
-_ENDPOINTS = {
-    "MCP": "/mcp",
-    "OXP": "/oxp",
-    "hub": "/hub",
-    "machine": "/machine",
-    "REST": "/tools",
-    "health": "/health",
-}
 _WORKERS_NOTE = (
     "Several workers: MCP 2026-07-28 works with all of them; the older revisions keep a session in one process,"
     " so their clients need --workers 1."
@@ -72,10 +70,13 @@ def base_url(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def print_serve_banner(url: str, config: Config, serve_config: ServeConfig) -> None:
-    """Print the start-up banner of `toolhall serve`: the URL, and how MCP clients connect or start the server."""
+def print_serve_banner(url: str, config: Config, serve_config: ServeConfig, served: "Snapshot | None" = None) -> None:
+    """Print the start-up banner of `toolhall serve`: the URL, and how MCP clients connect or start the server.
+
+    With `served`, where this process has loaded it, also how much there is, if that is more than tools.
+    """
     if serve_config.json:
-        print_banner(url, config, json=True)
+        print_banner_json(url, config)
         return
     from toolhall.cli.install.launch import default_name, stdio_server  # lazy: only where a person reads it
 
@@ -85,34 +86,50 @@ def print_serve_banner(url: str, config: Config, serve_config: ServeConfig) -> N
     print_banner(
         url,
         config,
-        json=False,
         workers=serve_config.workers,
         stdio=stdio,
         name=default_name(serve_config.targets, config.name),
+        served=served,
     )
+
+
+def print_banner_json(url: str, config: Config) -> None:
+    """Print the URL as one JSON line."""
+    url = _local_url(url)
+    print_json({"url": url, "pid": os.getpid(), "console": _console_url(url, config)})
+
+
+def _local_url(url: str) -> str:
+    for any_address, loopback in _LOCAL_URLS.items():
+        url = url.replace(any_address, loopback)
+    return url
+
+
+def _console_url(url: str, config: Config) -> str:
+    return f"{config.public_url.rstrip('/') if config.public_url else url}/console/"
 
 
 def print_banner(
     url: str,
     config: Config,
     *,
-    json: bool,
     workers: int = 1,
     stdio: JsonObject | None = None,
     name: str = "toolhall",
+    served: "Snapshot | None" = None,
 ) -> None:
-    """Print the URL: with `json` as one JSON line, else with the endpoints and the entries for MCP clients.
+    """Print the URL with the endpoints and the entries for MCP clients.
 
     `name` is the name of the server in a client's file, `stdio` the entry of a client that starts it itself.
     """
-    for any_address, loopback in _LOCAL_URLS.items():
-        url = url.replace(any_address, loopback)
-    if json:
-        print_json({"url": url, "pid": os.getpid()})
-        return
+    url = _local_url(url)
+    console = _console_url(url, config)
+    print(f"{styled('Console:', BOLD, sys.stdout)} {styled(console, CYAN, sys.stdout)}")
     print(f"{styled('Toolhall serves at', BOLD, sys.stdout)} {styled(url, CYAN, sys.stdout)}\n")
-    for dialect, path in _ENDPOINTS.items():
+    for dialect, path in ENDPOINTS.items():
         print(f"  {dialect:<9}{url}{path}")
+    if served is not None and served.kinds - {"tool"}:
+        print(f"\n{_counts(served)}")
     print(f"\nPaste this into your client's configuration:\n\n{_snippet(url, config, name)}\n")
     if stdio is not None:
         print(f"{_STDIO_NOTE}\n\n{_indented({'mcpServers': {name: stdio}})}\n")
@@ -129,13 +146,21 @@ def print_banner(
     print(styled("Ctrl+C stops the server.", DIM, sys.stdout), flush=True)
 
 
+def _counts(served: "Snapshot") -> str:
+    """How many tools, resources, templates and prompts are served, in one line."""
+    counts = (
+        (len(served.listed), "tool"),
+        (len(served.resources.pages.tools), "resource"),
+        (len(served.resources.template_pages.tools), "resource template"),
+        (len(served.prompts.listed), "prompt"),
+    )
+    return ", ".join(pluralize(count, noun) for count, noun in counts if count)
+
+
 def _snippet(url: str, config: Config, name: str) -> str:
     """The entry of the hall in an MCP client's file; in the profile `server` with its key."""
     base = url if config.public_url is None else config.public_url.rstrip("/")
-    server: JsonObject = {"type": "http", "url": f"{base}/mcp"}
-    if config.profile == "server":
-        server["headers"] = {"Authorization": "Bearer ${TOOLHALL_KEY}"}
-    return _indented({"mcpServers": {name: server}})
+    return _indented(mcp_servers(name, base, with_key=config.profile == "server"))
 
 
 def _indented(value: JsonObject) -> str:

@@ -1,4 +1,4 @@
-"""Options of commands as dataclasses: ServeOptions, SourceOptions, ListToolsOptions and CallOptions.
+"""Options of commands as dataclasses: ServeOptions, SourceOptions, ListToolsOptions, CallOptions and others.
 
 They import no parser: the fast parser (`cli/fast_parser.py`) makes a table of their fields, and cyclopts (`cli/app.py`)
 reads their types and docstrings. What only cyclopts knows, such as short names, is added in `cli/parameters.py`.
@@ -7,7 +7,9 @@ They are neither compared nor printed, and each method that dataclasses generate
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
+
+KindOption: TypeAlias = Literal["tool", "resource", "prompt"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -98,10 +100,55 @@ class ListToolsOptions(SourceOptions):
         openai@strict, anthropic, gemini.
     config
         Settings file, for the levels in it. [default: toolhall.toml, if there is one]
+    kind
+        Only what is of this kind.
     """
 
     dialect: str | None = None
     config: Path | None = None
+    kind: KindOption | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class InspectOptions(SourceOptions):
+    """Options of `toolhall inspect`.
+
+    Parameters
+    ----------
+    kind
+        Only what is of this kind.
+    """
+
+    kind: KindOption | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GetPromptOptions(SourceOptions):
+    """Options of `toolhall prompt`, which `toolhall read` has as well.
+
+    Parameters
+    ----------
+    timeout
+        Seconds to wait for the answer.
+    data
+        Folder of the secrets and accounts that it needs. [default: one per project]
+    """
+
+    timeout: float = 30
+    data: Path | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ReadOptions(GetPromptOptions):
+    """Options of `toolhall read`.
+
+    Parameters
+    ----------
+    out
+        The file to write. [default: the standard output]
+    """
+
+    out: Path | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

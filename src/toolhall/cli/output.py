@@ -87,6 +87,11 @@ def styled(text: str, style: str, stream: TextIO) -> str:
     return f"\x1b[{style}m{text}\x1b[0m" if has_colour(stream) else text
 
 
+def print_styled(text: str, style: str) -> None:
+    """Print a line to stdout in a colour or weight, if it shows colour."""
+    print(styled(text, style, sys.stdout))
+
+
 def has_colour(stream: TextIO) -> bool:
     """Whether the stream is a terminal with colour; NO_COLOR (no-color.org) switches it off."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -4,7 +4,7 @@ Import it lazily: rich is slow to import.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from rich.columns import Columns
 from rich.console import Console, Group
@@ -14,7 +14,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from toolhall.cli.clients.base import DialectViews, ToolInfo
+from toolhall.cli.clients.base import Described, DialectViews, ToolInfo, is_same_in
+from toolhall.cli.clients.descriptions import PromptDescription, ResourceDescription
 from toolhall.cli.output import pretty_json, visible
 from toolhall.dialects.base import Loss
 from toolhall.model.json import Json, JsonObject, encode
@@ -110,7 +111,47 @@ def _print_tool_summary(inspected: DialectViews) -> None:
         out.print(plain_text(f"  differs between revisions of MCP: {different}", "yellow"))
 
 
-def _level(info: ToolInfo) -> str:
+def print_summaries(described: Sequence[ResourceDescription | PromptDescription]) -> None:
+    """Print a few lines about each resource and prompt."""
+    out = stdout_console()
+    for each in described:
+        out.print(plain_text(each.heading, "bold cyan"))
+        if each.description:
+            out.print(plain_text(f"  {each.description.strip().splitlines()[0]}"))
+        own = "; ".join(f"{name} {value}" for name, value in each.facts.items() if value and name != "kind")
+        about = f"published as {each.name}; level {_level(each)}; {own or 'type not stated'}"
+        out.print(plain_text(f"  {each.facts['kind']} {about}"))
+
+
+def print_description(described: ResourceDescription | PromptDescription) -> None:
+    """Print everything about one resource or prompt, with its definition in each revision of MCP that is known."""
+    out = stdout_console()
+    out.print(plain_text(described.heading, "bold cyan"))
+    if described.description:
+        out.print(plain_text(described.description))
+    out.print()
+    common = {
+        "id": described.id,
+        "published as": described.name,
+        "title": described.title,
+        "version": described.version,
+        "level": _level(described),
+    }
+    out.print(_facts_rows(described.facts | common))
+    if described.input is not None and described.input.get("properties"):
+        out.print()
+        out.print(plain_text("Schema of its arguments", "bold"))
+        out.print(_highlighted_json(described.input))
+    out.print()
+    newest = described.views[max(described.views)]
+    different = [member for member in newest if not is_same_in(described.views, member)]
+    out.print(plain_text("In MCP", "bold"))
+    out.print(_highlighted_json(newest))
+    if different:
+        out.print(plain_text(f"differs between revisions of MCP: {', '.join(different)}", "yellow"))
+
+
+def _level(info: Described) -> str:
     """The effective level, and the stated one where it is another."""
     stated = "not stated" if info.level is None else str(info.level)
     if info.effective_level is None or info.effective_level == info.level:
@@ -119,21 +160,26 @@ def _level(info: ToolInfo) -> str:
 
 
 def _facts_table(info: ToolInfo) -> Table:
+    return _facts_rows(
+        {
+            "published as": info.name,
+            "title": info.title,
+            "version": info.version,
+            "other versions": ", ".join(version for version in info.versions if version != info.version) or "none",
+            "level": _level(info),
+            "effect": info.effect,
+            "annotations": ", ".join(
+                f"{hint}={encode(value).decode()}" for hint, value in (info.annotations or {}).items()
+            ),
+            "tags": ", ".join(info.tags),
+            "requirements": None if info.requirements is None else encode(info.requirements).decode(),
+            "timeout": None if info.timeout is None else f"{info.timeout:g} s",
+        }
+    )
+
+
+def _facts_rows(facts: Mapping[str, str | None]) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False)
-    facts = {
-        "published as": info.name,
-        "title": info.title,
-        "version": info.version,
-        "other versions": ", ".join(version for version in info.versions if version != info.version) or "none",
-        "level": _level(info),
-        "effect": info.effect,
-        "annotations": ", ".join(
-            f"{hint}={encode(value).decode()}" for hint, value in (info.annotations or {}).items()
-        ),
-        "tags": ", ".join(info.tags),
-        "requirements": None if info.requirements is None else encode(info.requirements).decode(),
-        "timeout": None if info.timeout is None else f"{info.timeout:g} s",
-    }
     for name, value in facts.items():
         table.add_row(plain_text(name, "dim"), plain_text("not stated" if value in (None, "") else str(value)))
     return table

@@ -14,12 +14,12 @@ from toolhall.cli.output import note
 from toolhall.cli.settings import (
     check_not_exposed,
     ensure_data_folder,
-    read_config,
+    read_config_with_origins,
     with_default_data,
     with_example_services,
 )
 from toolhall.cli.target_names import reject_unsupported_target
-from toolhall.config import Config, stated_in
+from toolhall.config import Config, SettingOrigin, stated_in
 from toolhall.model.errors import LifespanFailed
 from toolhall.server.process import ServeConfig, protect_process
 
@@ -61,7 +61,9 @@ def _run_serve(targets: tuple[str, ...], options: ServeOptions) -> int:
         "data": str(options.data) if options.data else None,
         "profile": options.profile,
     }
-    stated_config = read_config(options.config, **given)
+    stated_config, origins = read_config_with_origins(options.config, **given)
+    if stated_config.data is None:
+        origins["data"] = SettingOrigin("default")  # the folder of the project
     config = with_default_data(stated_config, targets)
     apply_log_settings(config.log_level, config.log_format, access=config.access_log)
     check_not_exposed(config.profile, config.host)
@@ -76,6 +78,7 @@ def _run_serve(targets: tuple[str, ...], options: ServeOptions) -> int:
             data=str(options.data) if options.data else None,
             file=str(options.config) if options.config else None,
             stated=tuple(sorted(stated)),
+            origins=origins,
             unnamed=stated_config.data is None,
             workers=options.workers,
             json=options.json,

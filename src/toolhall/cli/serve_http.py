@@ -30,7 +30,7 @@ def serve_http(config: ServeConfig) -> int:
 
             def started(_: HallServer) -> None:
                 with real_stdout():
-                    print_serve_banner(base_url(listening), hall.config, config)
+                    print_serve_banner(base_url(listening), hall.config, config, hall.registry.snapshot)
 
             HallServer(hall, started).run([listening])
     return 0
@@ -61,7 +61,7 @@ def _serve_worker(config: ServeConfig, listening: socket.socket, channel: socket
         asyncio.get_running_loop().add_reader(channel, server.stop)
 
     with channel, listening, redacted_output(), load_app(config, approver) as hall, stdout_to_stderr():
-        HallServer(hall, started).run([listening])
+        HallServer(hall, started, shares_sockets=config.workers > 1).run([listening])
     return 0
 
 

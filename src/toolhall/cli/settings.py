@@ -17,7 +17,7 @@ import msgspec
 
 from toolhall.cli.errors import EXIT_CONFIG, CommandError, UsageError
 from toolhall.cli.target_names import EXAMPLES_PACKAGE
-from toolhall.config import BadConfig, Config, load_config
+from toolhall.config import BadConfig, Config, SettingOrigin, load_config_with_origins
 
 _PROJECT_MARKERS = ("toolhall.toml", "pyproject.toml", ".git")
 _LEGACY_FILES = ("toolhall.db", "state.key", "audit")  # a folder with one of these holds the data of a hall
@@ -31,10 +31,15 @@ def read_config_with_data(file: Path | None = None, targets: Sequence[str] = (),
 
 def read_config(file: Path | None = None, **given: Any) -> Config:
     """The settings from the file, the environment and `given`; `data` stays None if none is named."""
+    return read_config_with_origins(file, **given)[0]
+
+
+def read_config_with_origins(file: Path | None = None, **given: Any) -> tuple[Config, dict[str, SettingOrigin]]:
+    """The settings like `read_config`, with the origin of each that is stated anywhere."""
     if file is not None and not file.is_file():
         raise UsageError(f"there is no file {file}; leave out --config, or create it")
     try:
-        return load_config(file, **given)
+        return load_config_with_origins(file, **given)
     except BadConfig as error:
         raise CommandError(str(error)) from None
 

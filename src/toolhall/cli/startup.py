@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from toolhall.app import Toolhall
 from toolhall.app.data_dir import OpenOptions, stdio_open_options
+from toolhall.app.setting_rows import Deployment
 from toolhall.auth.profiles import BadAuthSettings
 from toolhall.authoring.declaration import BadDeclaration
 from toolhall.cli.errors import EXIT_CONFIG, CommandError, UsageError
 from toolhall.cli.output import YELLOW, note, pluralize, stdout_to_stderr, styled, visible
 from toolhall.cli.progress import show_spinner
 from toolhall.cli.targets import load_targets
-from toolhall.config import BadConfig, Config, overriding
+from toolhall.config import BadConfig, Config, SettingOrigin, overriding
 from toolhall.dialects.findings import BadDocument
 from toolhall.model.names import matches_any
 from toolhall.pipeline.verify import Approver
@@ -120,6 +121,7 @@ def _load_app(serve_config: "ServeConfig", approver: Approver | None) -> Toolhal
 
     hall = build_app(serve_config.targets, serve_config.config, approver, serve_config.overrides)
     clear_secret_env()
+    hall.deployment = Deployment(_origins_for(hall, serve_config), serve_config.workers)
     if not serve_config.sibling:  # the first worker has printed it
         warn_undocumented(hall)
     try:
@@ -149,6 +151,14 @@ def _check_credentials_exist(hall: Toolhall) -> None:
             f" {folder}', or set issuers or oxp_secret in toolhall.toml",
             EXIT_CONFIG,
         )
+
+
+def _origins_for(hall: Toolhall, serve_config: "ServeConfig") -> dict[str, SettingOrigin]:
+    """The origins of a hall's settings; an author's own Toolhall has only the stated ones from the command line."""
+    origins = serve_config.origins
+    if hall.config is serve_config.config:
+        return origins
+    return {name: origins[name] for name in serve_config.stated if name in origins}
 
 
 def _open_options(serve_config: "ServeConfig", hall: Toolhall) -> OpenOptions:

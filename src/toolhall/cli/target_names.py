@@ -45,6 +45,12 @@ def is_url(target: str) -> bool:
     return re.match(_URL, target) is not None or target.lower().startswith(("http:", "https:"))
 
 
+def is_resource_uri(word: str) -> bool:
+    """Whether a word is a URI that no server is called by, such as shop://orders/17."""
+    found = re.match(_URL, word)
+    return found is not None and found[1].lower() not in ("http://", "https://", "ws://", "wss://")
+
+
 def reject_unsupported_target(target: str) -> None:
     """Raise UsageError, with what to do instead, for targets that cannot be served yet: URLs, YAML, OpenAPI."""
     if found := re.match(_URL, target):

@@ -66,7 +66,7 @@ def _load_definitions(file: str) -> Iterator[DefinitionDocument]:
                 document = decode_document(text)
                 if isinstance(document, dict) and any(key in document for key in _OPENAPI_KEYS):
                     raise openapi_error(file)
-                definition = DefinitionDocument(document, detect_dialect(document).name, file)
+                definition = DefinitionDocument(document, detect_dialect(document, text.listed_as).name, file)
                 if definition.tools:  # read now, so that an error can name the file
                     yield definition
         except BadDocument as bad:

@@ -1,8 +1,11 @@
-"""ToolClient, the protocol of every source of tools, and `open_tool_client`; ToolInfo, CallResult, DialectViews."""
+"""ToolClient, the protocol of every source of tools, and `open_tool_client`; ToolInfo, CallResult, DialectViews.
+
+Described is what ToolInfo, ResourceDescription and PromptDescription (descriptions.py) have in common.
+"""
 
 import contextlib
 from collections.abc import Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 
@@ -16,10 +19,11 @@ from toolhall.model.caller import effective_level
 from toolhall.model.errors import Malformed
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.names import precedence
-from toolhall.model.tool import Tool
+from toolhall.model.tool import Kind, Tool
 from toolhall.schema.defaults import Bind
 
 if TYPE_CHECKING:
+    from toolhall.cli.clients.descriptions import PromptDescription, ResourceDescription
     from toolhall.dialects.base import Loss
     from toolhall.dialects.convert.export import InexpressibleTool
 
@@ -31,21 +35,57 @@ _REVISIONS = tuple(f"mcp@{name}" for name in REVISIONS)
 _DIALECTS = (*_REVISIONS, "machine", "hub", "oxp", "openapi", "openai", "anthropic", "gemini")
 
 
+DescribedT = TypeVar("DescribedT", bound="Described")
+
+
 class RevisionNotSupported(CommandError):
     """The server does not support this revision of MCP."""
 
 
-class ToolInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool as its source describes it; None for what the source does not state."""
+class UnknownResource(CommandError):
+    """There is no resource by this URI, or none that the caller may read."""
+
+
+class Described(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of every tool, resource and prompt; None for what the source does not state."""
 
     name: str
     id: str | None = None
     title: str | None = None
     description: str | None = None
-    level: int | None = None  # as the tool states it
+    level: int | None = None  # as it is stated
     effective_level: int | None = None  # see model/caller.py
-    effect: str | None = None
     version: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The id without the version, `Toolkit.tool`; the name of what has no id."""
+        # A toolkit's name may hold an @.
+        return self.id.rpartition("@")[0] or self.id if self.id else self.name
+
+    def common_summary(
+        self, kind: Kind, effect: str | None, schema: JsonObject | None, output: JsonObject | None = None
+    ) -> JsonObject:
+        """The members of `list --json` that all kinds have."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "level": self.level,
+            "effect": effect,
+            "version": self.version,
+            "inputSchema": schema,
+            "outputSchema": output,
+            "effectiveLevel": self.effective_level,
+            "kind": kind,
+        }
+
+
+class ToolInfo(Described, frozen=True, kw_only=True):
+    """A tool as its source describes it."""
+
+    effect: str | None = None
     input: JsonObject
     output: JsonObject | None = None
     result_schema: JsonObject | None = None  # of structured content
@@ -60,26 +100,9 @@ class ToolInfo(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it states that it changes nothing."""
         return self.effect == "reads"
 
-    @property
-    def key(self) -> str:
-        """The id without the version, `Toolkit.tool`; the name of a tool without an id."""
-        # A toolkit's name may hold an @.
-        return self.id.rpartition("@")[0] or self.id if self.id else self.name
-
     def summary(self) -> JsonObject:
         """The members that `list --json` prints."""
-        return {
-            "id": self.id,
-            "name": self.name,
-            "title": self.title,
-            "description": self.description,
-            "level": self.level,
-            "effect": self.effect,
-            "version": self.version,
-            "inputSchema": self.input,
-            "outputSchema": self.output,
-            "effectiveLevel": self.effective_level,
-        }
+        return self.common_summary("tool", self.effect, self.input, self.output)
 
 
 class RenderedTools(msgspec.Struct, frozen=True):
@@ -142,12 +165,32 @@ class ToolClient(Protocol):
         """All tools, or this one, as documents of a dialect; CommandError if a server does not support it."""
         ...
 
+    def resources_and_prompts(self, revision: str) -> list[JsonObject]:
+        """The definitions of all resources, templates and prompts, as a client of this revision of MCP sees them."""
+        ...
+
     def call(self, info: ToolInfo, arguments: JsonObject, ui: CallUI, seconds: float) -> CallResult:
         """Call a tool and wait at most so many seconds; raises CommandError."""
         ...
 
-    def with_levels(self, tools: list[ToolInfo]) -> list[ToolInfo]:
-        """The same tools with their effective levels, as far as the source tells them."""
+    def resources(self) -> "list[ResourceDescription]":
+        """All listed resources and URI templates."""
+        ...
+
+    def prompts(self) -> "list[PromptDescription]":
+        """All prompts."""
+        ...
+
+    def read_resource(self, uri: str, ui: CallUI, seconds: float) -> JsonObject:
+        """The result of `resources/read`; raises UnknownResource, or CommandError."""
+        ...
+
+    def get_prompt(self, name: str, arguments: dict[str, str], ui: CallUI, seconds: float) -> JsonObject:
+        """The result of `prompts/get` of a prompt by its published name; raises CommandError."""
+        ...
+
+    def with_levels(self, described: list[DescribedT]) -> list[DescribedT]:
+        """The same tools, resources or prompts with their effective levels, as far as the source tells them."""
         ...
 
     def argument_binding(self, info: ToolInfo) -> Bind | None:
@@ -232,21 +275,21 @@ def read_tool_info(document: Json) -> ToolInfo | None:
     """The ToolInfo of an MCP definition; None if the document is not one."""
     match document:
         case {"name": str(name), "inputSchema": dict(schema)}:
-            meta = _object(document.get("_meta"))
-            tool_id, tags, level = _text(meta.get(_ID_KEY)), meta.get(_TAGS_KEY), meta.get(_LEVEL_KEY)
+            meta = object_or_empty(document.get("_meta"))
+            tool_id, tags, level = text_or_none(meta.get(_ID_KEY)), meta.get(_TAGS_KEY), meta.get(_LEVEL_KEY)
             output = document.get("outputSchema")
             return ToolInfo(
                 name=name,
                 id=tool_id,
-                title=_text(document.get("title")),
-                description=_text(document.get("description")),
+                title=text_or_none(document.get("title")),
+                description=text_or_none(document.get("description")),
                 level=level if isinstance(level, int) else None,
                 effect=_effect(document.get("annotations")),
                 version=tool_id.rpartition("@")[2] if tool_id else None,
                 input=schema,
                 output=output if isinstance(output, dict) else None,
                 result_schema=output if isinstance(output, dict) else None,
-                annotations=_object(document.get("annotations")) or None,
+                annotations=object_or_empty(document.get("annotations")) or None,
                 tags=tuple(map(str, tags)) if isinstance(tags, list) else (),
             )
         case _:
@@ -257,7 +300,7 @@ def read_call_result(result: Json) -> CallResult:
     """Read the result of `tools/call`; CommandError if it has no content."""
     match result:
         case {"content": list(content)} if all(isinstance(block, dict) for block in content):
-            notes = _object(result.get("_meta"))
+            notes = object_or_empty(result.get("_meta"))
             return CallResult(
                 content=content,
                 structured=result.get("structuredContent", msgspec.UNSET),
@@ -318,7 +361,7 @@ def _index_by_name(tools: Sequence[ToolInfo]) -> tuple[dict[str, ToolInfo], dict
 
 def _effect(annotations: Json) -> str | None:
     """The effect by MCP's annotations, with MCP's default of destructive; None without such hints."""
-    hints = _object(annotations)
+    hints = object_or_empty(annotations)
     if hints.get("readOnlyHint") is True:
         return "reads"
     if "readOnlyHint" not in hints and "destructiveHint" not in hints:
@@ -326,11 +369,13 @@ def _effect(annotations: Json) -> str | None:
     return "writes" if hints.get("destructiveHint") is False else "destroys"
 
 
-def _object(value: Json) -> JsonObject:
+def object_or_empty(value: Json) -> JsonObject:
+    """The value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
-def _text(value: Json) -> str | None:
+def text_or_none(value: Json) -> str | None:
+    """The value if it is a text."""
     return value if isinstance(value, str) else None
 
 
@@ -378,7 +423,7 @@ class DialectViews(msgspec.Struct, frozen=True):
 
     def is_same(self, member: str) -> bool:
         """Whether this member is the same in every MCP revision."""
-        return len({encode(view[member]) if member in view else b"" for view in self.revisions.values()}) == 1
+        return is_same_in(self.revisions, member)
 
     def document(self) -> JsonObject:
         """The document that `inspect --json` prints."""
@@ -387,6 +432,11 @@ class DialectViews(msgspec.Struct, frozen=True):
         }
         rendered = {"views": self.views, "losses": self.losses, "differences": self.differences()}
         return {**self.tool.summary(), **extra, **rendered}
+
+
+def is_same_in(views: Mapping[str, JsonObject], member: str) -> bool:
+    """Whether a member is the same in all of these documents."""
+    return len({encode(view[member]) if member in view else b"" for view in views.values()}) == 1
 
 
 def collect_views(client: ToolClient, tools: list[ToolInfo]) -> list[DialectViews]:

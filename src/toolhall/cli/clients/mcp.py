@@ -4,13 +4,13 @@ import base64
 import itertools
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import msgspec
 
 from toolhall import __version__
-from toolhall.cli.clients.base import CallUI, ToolInfo
+from toolhall.cli.clients.base import CallUI, ToolInfo, object_or_empty
 from toolhall.cli.clients.http import Endpoint, HttpExchange
 from toolhall.cli.errors import CallTimeout, CommandError
 from toolhall.cli.output import visible
@@ -26,6 +26,8 @@ _NOTIFY_SECONDS = 10.0
 _DEFAULT_RETRY_MS = 1_000
 _META = "io.modelcontextprotocol/"
 _MAX_ROUNDS = 10
+_NO_PARAMS: Mapping[str, Json] = {}
+_NO_HEADERS: Mapping[str, str] = {}
 _PLAIN_HEADER = re.compile(r"[!-~]([ -~]*[!-~])?")
 _ENCODED_HEADER = re.compile(r"=\?base64\?.*\?=")
 new_id = itertools.count(1).__next__
@@ -119,19 +121,36 @@ def notification_handler(ui: CallUI) -> Callable[[JsonObject], None]:
 
 def fetch_tool_documents(client: McpRequester, *, versions: bool = False) -> list[JsonObject]:
     """All tool definitions by `tools/list`; with `versions` a hall also lists older ones, named by their ids."""
-    tools: list[JsonObject] = []
+    return fetch_documents(client, "tools/list", "tools", {"_meta": {VERSIONS_KEY: "all"}} if versions else {})
+
+
+def fetch_documents(
+    client: McpRequester, method: str, member: str, params: Mapping[str, Json] = _NO_PARAMS
+) -> list[JsonObject]:
+    """All definitions of a list, page by page; they are a member of each page."""
+    documents: list[JsonObject] = []
     cursor: Json = None
-    params: JsonObject = {"_meta": {VERSIONS_KEY: "all"}} if versions else {}
     for _ in range(MAX_PAGES):
-        page = client.request("tools/list", params if cursor is None else {**params, "cursor": cursor}, LIST_SECONDS)
-        listed, next_cursor = page.get("tools"), page.get("nextCursor")
+        page = client.request(method, {**params} if cursor is None else {**params, "cursor": cursor}, LIST_SECONDS)
+        listed, next_cursor = page.get(member), page.get("nextCursor")
         if not isinstance(listed, list):
-            raise CommandError("the server's answer to tools/list holds no tools")
-        tools.extend(tool for tool in listed if isinstance(tool, dict))
+            raise CommandError(f"the server's answer to {method} holds no {member}")
+        documents.extend(each for each in listed if isinstance(each, dict))
         if next_cursor is None or next_cursor == cursor:
-            return tools
+            return documents
         cursor = next_cursor
-    raise CommandError(f"the server's list of tools has more than {MAX_PAGES} pages")
+    raise CommandError(f"the server's list of {member} has more than {MAX_PAGES} pages")
+
+
+def fetch_other_documents(client: "StatelessMcpClient | SessionMcpClient") -> list[JsonObject]:
+    """All definitions of resources, templates and prompts, as far as the server declares to serve any."""
+    lists = (
+        ("resources/list", "resources"),
+        ("resources/templates/list", "resourceTemplates"),
+        ("prompts/list", "prompts"),
+    )
+    declared = [each for each in lists if each[0].partition("/")[0] in client.capabilities]
+    return [document for method, member in declared for document in fetch_documents(client, method, member)]
 
 
 def encode_header_value(value: Json) -> str:
@@ -152,10 +171,13 @@ class StatelessMcpClient:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
+        self.capabilities: JsonObject = {}
 
     def discover(self, seconds: float) -> list[str]:
         """The revisions that the server supports."""
-        versions = self.request("server/discover", {}, seconds).get("supportedVersions")
+        result = self.request("server/discover", {}, seconds)
+        versions = result.get("supportedVersions")
+        self.capabilities = object_or_empty(result.get("capabilities"))
         return [each for each in versions if isinstance(each, str)] if isinstance(versions, list) else []
 
     def request(self, method: str, params: JsonObject, seconds: float) -> JsonObject:
@@ -167,26 +189,35 @@ class StatelessMcpClient:
 
     def call(self, info: ToolInfo, arguments: JsonObject, ui: CallUI, seconds: float) -> JsonObject:
         """The result of `tools/call`; questions are answered in at most ten rounds, each with its own timeout."""
-        params: JsonObject = {"name": info.name, "arguments": arguments}
+        headers = _parameter_headers(info, arguments)
+        return self.interact("tools/call", {"name": info.name, "arguments": arguments}, ui, seconds, headers)
+
+    def interact(
+        self, method: str, params: JsonObject, ui: CallUI, seconds: float, headers: Mapping[str, str] = _NO_HEADERS
+    ) -> JsonObject:
+        """The result of a request with progress, in which the server may ask the person, at most ten times."""
+        sent = params
         for _ in range(_MAX_ROUNDS):
-            result = self._call_once(info, params, ui, seconds)
+            result = self._send(method, sent, ui, seconds, headers)
             if result.get("resultType") != "input_required":
                 return result
-            params = {"name": info.name, "arguments": arguments, "inputResponses": _answer_questions(result, ui)}
+            sent = params | {"inputResponses": _answer_questions(result, ui)}
             if "requestState" in result:
-                params["requestState"] = result["requestState"]
+                sent["requestState"] = result["requestState"]
         raise CommandError(f"the tool asked more than {_MAX_ROUNDS} times; nothing was decided")
 
     def close(self) -> None:
         """Nothing: there is no session."""
 
-    def _call_once(self, info: ToolInfo, params: JsonObject, ui: CallUI, seconds: float) -> JsonObject:
-        message = new_request("tools/call", params | {"_meta": _request_meta() | {f"{_META}logLevel": "info"}})
+    def _send(
+        self, method: str, params: JsonObject, ui: CallUI, seconds: float, headers: Mapping[str, str]
+    ) -> JsonObject:
+        message = new_request(method, params | {"_meta": _request_meta() | {f"{_META}logLevel": "info"}})
         message["params"]["_meta"]["progressToken"] = message["id"]
-        headers = self._headers("tools/call") | {"Mcp-Name": _encode_header(info.name)}
-        headers |= _parameter_headers(info, params["arguments"])
+        name = params["uri" if method == "resources/read" else "name"]
         with HttpExchange(self._endpoint, seconds) as exchange:
-            status = exchange.send("POST", headers, message)
+            all_headers = {**self._headers(method), "Mcp-Name": _encode_header(name), **headers}
+            status = exchange.send("POST", all_headers, message)
             return read_response(exchange, status, message["id"], notification_handler(ui))
 
     def _headers(self, method: str) -> dict[str, str]:
@@ -244,6 +275,7 @@ class SessionMcpClient:
         self._endpoint = endpoint
         self._session = ""
         self.revision = ""
+        self.capabilities: JsonObject = {}
 
     def initialize(self, revision: str, seconds: float) -> None:
         """Open the session; the server chooses the revision."""
@@ -258,6 +290,7 @@ class SessionMcpClient:
         if chosen not in STATEFUL_REVISIONS:
             raise CommandError(f"the server speaks a revision of MCP that is not known here: {chosen!r}"[:200])
         self.revision = chosen
+        self.capabilities = object_or_empty(result.get("capabilities"))
         self._post({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     def request(self, method: str, params: JsonObject, seconds: float) -> JsonObject:
@@ -265,8 +298,15 @@ class SessionMcpClient:
         return self._request(new_request(method, params), ignore_message, seconds)
 
     def call(self, info: ToolInfo, arguments: JsonObject, ui: CallUI, seconds: float) -> JsonObject:
-        """The result of `tools/call`; a timeout or Ctrl+C sends a cancellation, which a disconnect is not here."""
-        message = new_request("tools/call", {"name": info.name, "arguments": arguments})
+        """The result of `tools/call`."""
+        return self.interact("tools/call", {"name": info.name, "arguments": arguments}, ui, seconds)
+
+    def interact(self, method: str, params: JsonObject, ui: CallUI, seconds: float) -> JsonObject:
+        """The result of a request with progress, in which the server may ask the person.
+
+        A timeout or Ctrl+C sends a cancellation, which a disconnect is not here.
+        """
+        message = new_request(method, dict(params))
         message["params"]["_meta"] = {"progressToken": message["id"]}
         try:
             return self._request(message, self._message_handler(ui), seconds)

@@ -1,9 +1,11 @@
-"""RemoteToolClient: tools of a server at a URL, over MCP; of a hall also by its listing and management API."""
+"""RemoteToolClient: what a server at a URL serves, over MCP; of a hall also by its listing and management API."""
 
 import logging
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from functools import cached_property
 from urllib.parse import urlencode
 
 import msgspec
@@ -11,13 +13,21 @@ import msgspec
 from toolhall.cli.clients.base import (
     CallResult,
     CallUI,
+    DescribedT,
     RenderedTools,
     RevisionNotSupported,
     ToolInfo,
+    UnknownResource,
     read_call_result,
     read_tool_info,
     with_all_versions,
     with_unique_names,
+)
+from toolhall.cli.clients.descriptions import (
+    PromptDescription,
+    ResourceDescription,
+    describe_prompt,
+    describe_resource,
 )
 from toolhall.cli.clients.http import MCP_PATH, Endpoint, HttpExchange, parse_endpoint, with_stated_path
 from toolhall.cli.clients.management import open_management
@@ -27,6 +37,8 @@ from toolhall.cli.clients.mcp import (
     RpcError,
     SessionMcpClient,
     StatelessMcpClient,
+    fetch_documents,
+    fetch_other_documents,
     fetch_tool_documents,
 )
 from toolhall.cli.errors import CommandError
@@ -37,7 +49,12 @@ from toolhall.dialects.base import Loss, WriteResult
 from toolhall.dialects.convert.export import InexpressibleTool, partition_expressible, write_tools
 from toolhall.dialects.findings import BadDocument
 from toolhall.dialects.mcp.catalog import ID_KEY, parse_tool_id, read_tool
-from toolhall.dialects.mcp.protocol import REVISION_2025_11_25, REVISION_2026_07_28
+from toolhall.dialects.mcp.protocol import (
+    INVALID_PARAMS,
+    RESOURCE_NOT_FOUND,
+    REVISION_2025_11_25,
+    REVISION_2026_07_28,
+)
 from toolhall.model.json import JsonObject
 from toolhall.model.names import SEARCH_TOOL
 from toolhall.schema.annotations import header_parameters
@@ -46,6 +63,7 @@ from toolhall.schema.defaults import Bind
 
 _MCP = "mcp@"
 _NOT_FOUND_STATUSES = (404, 405)
+_UNKNOWN_RESOURCE_CODES = (RESOURCE_NOT_FOUND, INVALID_PARAMS)  # of the older revisions, and of 2026-07-28
 _MAX_OLDER_VERSIONS = 1_000
 _NEXT_STEP = {
     "quarantined": "look at it with 'toolhall tool show {0}', then serve it with 'toolhall tool activate {0}'",
@@ -76,13 +94,20 @@ class RemoteToolClient:
             tools += with_unique_names([info for info in self._unlisted_tools() if info.key not in listed])
         return with_all_versions(tools)
 
-    def with_levels(self, tools: list[ToolInfo]) -> list[ToolInfo]:
-        """The same tools with their effective levels, as far as the server shows them to this caller."""
-        with show_spinner(f"Listing the tools of {self.where}"):
-            levels = levels_by_id(self._hall_options)
-        if any(info.effective_level is None and levels.get(info.id or "") is None for info in tools):
+    def with_levels(self, described: list[DescribedT]) -> list[DescribedT]:
+        """The same with their effective levels, as far as the server shows them to this caller."""
+        if not described:
+            return described
+        levels = self._levels
+        unknown = [each for each in described if each.effective_level is None and levels.get(each.id or "") is None]
+        if unknown and isinstance(unknown[0], ToolInfo):
             note(f"{self.where} does not say which level counts for each tool; a hall tells it to who may manage tools")
-        return [msgspec.structs.replace(info, effective_level=levels.get(info.id or "")) for info in tools]
+        return [msgspec.structs.replace(each, effective_level=levels.get(each.id or "")) for each in described]
+
+    @cached_property
+    def _levels(self) -> dict[str, int]:
+        with show_spinner(f"Listing the tools of {self.where}"):
+            return levels_by_id(self._hall_options)
 
     def _unlisted_tools(self) -> list[ToolInfo]:
         """The tools that clients find by search only: the newest version of each, then all others, one request each."""
@@ -111,10 +136,22 @@ class RemoteToolClient:
                 _filter_by_name(info, fetch_tool_documents(self._client, versions=info is not None)), dialect
             )
 
+    def resources_and_prompts(self, revision: str) -> list[JsonObject]:
+        """The definitions of all resources, templates and prompts, as a client of this revision of MCP sees them."""
+        with show_spinner(f"Listing the resources and prompts of {self.where}"), self._in_revision(revision) as client:
+            return fetch_other_documents(client)
+
     def _list_in_revision(self, revision: str, *, versions: bool) -> list[JsonObject]:
         """The definitions that a client of this revision gets; with `versions` also older versions."""
+        with self._in_revision(revision) as client:
+            return fetch_tool_documents(client, versions=versions)
+
+    @contextmanager
+    def _in_revision(self, revision: str) -> Generator[StatelessMcpClient | SessionMcpClient, None, None]:
+        """A client of this revision; raises RevisionNotSupported."""
         if revision == self._client.revision:
-            return fetch_tool_documents(self._client, versions=versions)
+            yield self._client
+            return
         if revision == REVISION_2026_07_28.name:
             raise RevisionNotSupported(f"{self.where} does not speak MCP {revision}")
         other = SessionMcpClient(self._endpoint)
@@ -122,13 +159,51 @@ class RemoteToolClient:
             other.initialize(revision, LIST_SECONDS)
             if other.revision != revision:
                 raise RevisionNotSupported(f"{self.where} does not speak MCP {revision}")
-            return fetch_tool_documents(other, versions=versions)
+            yield other
         finally:
             other.close()
 
     def call(self, info: ToolInfo, arguments: JsonObject, ui: CallUI, seconds: float) -> CallResult:
         """Call a tool over MCP."""
         return read_call_result(self._client.call(info, arguments, ui, seconds))
+
+    def resources(self) -> list[ResourceDescription]:
+        """All listed resources and URI templates, if the server serves any."""
+        documents = self._fetch("resources", "resources/list", "resources")
+        documents += self._fetch("resources", "resources/templates/list", "resourceTemplates")
+        described = (describe_resource({f"{_MCP}{self._client.revision}": document}) for document in documents)
+        return [each for each in described if each is not None]
+
+    def prompts(self) -> list[PromptDescription]:
+        """All prompts, if the server serves any."""
+        documents = self._fetch("prompts", "prompts/list", "prompts")
+        described = (describe_prompt({f"{_MCP}{self._client.revision}": document}) for document in documents)
+        return [each for each in described if each is not None]
+
+    def _fetch(self, capability: str, method: str, member: str) -> list[JsonObject]:
+        if capability not in self._client.capabilities:
+            return []
+        with show_spinner(f"Listing the {capability} of {self.where}"):
+            return fetch_documents(self._client, method, member)
+
+    def read_resource(self, uri: str, ui: CallUI, seconds: float) -> JsonObject:
+        """Read a resource over MCP."""
+        self._require("resources", "resource to read")
+        try:
+            return self._client.interact("resources/read", {"uri": uri}, ui, seconds)
+        except RpcError as refused:
+            if refused.rpc_code not in _UNKNOWN_RESOURCE_CODES:
+                raise
+            raise UnknownResource(refused.message) from None
+
+    def get_prompt(self, name: str, arguments: dict[str, str], ui: CallUI, seconds: float) -> JsonObject:
+        """Get a prompt over MCP."""
+        self._require("prompts", "prompt")
+        return self._client.interact("prompts/get", {"name": name, "arguments": arguments}, ui, seconds)
+
+    def _require(self, capability: str, what: str) -> None:
+        if capability not in self._client.capabilities:
+            raise CommandError(f"{self.where} has no {what}; 'toolhall list --url {self.where}' shows what it has")
 
     def argument_binding(self, info: ToolInfo) -> Bind | None:  # noqa: ARG002 - the server binds them
         """None: the server checks the arguments."""

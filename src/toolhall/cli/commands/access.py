@@ -65,7 +65,8 @@ class KeyCreateOptions(HallOptions):
     Parameters
     ----------
     scopes
-        Joined by commas: tools:* or tools:TOOLKIT, admin, approve, act_as, serve:TOOLKIT, trusted. [default: tools:*]
+        Joined by commas: tools:* or tools:TOOLKIT, admin, observe, approve, act_as, serve:TOOLKIT, trusted.
+        [default: tools:*]
     owner
         The person responsible for it, if that is not the person of the same name.
     shared

@@ -80,7 +80,7 @@ def _account_row(account: JsonObject) -> tuple[str, ...]:
         account["user"],
         account["provider"],
         account["state"],
-        account["createdAt"],
+        account["linkedAt"],
         " ".join(account["scopes"]),
     )
 
@@ -130,7 +130,7 @@ def connect(provider: str, /, *, options: Annotated[ConnectOptions, Parameter(na
             accounts.finish_with_url(link["id"], _prompt_url())
         _wait_until_linked(accounts, link["id"])
         mine = [each for each in accounts.list_accounts(None) if each["provider"] == provider]
-    newest = max(mine, key=lambda each: str(each["refreshedAt"] or each["createdAt"]), default=None)
+    newest = max(mine, key=lambda each: str(each["refreshedAt"] or each["linkedAt"]), default=None)
     if options.json:
         print_answer_json({"status": "completed", "account": newest})
     else:

@@ -22,8 +22,9 @@ from toolhall.cli.progress import show_progress
 from toolhall.cli.settings import read_config_with_data
 from toolhall.model.json import JsonObject, encode
 from toolhall.stores.audit.anchors import Anchor
+from toolhall.stores.audit.filters import FILTER_NAMES, InvalidQuery, parse_query
 from toolhall.stores.audit.hash_chain import AUDIT_FOLDER, BadKey
-from toolhall.stores.audit.query import InvalidQuery, iter_oldest_first, parse_query, record_document, total_bytes
+from toolhall.stores.audit.query import iter_oldest_first, record_document, total_bytes
 from toolhall.stores.audit.query import search as search_folder
 from toolhall.stores.audit.verify import ExternalEvidence, VerificationReport
 from toolhall.stores.audit.verify import verify_audit as verify_folder
@@ -120,7 +121,19 @@ class AuditSearchOptions(HallOptions):
     tool
         Only what was done with this tool: its id, or Toolkit.tool for all versions.
     outcome
-        Only what ended like this: ok, tool_error, or the name of an error, such as Denied.
+        Only what ended like this: ok, tool_error, the name of an error, such as Denied, or refused, failed or asked.
+    stage
+        Only what ended in this stage, such as verify; audit for what passed all.
+    verdict
+        Only what was decided like this: allow, deny or verify.
+    grant
+        Only what this grant decided.
+    call
+        Only the records of this call.
+    dialect
+        Only what came in this dialect.
+    server
+        Only what this tool server ran.
     level
         Only from this level up.
     since
@@ -134,6 +147,12 @@ class AuditSearchOptions(HallOptions):
     caller: str | None = None
     tool: str | None = None
     outcome: str | None = None
+    stage: str | None = None
+    verdict: str | None = None
+    grant: str | None = None
+    call: str | None = None
+    dialect: str | None = None
+    server: str | None = None
     level: int | None = None
     since: str | None = None
     until: str | None = None
@@ -165,17 +184,13 @@ def tail(*, options: Annotated[AuditTailOptions, Parameter(name="*")] = _TAIL_DE
 
 
 def search(*, options: Annotated[AuditSearchOptions, Parameter(name="*")] = _SEARCH_DEFAULTS) -> None:
-    """Find records by who called what, when, and how it ended; the newest first."""
+    """Find records by who called what, when, and how it ended; the newest first.
+
+    Names may be globs, and several of them separated by commas, such as --tool 'Mail.*,Chat.*'.
+    """
     start_logging(None)
     _check_limit("--limit", options.limit)
-    filters = {
-        "caller": options.caller,
-        "tool": options.tool,
-        "outcome": options.outcome,
-        "level": None if options.level is None else str(options.level),
-        "since": options.since,
-        "until": options.until,
-    }
+    filters = {name: None if (value := getattr(options, name)) is None else str(value) for name in FILTER_NAMES}
     with _open_query(options) as records:
         found = records(filters, options.limit)
     print_records(found, json=options.json)
@@ -198,7 +213,7 @@ def _query_folder(data: Path, filters: Mapping[str, str | None], limit: int) -> 
         wanted = parse_query(filters)
     except InvalidQuery as error:
         raise UsageError(f"--{error}") from None
-    return [record_document(found) for found in search_folder(data, wanted, limit)]
+    return [record_document(found) for found in search_folder(data, wanted, limit).records]
 
 
 def _query_hall(client: ManagementClient, filters: Mapping[str, str | None], limit: int) -> list[JsonObject]:

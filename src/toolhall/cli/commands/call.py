@@ -8,18 +8,18 @@ from pathlib import Path
 
 import msgspec
 
-from toolhall.cli.arguments import check_arguments, read_arguments
+from toolhall.cli.arguments import check_arguments, read_arguments, split_words
+from toolhall.cli.block_output import print_blocks, print_value
 from toolhall.cli.call_ui import TerminalClient
 from toolhall.cli.clients.base import CallResult, ToolClient, ToolInfo, open_tool_client, require_tool
 from toolhall.cli.errors import CommandError, UsageError
 from toolhall.cli.logs import start_logging
-from toolhall.cli.options import CallOptions, SourceOptions
-from toolhall.cli.output import BOLD, is_interactive, note, pretty_json, print_json, styled, visible, visible_json
+from toolhall.cli.options import CallOptions
+from toolhall.cli.output import BOLD, is_interactive, note, print_json, styled, visible, visible_json
 from toolhall.cli.progress import show_spinner
 from toolhall.cli.prompts import ask_yes_no
 from toolhall.cli.settings import ensure_data_folder, read_config_with_data
-from toolhall.cli.target_names import looks_like_target
-from toolhall.model.json import Json, JsonObject, encode
+from toolhall.model.json import JsonObject, encode
 from toolhall.schema.cost import BadSchema
 from toolhall.schema.validator import Validator
 
@@ -60,7 +60,7 @@ def run_call(tool: str, words: tuple[str, ...], options: CallOptions) -> int:
     start_logging(None)
     if options.timeout <= 0:
         raise UsageError("--timeout must be more than 0 seconds")
-    pairs, target = _split_words(words, options)
+    pairs, target = split_words(words, options, "a call")
     named = options.target or target
     config = read_config_with_data(targets=[named] if named else [], data=str(options.data) if options.data else None)
     log = CallLog(ensure_data_folder(config))
@@ -71,17 +71,6 @@ def run_call(tool: str, words: tuple[str, ...], options: CallOptions) -> int:
         _confirm_call(source, info, arguments, options)
         result = _run_call(source, info, arguments, options.timeout, log)
     return _print_result(result, json=options.json)
-
-
-def _split_words(words: tuple[str, ...], options: SourceOptions) -> tuple[list[str], str | None]:
-    """The `key=value` words, and the target, if there is one other word."""
-    pairs = [word for word in words if "=" in word]
-    others = [word for word in words if "=" not in word]
-    if len(others) > 1:
-        raise UsageError(f"{others[0]!r} is no key=value; a call takes one TARGET, at its end")
-    if others and (options.url or options.target or not looks_like_target(others[0])):
-        raise UsageError(f"{others[0]!r} is no key=value and no target; write arguments as key=value")
-    return pairs, others[0] if others else None
 
 
 def _confirm_call(source: ToolClient, info: ToolInfo, arguments: JsonObject, options: CallOptions) -> None:
@@ -146,43 +135,7 @@ def _print_result(result: CallResult, *, json: bool) -> int:
     if result.is_error:
         raise CommandError(visible(result.text(), keep="\n") or "the tool failed and did not say why")
     if not json:
-        _print_content(result)
+        print_blocks(result.content)
+        if result.structured is not msgspec.UNSET and not result.content:
+            print_value(result.structured)
     return 0
-
-
-def _print_content(result: CallResult) -> None:
-    shown: Json = msgspec.UNSET
-    for block in result.content:
-        match block:
-            case {"type": "text", "text": str(text)}:
-                shown = _parse_json_text(text)
-                if shown is msgspec.UNSET:
-                    print(visible(text, keep="\n\t"))
-                else:
-                    _print_value(shown)
-            case {"type": str(kind), **rest}:
-                about = rest.get("mimeType") or rest.get("uri") or ""
-                size = f", {len(rest['data'])} characters of base64" if isinstance(rest.get("data"), str) else ""
-                print(visible(f"[{kind} {about}{size}]"))
-            case _:
-                continue
-    if result.structured is not msgspec.UNSET and not result.content:
-        _print_value(result.structured)
-
-
-def _print_value(value: Json) -> None:
-    if sys.stdout.isatty():
-        from toolhall.cli.rich_output import print_value  # lazy: rich
-
-        print_value(value)
-    else:
-        print(pretty_json(value))
-
-
-def _parse_json_text(text: str) -> Json:
-    """The object or list that a text is the JSON of; UNSET for any other text."""
-    try:
-        value = msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return msgspec.UNSET
-    return value if isinstance(value, dict | list) else msgspec.UNSET

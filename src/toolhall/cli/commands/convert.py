@@ -71,7 +71,8 @@ def convert(file: File, /, *, options: Annotated[ConvertOptions, Parameter(name=
     Parameters
     ----------
     file
-        A document, a list, an object with a list in "tools" or "items", or JSON lines; - is the standard input.
+        A document, a list, an object with a list in "tools", "resources", "prompts" or "items", or JSON lines; - is the
+        standard input.
     """
     check_target_dialect(options.to)
     check_source_dialect(options.source)
@@ -144,7 +145,7 @@ class Conversion:
             self._lines.clear()
         self._lines[text.index] = text.line
         try:
-            self._write_converted(converter.feed(decode_document(text), text.index))
+            self._write_converted(converter.feed(decode_document(text), text.index, text.listed_as))
         except BadDocument as bad:
             self._write_problems(text.index, bad)
 

@@ -109,7 +109,7 @@ def _read_tools(file: str, source: str | None) -> list[Tool]:
     with open_documents(file) as found:
         try:
             for text in found.documents().texts:
-                tools += _tools_of(decode_document(text), source)
+                tools += _tools_of(decode_document(text), source, text.listed_as)
         except BadDocument as bad:
             line = bad.line if isinstance(bad, InvalidJson) else text.line
             first = LocatedFinding(found.name, line, text.index, bad.findings[0])
@@ -117,8 +117,8 @@ def _read_tools(file: str, source: str | None) -> list[Tool]:
     return tools
 
 
-def _tools_of(document: Json, source: str | None) -> tuple[Tool, ...]:
-    catalog = detect_dialect(document) if source is None else readable_catalog(source)
+def _tools_of(document: Json, source: str | None, listed_as: str) -> tuple[Tool, ...]:
+    catalog = detect_dialect(document, listed_as) if source is None else readable_catalog(source)
     carried = restore(document, catalog, CATALOGS) if isinstance(document, dict) else None
     if carried is None:
         return _read_document(document, catalog)

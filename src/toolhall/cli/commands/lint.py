@@ -55,7 +55,8 @@ def lint(*files: File, options: Annotated[LintOptions, Parameter(name="*")] = _D
     Parameters
     ----------
     files
-        Documents, lists, objects with a list in "tools" or "items", or JSON lines; - is the standard input.
+        Documents, lists, objects with a list in "tools", "resources", "prompts" or "items", or JSON lines; - is the
+        standard input.
     """
     if not files:
         raise UsageError("lint needs a file; write - for the standard input")
@@ -138,7 +139,7 @@ class LintRun:
             yield from _json_findings(file, text, bad)
             return
         where = (file, text.line, text.index)
-        for finding in self._linter.lint(document, f"{file}:{text.line}", where):
+        for finding in self._linter.lint(document, f"{file}:{text.line}", where, text.listed_as):
             yield LocatedFinding(*where, finding)
 
     def _add(self, found: Iterator[LocatedFinding]) -> None:

@@ -62,7 +62,7 @@ def _mcp_documents(client: ToolClient) -> list[JsonObject]:
             continue
         for inexpressible in rendered.refused:
             raise CommandError(f"MCP cannot say {inexpressible.tool}: {inexpressible.reasons[0]}")
-        return rendered.documents
+        return rendered.documents + client.resources_and_prompts(revision)
     raise CommandError(
         f"{client.where} speaks no revision of MCP that can be read here: {', '.join(SUPPORTED_VERSIONS)}"
     )

@@ -49,6 +49,7 @@ from toolhall.model.tool import Tool
 from toolhall.pipeline.call_recorder import ANSWER, ARGUMENTS, RedactedCall, ToolSecrecy
 from toolhall.pipeline.dispatcher import Dispatcher
 from toolhall.redaction.secret_patterns import REDACTED
+from toolhall.registry.snapshot import Entry
 
 _MAX_DEPTH = 200  # more than any recorded call; deeper values could not be compared
 _HOW_TO_RECORD = "calls are recorded where the setting 'record' names their tools: record = [\"Weather.*\"]"
@@ -133,7 +134,7 @@ def ephemeral_app(target: str | None) -> Generator[Toolhall, None, None]:
             yield loaded
             return
         with Toolhall(config=_ephemeral_config(loaded.config)) as hall:
-            hall.registry.add(loaded.registry.snapshot.entries)
+            hall.registry.add(loaded.registry.snapshot.all_entries)
             hall.lifespans = loaded.lifespans
             yield hall
 
@@ -295,19 +296,38 @@ class Replayer:
         """Replay one recorded call."""
         name = recording.tool.partition("@")[0]
         replayed = ReplayedCall(kind="same", tool=name, recorded=recording.tool)
-        tool = self._dispatcher.find(name, LOCAL)
-        if tool is None:
-            return _with_result(replayed, "gone", "there is no such tool any more")
+        entry = self._dispatcher.registry.snapshot.find_any(name)
+        if entry is None:
+            return _with_result(replayed, "gone", "there is no such tool, resource or prompt any more")
         if name not in self._tools:
-            self._tools[name] = _ToolPlan(ToolSecrecy.of(tool), _skip_reason(tool, writes=self._writes))
+            self._tools[name] = _ToolPlan(ToolSecrecy.of(entry.tool), _skip_reason(entry.tool, writes=self._writes))
         known = self._tools[name]
         why = known.skip_reason or _incomparable_reason(recording)
         if why:
             return _with_result(replayed, "skipped", why)
-        ask = CallTool(name, recording.arguments, _DIALECT, len(encode(recording.arguments)))
+        ask = _recorded_request(entry, name, recording.arguments)
         return _classify(
             replayed, recording, await self._dispatcher.answer(ask, LOCAL, _UnansweringLink()), known.secrets
         )
+
+
+def _recorded_request(entry: Entry, name: str, arguments: JsonObject) -> CallTool:
+    """The request with the recorded arguments: of a resource its URI, and of a prompt their texts."""
+    size = len(encode(arguments))
+    if entry.uri_template is not None:
+        values = {
+            key: [_as_text(each) for each in value] if isinstance(value, list) else _as_text(value)
+            for key, value in arguments.items()
+        }
+        return CallTool(entry.uri_template.expand(values), {}, _DIALECT, size, kind="resource")
+    if entry.tool.prompt is not None:
+        texts: JsonObject = {key: _as_text(value) for key, value in arguments.items()}
+        return CallTool(entry.id, texts, _DIALECT, size, kind="prompt")
+    return CallTool(name, arguments, _DIALECT, size)
+
+
+def _as_text(value: Json) -> str:
+    return value if isinstance(value, str) else encode(value).decode()
 
 
 class _UnansweringLink(NullLink):

@@ -437,11 +437,15 @@ class ToolRegistration:
         note(f"{summary}{'; look at each, then serve it with toolhall tool activate ID' if waiting else ''}")
 
     def _add_document(self, client: ManagementClient, file: str, text: RawDocument) -> None:
+        is_prompt = text.listed_as == "prompts"
         try:
             answer = client.request_tool(
                 "POST",
                 body=decode_document(text),
-                query={"dialect": self._options.source, "behaviour": self._options.behaviour},
+                query={
+                    "dialect": self._options.source or ("mcp" if is_prompt else None),
+                    "behaviour": self._options.behaviour,
+                },
             )
         except InvalidJson as bad:
             self._record_refused(file, RawDocument(text.index, bad.line, b""), bad.message, list(bad.findings))

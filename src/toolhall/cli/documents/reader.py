@@ -27,8 +27,8 @@ MAX_DOCUMENT = 16 * 1024 * 1024
 STDIN = "-"
 _JSON_LINES_SUFFIXES = (".jsonl", ".ndjson")
 MAX_TEXT_BYTES = 256 * 1024 * 1024
-# Members that hold a list of definitions: an MCP result has `tools`, an OXP list `items` and `tools`.
-_LIST_KEYS = ("tools", "items")
+# Members that hold a list of definitions: of an MCP result the first four, of an OXP list `items` and `tools`.
+_LIST_KEYS = ("tools", "resources", "resourceTemplates", "prompts", "items")
 # An object with one of these is a definition itself, whatever else it holds.
 _DEFINITION_KEYS = frozenset({"inputSchema", "input_schema", "capabilities", "tool", "function", "parameters"})
 Raw: TypeAlias = msgspec.Raw
@@ -45,6 +45,7 @@ class RawDocument(msgspec.Struct, frozen=True):
     index: int
     line: int
     body: bytes
+    listed_as: str = ""  # the member that holds the list, if there is one
 
 
 class InvalidJson(BadDocument):
@@ -213,7 +214,7 @@ def _read_single_text(body: bytes, line: int) -> DocumentSet:
 
 
 def _read_object(body: bytes, members: dict[str, Raw], line: int) -> DocumentSet:
-    """The documents of an object: itself, the list in it, or those of a JSON-RPC response to `tools/list`."""
+    """The documents of an object: itself, the list in it, or those of a JSON-RPC response to a list request."""
     result = bytes(members["result"]) if "jsonrpc" in members and "result" in members else b""
     if result.startswith(b"{"):
         outer = _wrapper(body, members, ["result"], line)
@@ -229,7 +230,10 @@ def _read_object(body: bytes, members: dict[str, Raw], line: int) -> DocumentSet
         raise InvalidJson(line, f"{' and '.join(wrapped)} are two different lists; keep one of them in this file")
     rest = _wrapper(body, members, wrapped, line)
     elements = _list_elements(
-        held, msgspec.json.decode(held, type=list[Raw]), line + body[: body.find(held)].count(b"\n")
+        held,
+        msgspec.json.decode(held, type=list[Raw]),
+        line + body[: body.find(held)].count(b"\n"),
+        wrapped[0],
     )
     return DocumentSet(
         elements, lambda documents, target: _wrapper_for(rest, target) | dict.fromkeys(wrapped, documents)
@@ -253,13 +257,13 @@ def _wrapper(body: bytes, members: dict[str, Raw], wrapped: list[str], line: int
     return rest
 
 
-def _list_elements(body: bytes, elements: list[Raw], line: int) -> Iterator[RawDocument]:
+def _list_elements(body: bytes, elements: list[Raw], line: int, listed_as: str = "") -> Iterator[RawDocument]:
     end = 0
     for index, element in enumerate(elements):
         inner = bytes(element)
         start = body.find(inner, end)  # only whitespace and a comma are between
         line += body.count(b"\n", end, start)
-        yield RawDocument(index, line, inner)
+        yield RawDocument(index, line, inner, listed_as)
         line += inner.count(b"\n")
         end = start + len(inner)
 

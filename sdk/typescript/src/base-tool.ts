@@ -1,5 +1,6 @@
 /** `BaseTool`: a tool with methods, as the hub's own specification writes it. */
 
+import type { Definition } from './beside-tools.js';
 import type { Content } from './content.js';
 import { Context } from './context.js';
 import type { ToolError } from './errors.js';
@@ -39,6 +40,10 @@ export interface Capabilities {
 export abstract class BaseTool {
   /** Which methods there are; without it, those that a member `handleNAME` is there for. */
   readonly capabilities?: Capabilities;
+  /** What `resource(...)` made; their functions may use `this`. */
+  readonly resources?: readonly Definition[];
+  /** What `prompt(...)` made. */
+  readonly prompts?: readonly Definition[];
 
   constructor(
     protected name: string,

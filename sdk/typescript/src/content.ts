@@ -37,8 +37,8 @@ export function link(uri: string, name: string, options: LinkOptions = {}): Cont
   );
 }
 
-/** A file itself: text, or bytes. */
-export function resource(uri: string, held: string | Uint8Array, mimeType?: string, notes?: Notes): Content {
+/** What a URI means, itself: text, or bytes. */
+export function embedded(uri: string, held: string | Uint8Array, mimeType?: string, notes?: Notes): Content {
   const inside = typeof held === 'string' ? { text: held } : { blob: base64(held) };
   return made({ type: 'resource', resource: { uri, ...(mimeType !== undefined && { mimeType }), ...inside } }, notes);
 }

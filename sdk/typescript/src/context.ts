@@ -18,10 +18,11 @@ export type Given<T> = { action: 'accept'; value: T } | { action: Exclude<Action
 export interface Link {
   progress(done: number, total: number | null, message: string | null): void;
   log(level: LogLevel, data: Json): void;
+  changed(uri: string): void;
   ask(questions: Record<string, Question>, retryMs?: number): Promise<Record<string, Reply>>;
 }
 
-const NOWHERE: Link = { progress: () => {}, log: () => {}, ask: async () => ({}) };
+const NOWHERE: Link = { progress: () => {}, log: () => {}, changed: () => {}, ask: async () => ({}) };
 
 export interface ContextParts {
   link?: Link;
@@ -100,6 +101,11 @@ export class Context {
 
   error(data: unknown): void {
     this.log('error', data);
+  }
+
+  /** Tell everybody who subscribed to a resource of this toolkit, or to one above it, that it has changed. */
+  changed(uri: string): void {
+    this.#link.changed(uri);
   }
 
   /**

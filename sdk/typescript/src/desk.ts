@@ -6,6 +6,7 @@ import type { JsonObject } from './json.js';
 import { type Ending, failed, type Outlet, Running } from './running.js';
 import type { Method, Served } from './served.js';
 import type { Call } from './wire/calls.js';
+import { kindOf } from './wire/declarations.js';
 import { writeResponse } from './wire/endings.js';
 import type { Id } from './wire/fields.js';
 import type { Answer, Request } from './wire/orders.js';
@@ -78,7 +79,12 @@ export class Desk {
   #find(call: Call): Method | ToolError {
     const named = this.served.filter(({ declaration }) => declaration.name === call.tool);
     const kit = named.findLast(({ declaration }) => call.version === null || declaration.version === call.version);
-    return kit === undefined ? noSuchTool() : (kit.methods.get(call.method) ?? noSuchMethod());
+    if (kit === undefined) return noSuchTool();
+    const method = kit.methods.get(call.method);
+    // A hall that knows tools only calls all of them as tools.
+    return method !== undefined && (call.of === 'tool' || call.of === kindOf(method.declaration))
+      ? method
+      : noSuchMethod();
   }
 
   #watch(key: string, running: Running): void {

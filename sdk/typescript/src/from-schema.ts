@@ -26,4 +26,5 @@ type FromProperties<Properties, Needed> = Flat<
   }
 >;
 
-type Flat<T> = { [Key in keyof T]: T[Key] };
+/** An intersection as one object. */
+export type Flat<T> = { [Key in keyof T]: T[Key] };

@@ -1,8 +1,9 @@
 /** One call while it runs: what its tool tells and asks, its deadline, and its one end. */
 
+import { type Completion, completed } from './completion.js';
 import { Context, type Link } from './context.js';
 import { Deadline } from './deadline.js';
-import { badOutput, cancelled, crashed, ToolError, timedOut } from './errors.js';
+import { badOutput, cancelled, crashed, noSuchMethod, ToolError, timedOut } from './errors.js';
 import { isObject, type Json, type JsonObject } from './json.js';
 import { Redactor } from './redacting.js';
 import { writeReturned } from './returned.js';
@@ -13,11 +14,13 @@ import type { Call } from './wire/calls.js';
 import { STATUS, writeFailure } from './wire/endings.js';
 import type { Answer } from './wire/orders.js';
 import type { Question, Reply } from './wire/questions.js';
-import { type LogLevel, type Report, writeReport } from './wire/reports.js';
+import { CHANGED, type LogLevel, type Report, writeReport } from './wire/reports.js';
 
 const MOST_BYTES = 2 * 1024 * 1024; // of a result; a hall reads that much, and may pass on less
 const NOT_THERE = new Set(['TOOL_NOT_FOUND', 'METHOD_NOT_FOUND']);
 const MOST_ASKED = 32; // questions of one call that wait for their answer
+const MOST_CHANGES = 1_000; // that one call tells of
+const EVENTS = new Set(['progress', 'log']); // what may be left out
 
 /** Where messages about a call go, before the last. */
 export interface Outlet {
@@ -47,6 +50,7 @@ export class Running implements Link {
   readonly #deadline: Deadline;
   readonly #open = new Map<number, Open>();
   #asked = 0;
+  #changes = 0;
   #over = false;
   #end: (ending: Ending) => void = () => {};
 
@@ -92,6 +96,12 @@ export class Running implements Link {
     this.#tell({ kind: 'log', id: this.call.id, level, data, logger });
   }
 
+  changed(uri: string): void {
+    const { reports } = this.call.context; // of another hall this message would break the call
+    if (reports.includes(CHANGED) && ++this.#changes <= MOST_CHANGES)
+      this.#tell({ kind: 'changed', id: this.call.id, uri });
+  }
+
   ask(questions: Record<string, Question>, retryMs?: number): Promise<Record<string, Reply>> {
     if (this.#over) return Promise.reject(cancelled());
     if (this.#open.size >= MOST_ASKED) return Promise.reject(new Error('wait for answers before asking more'));
@@ -108,16 +118,24 @@ export class Running implements Link {
     const supply = new Supply(this.call.context, this.method.declaration.requirements);
     const ctx = new Context({ link: this, signal: this.#controller.signal, caller, can, supply });
     try {
-      const returned = await this.method.run(this.call, ctx);
+      const returned = await this.#called(ctx);
       if (!this.#over) this.#finish(this.#written(returned));
     } catch (error) {
       if (!this.#over) this.#finish(failed(this.call, this.#meant(error)));
     }
   }
 
+  async #called(ctx: Context): Promise<unknown> {
+    const { complete } = this.call;
+    if (complete === null) return await this.method.run(this.call, ctx);
+    const { completions } = this.method;
+    if (!Object.hasOwn(completions, complete)) throw noSuchMethod();
+    return await completed(completions[complete] as Completion, this.call, ctx);
+  }
+
   #written(returned: unknown): Ending {
     try {
-      const message = writeReturned(this.call.id, returned);
+      const message = writeReturned(this.call, this.method.declaration, returned);
       const size = Buffer.byteLength(message);
       if (size <= MOST_BYTES) return { message, status: 200 };
       this.#note(`the result is larger than ${MOST_BYTES} bytes`);
@@ -161,7 +179,7 @@ export class Running implements Link {
   }
 
   #tell(report: Report): void {
-    if (!this.#over) this.outlet.tell(writeReport(report), report.kind !== 'question');
+    if (!this.#over) this.outlet.tell(writeReport(report), EVENTS.has(report.kind));
   }
 
   /** Whether this was the end. */

@@ -1,20 +1,31 @@
 /** Toolkits and tools of both kinds, ready to be declared and called. */
 
-import { BaseTool, handledMethods, ToolRequest, type ToolResponse } from './base-tool.js';
+import { BaseTool, type Capabilities, handledMethods, ToolRequest, type ToolResponse } from './base-tool.js';
+import { Definition } from './beside-tools.js';
+import type { Completion } from './completion.js';
 import { Reply } from './content.js';
 import type { Context } from './context.js';
 import { ToolError } from './errors.js';
 import { isObject, type Json, type JsonObject } from './json.js';
+import { required } from './requires.js';
 import { jsonSchemaOf, taken } from './schema.js';
-import type { AnySpec, Requires, Toolkit } from './tool.js';
+import type { AnySpec, Toolkit } from './tool.js';
 import type { Call } from './wire/calls.js';
-import { type Declaration, type MethodDeclaration, readDeclaration, writeDeclaration } from './wire/declarations.js';
+import {
+  type Declaration,
+  type MethodDeclaration,
+  readDeclaration,
+  writeDeclaration,
+  writeMethod,
+} from './wire/declarations.js';
 
 export type Servable = Toolkit | BaseTool;
 
 export interface Method {
   declaration: MethodDeclaration;
   run(call: Call, ctx: Context): Promise<unknown>;
+  /** Of its arguments. */
+  completions: Readonly<Record<string, Completion>>;
 }
 
 export interface Served {
@@ -34,16 +45,27 @@ export function servedOf(given: Servable | readonly Servable[]): Served[] {
 }
 
 function ofToolkit(kit: Toolkit): Served {
-  const { name, version, title, description, resources, level } = kit.spec;
-  const tools = kit.tools.map(({ spec }) => declared(spec, level));
+  const { name, version, title, description, resources = [], prompts = [], level } = kit.spec;
+  const beside = [...resources.filter((each) => each instanceof Definition), ...prompts];
+  const listed = resources.filter((each): each is JsonObject => !(each instanceof Definition));
+  const tools = [...kit.tools.map(({ spec }) => declared(spec, level)), ...beside.map((each) => ofKit(each, level))];
   const stated = { name, version, title: title ?? null, description: description ?? null, tools };
-  const declaration = checked(writeDeclaration({ ...stated, resources: resources ? [...resources] : null }));
+  const declaration = checked(writeDeclaration({ ...stated, resources: listed.length > 0 ? listed : null }));
   const runs = kit.tools.map(
     ({ spec }) =>
       async (call: Call, ctx: Context) =>
         await spec.run(await taken(spec.input, call.params), ctx),
   );
-  return { declaration, methods: methodsOf(declaration, (index) => runs[index]), health: async () => 'healthy' };
+  return {
+    declaration,
+    methods: methodsOf(declaration, beside, (index) => runs[index]),
+    health: async () => 'healthy',
+  };
+}
+
+/** With the level of its toolkit, where it says none. */
+function ofKit({ declaration }: Definition, level: number | undefined): MethodDeclaration {
+  return { ...declaration, level: declaration.level ?? level ?? null };
 }
 
 function declared(spec: AnySpec, level: number | undefined): MethodDeclaration {
@@ -67,38 +89,24 @@ function declared(spec: AnySpec, level: number | undefined): MethodDeclaration {
     annotations: spec.annotations ? { ...spec.annotations } : null,
     requirements: required(spec.requires ?? {}),
     meta: spec.meta ?? null,
+    resource: null,
+    prompt: null,
   };
-}
-
-/** What is required, in OXP's words. */
-function required(requires: Requires): JsonObject | null {
-  const accounts = (requires.accounts ?? []).map((each) => (typeof each === 'string' ? account(each) : each));
-  const written: JsonObject = {};
-  if (accounts.length > 0) {
-    written.authorization = accounts.map(({ provider, scopes = [] }) =>
-      scopes.length > 0 ? { id: provider, oauth2: { scopes: [...scopes] } } : { id: provider },
-    );
-  }
-  if (requires.secrets?.length) written.secrets = requires.secrets.map((id) => ({ id }));
-  if (requires.userId) written.user_id = true;
-  return Object.keys(written).length > 0 ? written : null;
-}
-
-/** `google:calendar.events contacts` is a provider and its scopes. */
-function account(written: string): { provider: string; scopes: string[] } {
-  const [provider = '', scopes = ''] = written.split(/:(.*)/s);
-  return { provider, scopes: scopes.split(' ').filter(Boolean) };
 }
 
 function ofBaseTool(tool: BaseTool): Served {
   // Its own name and version are protected, as the specification writes them.
   const { name, version } = tool as unknown as { name: string; version: string };
-  const capabilities = tool.capabilities ?? { methods: handledMethods(tool) };
-  const declaration = checked({ tool: { name, version, capabilities: capabilities as unknown as Json } });
+  const capabilities: Capabilities = tool.capabilities ?? { methods: handledMethods(tool) };
+  const beside = [...(tool.resources ?? []), ...(tool.prompts ?? [])];
+  const methods = [...capabilities.methods, ...beside.map((each) => writeMethod(each.declaration))];
+  const declaration = checked({
+    tool: { name, version, capabilities: { ...capabilities, methods } as unknown as Json },
+  });
   const run = async (call: Call, ctx: Context) =>
     resultOf(await tool.handleRequest(new ToolRequest(call.method, call.params, call.tool, call.id, ctx)));
   const health = async () => await tool.healthCheck();
-  return { declaration, methods: methodsOf(declaration, () => run), health };
+  return { declaration, methods: methodsOf(declaration, beside, () => run), health };
 }
 
 function resultOf(response: ToolResponse): unknown {
@@ -119,12 +127,18 @@ function resultOf(response: ToolResponse): unknown {
   });
 }
 
+/** Each by its name; what stands beside the tools runs by itself. */
 function methodsOf(
   declaration: Declaration,
+  beside: readonly Definition[],
   runOf: (index: number) => Method['run'] | undefined,
 ): ReadonlyMap<string, Method> {
+  const own = new Map<string, Definition>(beside.map((each) => [each.name, each]));
   return new Map(
-    declaration.tools.map((each, index) => [each.name, { declaration: each, run: runOf(index) as Method['run'] }]),
+    declaration.tools.map((each, index) => {
+      const { run = runOf(index) as Method['run'], completions = {} } = own.get(each.name) ?? {};
+      return [each.name, { declaration: each, run, completions }];
+    }),
   );
 }
 

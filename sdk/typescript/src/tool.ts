@@ -1,21 +1,13 @@
 /** Tools and toolkits as an author writes them. */
 
+import type { Definition } from './beside-tools.js';
 import type { Content, Reply } from './content.js';
 import type { Context } from './context.js';
 import type { JsonObject } from './json.js';
+import type { Requires } from './requires.js';
 import type { Schema, Sent, Taken } from './schema.js';
 import { semantic } from './version.js';
 import type { Effect } from './wire/declarations.js';
-
-/** What a tool needs; it can read this and nothing else. */
-export interface Requires {
-  /** Ids in the hall's vault, for `ctx.secret(id)`. */
-  secrets?: readonly string[];
-  /** Providers, with scopes: `google:calendar.events`, for `ctx.account()`. */
-  accounts?: readonly (string | { provider: string; scopes?: readonly string[] })[];
-  /** Only for a caller that is a proven user: `ctx.userId`. */
-  userId?: boolean;
-}
 
 /** Hints for a client's user interface, in MCP's words. */
 export interface ToolAnnotations {
@@ -84,7 +76,10 @@ export interface ToolkitSpec<Name extends string, Tools extends readonly Tool[]>
   description?: string;
   /** Of every tool that does not say its own. */
   level?: number;
-  resources?: readonly JsonObject[];
+  /** Those that `resource(...)` made; a plain object is only listed, for clients that speak the hub's own protocol. */
+  resources?: readonly (Definition | JsonObject)[];
+  /** Those that `prompt(...)` made. */
+  prompts?: readonly Definition[];
   tools: Tools;
 }
 

@@ -1,6 +1,6 @@
 /** The toolkit that the tests call. */
 
-import { audio, badArguments, image, link, reply, resource, ToolError, text, tool, toolkit } from '@toolhall/sdk';
+import { audio, badArguments, embedded, image, link, reply, ToolError, text, tool, toolkit } from '@toolhall/sdk';
 import { z } from 'zod';
 
 const nothing = { type: 'object' } as const;
@@ -191,8 +191,8 @@ const returns = tool({
         image(bytes),
         audio(bytes),
         link('file:///a', 'a', { size: 3 }),
-        resource('file:///a', 'abc'),
-        resource('file:///b', bytes, 'x/y'),
+        embedded('file:///a', 'abc'),
+        embedded('file:///b', bytes, 'x/y'),
       ],
       lookalike: { type: 'text', text: 'hello' },
       reply: reply({ content: [text('seven')], value: 7, meta: { trace: 't' } }),

@@ -2,7 +2,18 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { BaseTool, type BothSchemas, Context, type StandardSchema, serve, tool, toolkit, wire } from '@toolhall/sdk';
+import {
+  BaseTool,
+  type BothSchemas,
+  Context,
+  prompt,
+  resource,
+  type StandardSchema,
+  serve,
+  tool,
+  toolkit,
+  wire,
+} from '@toolhall/sdk';
 import { z } from 'zod';
 import { call, post } from './talking.js';
 
@@ -123,4 +134,26 @@ test('an unconnected context does nothing', async () => {
   assert.throws(() => ctx.secret('A'), /declare the secret first/);
   assert.throws(() => ctx.account(), /say which account/);
   assert.throws(() => ctx.info(1n), TypeError);
+});
+
+test('the variables of a template have types', () => {
+  resource('shop://{a}/{b,c}{/path*}{?d,e}', { name: 'x' }, (values) => {
+    holds<Same<typeof values, { a: string; b: string; c: string; path: string[]; d?: string; e?: string }>>();
+  });
+  resource('shop://{+path}{#part}', { name: 'x', complete: { path: [] } }, (values) => {
+    holds<Same<typeof values, { path: string; part: string }>>();
+  });
+  resource('shop://policy', { name: 'x' }, (values) => {
+    holds<Same<keyof typeof values, never>>();
+  });
+  const input = { type: 'object', properties: { number: { type: 'integer' } }, required: ['number'] } as const;
+  resource('shop://{number}', { name: 'x', input }, (values) => {
+    holds<Same<typeof values, { number: number }>>();
+  });
+  // @ts-expect-error there is no such variable
+  assert.throws(() => resource('shop://{a}', { name: 'x', complete: { b: [] } }, () => ''));
+  prompt('p', { input, complete: { number: ['1'] } }, (args) => {
+    holds<Same<typeof args, { number: number }>>();
+    return 'said';
+  });
 });

@@ -1,4 +1,4 @@
-/** `tool_request`: run a method, with what the tool declared that it needs. */
+/** `tool_request`: run a tool, read a resource or get a prompt, with what it declared that it needs. */
 
 import { isObject, type JsonObject, stated } from '../json.js';
 import {
@@ -7,6 +7,7 @@ import {
   idIn,
   Malformed,
   objectIn,
+  oneOf,
   optionalNumber,
   optionalObject,
   optionalText,
@@ -39,7 +40,12 @@ export interface CallContext {
   user_id: string | null;
   secrets: Record<string, string>;
   accounts: Record<string, LentToken>;
+  /** Types of messages that this hall reads besides those that every hall does. */
+  reports: string[];
 }
+
+export type Kind = 'tool' | 'resource' | 'prompt';
+const KINDS: readonly Kind[] = ['tool', 'resource', 'prompt'];
 
 export interface Call {
   kind: 'call';
@@ -48,6 +54,12 @@ export interface Call {
   method: string;
   params: JsonObject;
   version: string | null;
+  /** What the method is called as. */
+  of: Kind;
+  /** The URI that is read; `params` are the values of its variables. */
+  uri: string | null;
+  /** Complete this argument instead; `params` are `typed` and `given`. */
+  complete: string | null;
   context: CallContext;
 }
 
@@ -60,15 +72,19 @@ export function readCall(message: JsonObject): Call {
     method: textIn(message, 'method'),
     params: optionalObject(message, 'params') ?? {},
     version: optionalText(metadata, 'version'),
+    of: message.kind === undefined ? 'tool' : oneOf(message, 'kind', KINDS),
+    uri: optionalText(message, 'uri'),
+    complete: optionalText(message, 'complete'),
     context: readContext(optionalObject(message, 'context') ?? {}),
   };
 }
 
 export function writeCall(call: Call): string {
-  const { id, tool, method, params, version } = call;
+  const { id, tool, method, params, version, uri, complete } = call;
+  const kind = call.of === 'tool' ? null : call.of;
   const metadata = version === null ? null : { version };
   const context = writeContext(call.context);
-  const more = stated({ metadata, context: Object.keys(context).length > 0 ? context : null });
+  const more = stated({ metadata, kind, uri, complete, context: Object.keys(context).length > 0 ? context : null });
   return JSON.stringify({ type: 'tool_request', id, tool, method, params, ...more });
 }
 
@@ -82,6 +98,7 @@ function readContext(context: JsonObject): CallContext {
     user_id: optionalText(context, 'user_id'),
     secrets: readSecrets(optionalObject(context, 'secrets') ?? {}),
     accounts: readAccounts(optionalObject(context, 'accounts') ?? {}),
+    reports: textsIn(context, 'reports'),
   };
 }
 
@@ -113,7 +130,11 @@ function readToken(lent: JsonObject[string]): LentToken {
 /** Members that say nothing are left out. */
 function writeContext(context: CallContext): JsonObject {
   const says = (value: unknown): boolean => !(value === '' || (isObject(value) && Object.keys(value).length === 0));
-  const { can, ...rest } = stated({ ...context });
+  const { can, reports, ...rest } = stated({ ...context });
   const some = Object.fromEntries(Object.entries(rest).filter(([, value]) => says(value)));
-  return context.can.length > 0 ? { ...some, can: can ?? [] } : some;
+  const lists = stated({
+    can: context.can.length > 0 ? can : null,
+    reports: context.reports.length > 0 ? reports : null,
+  });
+  return { ...some, ...lists };
 }

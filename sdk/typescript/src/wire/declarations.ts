@@ -1,7 +1,9 @@
 /** A toolkit as `join` declares it: the hub's own form, and one key of ours for what it cannot say. */
 
 import { isObject, type Json, type JsonObject, stated } from '../json.js';
+import type { Kind } from './calls.js';
 import { Malformed, objectIn, oneOf, optionalNumber, optionalObject, optionalText, textIn, textsIn } from './fields.js';
+import { PROMPT_KEY, RESOURCE_KEY, readPromptKey, readResourceKey } from './kinds.js';
 
 export const TOOL_KEY = 'dev.toolhall/tool';
 export const TOOLKIT_KEY = 'dev.toolhall/toolkit';
@@ -28,6 +30,14 @@ export interface MethodDeclaration {
   annotations: JsonObject | null;
   requirements: JsonObject | null;
   meta: JsonObject | null;
+  /** What makes it a resource, in the hall's words: `uri`, `mime_type`, `completes` and others. */
+  resource: JsonObject | null;
+  /** What makes it a prompt: `completes`. */
+  prompt: JsonObject | null;
+}
+
+export function kindOf({ resource, prompt }: MethodDeclaration): Kind {
+  return resource !== null ? 'resource' : prompt !== null ? 'prompt' : 'tool';
 }
 
 export interface Declaration {
@@ -63,40 +73,62 @@ export function readDeclaration(document: Json): Declaration {
   };
 }
 
-function writeMethod(method: MethodDeclaration): JsonObject {
+export function writeMethod(method: MethodDeclaration): JsonObject {
   const { name, description, input, published, title, effect, level, timeout, tags } = method;
   const { annotations, requirements, meta, output } = method;
-  const some = { name: published, title, effect, level, timeout, tags: tags.length > 0 ? tags : null };
+  // Of a resource and a prompt the effect follows from what they are.
+  const some = {
+    name: published,
+    title,
+    effect: kindOf(method) === 'tool' ? effect : null,
+    level,
+    timeout,
+    tags: tags.length > 0 ? tags : null,
+  };
   const more = stated({ ...some, annotations, requirements, meta });
   if (output.kind !== 'unstated') more.returns = output.kind === 'none' ? null : output.schema;
   const beyond = Object.keys(more).length > 0 ? { [TOOL_KEY]: more } : {};
-  return { name, ...stated({ description }), params: input, ...beyond };
+  const kind = stated({ [RESOURCE_KEY]: method.resource, [PROMPT_KEY]: method.prompt });
+  return { name, ...stated({ description }), params: input, ...beyond, ...kind };
 }
 
 function readMethods(listed: Json | undefined): MethodDeclaration[] {
   const methods = readListed(listed, 'methods').map(readMethod);
   if (methods.length === 0) throw new Malformed('declare at least one method');
-  const names = new Set(methods.map((each) => each.name));
-  if (names.size < methods.length) throw new Malformed('two methods have the same name');
+  const names = methods.map((each) => each.name);
+  const twice = names.find((name, index) => names.indexOf(name) !== index);
+  if (twice !== undefined) {
+    throw new Malformed(
+      `two methods have the same name, ${twice.slice(0, 64)}; resources and prompts count: rename one`,
+    );
+  }
   return methods;
 }
 
 function readMethod(method: JsonObject): MethodDeclaration {
   const more = optionalObject(method, TOOL_KEY) ?? {};
+  const input = readParams(optionalObject(method, 'params') ?? {});
+  const [resource, prompt] = [readResourceKey(method, input), readPromptKey(method, input)];
+  if (resource !== null && prompt !== null) throw new Malformed('a method is a resource or a prompt, not both');
+  const effect = more.effect === undefined ? null : oneOf(more, 'effect', EFFECTS);
+  const reads = resource !== null || prompt !== null;
+  if (reads && effect !== null && effect !== 'reads') throw new Malformed('a resource or a prompt only reads');
   return {
     name: textIn(method, 'name'),
     published: optionalText(more, 'name'),
     title: optionalText(more, 'title'),
     description: optionalText(method, 'description'),
-    input: readParams(optionalObject(method, 'params') ?? {}),
+    input,
     output: readOutput(more),
-    effect: more.effect === undefined ? null : oneOf(more, 'effect', EFFECTS),
+    effect: reads ? 'reads' : effect,
     level: readLevel(more),
     timeout: optionalNumber(more, 'timeout'),
     tags: textsIn(more, 'tags'),
     annotations: optionalObject(more, 'annotations'),
     requirements: optionalObject(more, 'requirements'),
     meta: optionalObject(more, 'meta'),
+    resource,
+    prompt,
   };
 }
 

@@ -2,7 +2,7 @@
 
 import type { Json, JsonObject } from '../json.js';
 import { type Block, readBlocks } from './blocks.js';
-import { anyTextIn, type Id, idIn, Malformed, optionalObject, optionalText } from './fields.js';
+import { anyTextIn, type Id, idIn, Malformed, oneOf, optionalObject, optionalText, textsIn } from './fields.js';
 
 /** What a tool returned; without `value` it is content alone, or nothing. */
 export interface End {
@@ -13,7 +13,12 @@ export interface End {
   content?: Block[];
   meta?: JsonObject;
   is_error?: true;
+  /** Who says each block of `content`, where these are a prompt's messages. */
+  roles?: Role[];
 }
+
+export type Role = 'user' | 'assistant';
+const ROLES: readonly Role[] = ['user', 'assistant'];
 
 /** How a call failed; a code of the author's own counts as TOOL_ERROR. */
 export interface Failure {
@@ -55,8 +60,9 @@ const NOT_ITS_OWN = new Set(['UNAUTHENTICATED', 'FORBIDDEN']);
 
 /** Throws a TypeError for a value that JSON cannot say. */
 export function writeEnd(end: End): string {
-  const { id, content, meta } = end;
-  const more = { ...(content && { content }), ...(meta && { meta }), ...(end.is_error && { is_error: true }) };
+  const { id, content, meta, roles } = end;
+  const some = { ...(content && { content }), ...(meta && { meta }), ...(end.is_error && { is_error: true }) };
+  const more = { ...some, ...(roles && { roles }) };
   const rest = JSON.stringify(more).slice(1, -1);
   const head = `{"type":"tool_response","id":${JSON.stringify(id)},"result":${writeValue(end)}`;
   return rest === '' ? `${head}}` : `${head},${rest}}`;
@@ -82,6 +88,7 @@ export function readEnding(message: JsonObject): End | Failure {
     ...(content !== null && { content: readBlocks(content) }),
     ...(meta !== null && { meta }),
     ...(message.is_error === true && { is_error: true }),
+    ...(message.roles !== undefined && { roles: textsIn(message, 'roles').map(readRole) }),
   };
 }
 
@@ -116,6 +123,10 @@ function readValue(message: JsonObject): { value?: Json; nothing?: true } {
   if (message.wrapped !== true) return result === null ? {} : { value: result };
   if (result?.result === undefined) throw new Malformed('result says that it is wrapped, and it is not');
   return { value: result.result };
+}
+
+function readRole(role: string): Role {
+  return oneOf({ role }, 'role', ROLES);
 }
 
 function readFailure(id: Id, error: JsonObject): Failure {

@@ -1,7 +1,7 @@
 /** The messages between a hall and a tool server, each read and written; `meaning` and `wire` of the shared vectors. */
 
 export type { Annotations, Block } from './blocks.js';
-export { type Call, type CallContext, type LentToken, type SeenCaller, writeCall } from './calls.js';
+export { type Call, type CallContext, type Kind, type LentToken, type SeenCaller, writeCall } from './calls.js';
 export {
   type Declaration,
   type Effect,
@@ -14,6 +14,7 @@ export {
   type End,
   type Failure,
   type Response,
+  type Role,
   readEnding,
   readResponse,
   writeEnd,
@@ -25,6 +26,8 @@ export { type Answer, type Order, parse, type Request, readOrder, writeAnswer, w
 export type { Action, Question, Reply, Root } from './questions.js';
 export {
   type Asked,
+  CHANGED,
+  type Changed,
   LEVELS,
   type Log,
   type LogLevel,

@@ -1,4 +1,4 @@
-/** What a tool server tells while a call runs: progress, log lines, questions. */
+/** What a tool server tells while a call runs: progress, log lines, changed resources, questions. */
 
 import { type Json, type JsonObject, stated } from '../json.js';
 import {
@@ -33,6 +33,16 @@ export interface Log {
   logger: string | null;
 }
 
+/** The type of `Changed`, which goes only to a hall that says that it reads it. */
+export const CHANGED = 'tool_changed';
+
+/** What this URI means has changed. */
+export interface Changed {
+  kind: 'changed';
+  id: Id;
+  uri: string;
+}
+
 /** Put these to the caller; none at all: let it hang up for `retry_ms`. */
 export interface Asked {
   kind: 'question';
@@ -42,7 +52,7 @@ export interface Asked {
   retry_ms: number | null;
 }
 
-export type Report = Progress | Log | Asked;
+export type Report = Progress | Log | Changed | Asked;
 
 export function readReport(message: JsonObject): Report {
   const id = idIn(message);
@@ -55,6 +65,8 @@ export function readReport(message: JsonObject): Report {
       const [level, logger] = [oneOf(message, 'level', LEVELS), optionalText(message, 'logger')];
       return { kind: 'log', id, level, data: message.data ?? null, logger };
     }
+    case CHANGED:
+      return { kind: 'changed', id, uri: anyTextIn(message, 'uri') };
     case 'tool_question': {
       const questions = readEach(optionalObject(message, 'questions') ?? {}, readQuestion);
       const number = numberIn(message, 'number');
@@ -76,6 +88,8 @@ export function writeReport(report: Report): string {
       const { level, data, logger } = report;
       return JSON.stringify({ type: 'tool_log', id, level, data, ...stated({ logger }) });
     }
+    case 'changed':
+      return JSON.stringify({ type: CHANGED, id, uri: report.uri });
     case 'question': {
       const { number, retry_ms } = report;
       const asked = Object.entries(report.questions).map(([key, each]) => [key, writeQuestion(each)]);

@@ -1,0 +1,56 @@
+/** The words of the screen Servers. */
+
+import { addWords } from '../messages';
+
+export const servers = addWords({
+  servers: {
+    about: 'Processes of yours that joined this hall and run tools for it.',
+    empty: 'No tool server has joined. Start one with the command below.',
+    name: 'Server',
+    state: 'State',
+    gone: 'gone',
+    caller: 'Joined as',
+    toolkits: 'Toolkits',
+    replicas: 'Replicas',
+    running: 'Running',
+    itsCalls: 'Its calls',
+    drain: 'Drain',
+    drainTitle: 'Drain {name}?',
+    drainWhy: 'It finishes the calls that run and gets no new ones. It joins again when it is started again.',
+    forget: 'Forget',
+    forgetTitle: 'Forget {name}?',
+    forgetWhy:
+      'Tools that it declared and nothing else runs are removed; their history stays. A server that still holds a lease must leave first.',
+    noReplica: 'No replica of it is there now.',
+    draining: 'drains',
+    states: {
+      healthy: 'healthy',
+      degraded: 'degraded',
+      unhealthy: 'unhealthy',
+      unresponsive: 'does not answer',
+      suspected: 'suspected',
+    },
+    since: 'There since',
+    version: 'Version',
+    lease: 'Lease until',
+    inFlight: 'Calls in flight',
+    probe: 'Last probe',
+    probeOk: 'good',
+    probeFailed: 'failed',
+    noProbe: 'none yet',
+    breaker: 'Circuit',
+    breakers: {
+      closed: 'closed: calls go there',
+      open: 'open: no calls go there',
+      half_open: 'half open: one call tries',
+    },
+    transport: 'Called by',
+    transports: { http: 'HTTP', websocket: 'WebSocket' },
+    join: 'Start a tool server',
+    joinWhy: 'Run this where the tools are. It joins this hall and keeps its lease as long as it runs.',
+    makeKey: 'Make a key for it',
+    makeKeyNow: 'Make the key',
+    makeKeyWhy: 'The key may serve tools and nothing else. It ends in 90 days.',
+    keyOnce: 'This key is shown once. Set it as TOOLHALL_KEY where the server starts.',
+  },
+} as const);

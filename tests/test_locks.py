@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PYTHON = sorted((ROOT / "requirements").glob("*.txt"))
-NODE = [ROOT / "tools/node", ROOT / "tests/conformance/node", ROOT / "sdk/typescript"]
+NODE = [ROOT / "tools/node", ROOT / "tests/conformance/node", ROOT / "sdk/typescript", ROOT / "console"]
 PINNED = re.compile(r"(?P<name>[\w.-]+)(\[[\w,-]+\])?==(?P<version>\S+)( ; [^#]+?)?( --hash=sha256:[0-9a-f]{64})+")
 HOST = re.compile(r"\w+://|(?<![\w.@/])//|--(extra-)?index|--find-links|registry *=")
 

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 from tests.harness.http_client import request_url
 from tests.harness.patience import patience
 from tests.harness.server_process import serving
+from tests.harness.stripping_proxy import PREFIX, stripping_proxy
 
 TOOLS = Path(__file__).with_name("tools.py")
 FLAGS = [
@@ -54,6 +55,20 @@ class HallClient:
 def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HallClient]:
     with serving(tmp_path_factory.mktemp("browser"), TOOLS) as served:
         yield HallClient(served.port)
+
+
+@pytest.fixture
+def hall_below(tmp_path: Path) -> Iterator[HallClient]:
+    """A hall whose people come through the proxy; its `url` is the one that they use."""
+    port: list[int] = []
+    with stripping_proxy(lambda: port[0]) as outside:
+        public = f"http://localhost:{outside}{PREFIX}"
+        (tmp_path / "toolhall.toml").write_text(f'public_url = "{public}"\n')
+        with serving(tmp_path, TOOLS) as served:
+            port.append(served.port)
+            client = HallClient(served.port)
+            client.url = public
+            yield client
 
 
 @pytest.fixture(scope="module")

@@ -38,7 +38,7 @@ def test_account_link_page_deny_links_nothing_and_allow_links_the_account(
         status, url = read_mail(served)
         assert status == 400
         page.goto(url)
-        page.get_by_role("button", name="Go on to google").click()
+        page.get_by_role("button", name="Go on to Google").click()
         expect(page.get_by_role("heading", name="Stand-in for Google")).to_be_visible()
         page.get_by_role("button", name=answer).click()
         expect(page.get_by_role("heading", name=heading)).to_be_visible()

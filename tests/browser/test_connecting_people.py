@@ -63,12 +63,12 @@ def test_account_link_page_shows_what_is_linked_and_the_call_then_runs(hall: Hal
     code, missing = call(hall, key)
     assert (code, status(hall, missing)) == (400, "pending")
     sign_in(page, missing["url"], key)
-    expect(page.get_by_role("heading", level=1)).to_have_text("Link your account at google?")
-    facts = page.locator("dl")
-    for fact in ("google", READ_MAIL, "Gmail.GetEmails@1.2.0", "alice", hall.url.removeprefix("http://")):
+    expect(page.get_by_role("heading", level=1)).to_have_text("Link your account at Google?")
+    facts = page.locator("dl.who")
+    for fact in ("Google", READ_MAIL, "Gmail.GetEmails 1.2.0", "alice", hall.url.removeprefix("http://")):
         expect(facts).to_contain_text(fact)
-    expect(page.locator(".warning")).to_contain_text("a program on the computer that you sit at")
-    page.get_by_role("button", name="Go on to google").click()
+    expect(page.locator(".note")).to_contain_text("a program on the computer that you sit at")
+    page.get_by_role("button", name="Go on to Google").click()
     expect(page.get_by_role("heading", name="Stand-in for Google")).to_be_visible()
     assert status(hall, missing) == "pending", "the provider has not answered yet"
     page.get_by_role("button", name="Allow").click()
@@ -84,7 +84,7 @@ def test_account_link_page_denied_at_the_provider_says_so_and_the_link_fails(hal
     key, page = create_key(hall, "carol"), window()
     _, missing = call(hall, key)
     sign_in(page, missing["url"], key)
-    page.get_by_role("button", name="Go on to google").click()
+    page.get_by_role("button", name="Go on to Google").click()
     page.get_by_role("button", name="Deny").click()
     expect(page.get_by_role("alert")).to_contain_text("Access was denied")
     assert status(hall, missing) == "failed"
@@ -103,7 +103,7 @@ def test_account_link_page_shows_nothing_to_another_person(hall: HallClient, win
             sign_in(page, missing["url"], key)
         expect(page.get_by_role("heading", level=1)).to_have_text("Not for you")
         said = page.locator("body").inner_text()
-        assert not [word for word in ("google", "Gmail", "dora") if word in said]
+        assert not [word for word in ("google", "Google", "Gmail", "dora") if word in said]
         assert page.get_by_role("button", name="Go on").count() == 0
     assert status(hall, missing) == "pending"
 
@@ -113,7 +113,7 @@ def test_account_link_callback_in_another_browser_is_refused(hall: HallClient, w
     key, page = create_key(hall, "erin"), window()
     _, missing = call(hall, key)
     sign_in(page, missing["url"], key)
-    page.get_by_role("button", name="Go on to google").click()
+    page.get_by_role("button", name="Go on to Google").click()
     page.route("**/authorize", lambda route: route.fulfill(response=route.fetch(max_redirects=0), status=200))
     with page.expect_response("**/authorize") as answered:  # a redirect that this browser does not follow
         page.get_by_role("button", name="Allow").click()

@@ -1,6 +1,12 @@
-"""Tools that need a person."""
+"""Tools that need a person, and one that does not."""
 
 from toolhall import tool
+
+
+@tool(effect="reads")
+def greet() -> str:
+    """Greet whoever asks."""
+    return "hello"
 
 
 @tool(level=8, effect="writes")

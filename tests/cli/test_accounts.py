@@ -1,5 +1,6 @@
 """`toolhall account` on a data folder, with an authorization server that is not ours."""
 
+import re
 import socket
 from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
@@ -80,8 +81,7 @@ def test_account_tokens_after_connecting_are_not_shown_or_stored_in_clear(cli: C
 
 def test_account_connect_at_terminal_asks_for_the_address(cli: CliRunner, acme: Authority) -> None:
     with cli.terminal("account", "connect", "acme", "--paste") as terminal:
-        url = terminal.expect("\n").strip()
-        terminal.expect("Address: ")
+        (url,) = re.findall(r"https?://\S+", terminal.expect("Address: "))
         terminal.type(visited(url))
         terminal.expect("acme is connected")
         assert terminal.end()[0] == 0
@@ -176,7 +176,13 @@ def test_account_disconnect_without_yes_asks_first(cli: CliRunner, acme: Authori
 def test_account_providers_listed_hide_the_client_secret(cli: CliRunner, acme: Authority) -> None:
     cli.run("key", "create", "ci")
     listed = cli.run("account", "providers", "--json")
-    told = {"name": "acme", "issuer": acme.issuer, "scopes": ["profile"], "redirect_uri": REDIRECT}
+    told = {
+        "name": "acme",
+        "displayName": "acme",
+        "issuer": acme.issuer,
+        "scopes": ["profile"],
+        "redirect_uri": REDIRECT,
+    }
     assert listed.json() == [told]
     shown = cli.run("account", "providers").out
     assert (acme.issuer in shown, REDIRECT in shown, SECRET in shown + listed.out) == (True, True, False)

@@ -8,14 +8,14 @@ import pytest
 
 from tests.harness.cli import KIT, CliRunner
 from toolhall import Config
-from toolhall.cli.listen import print_banner
+from toolhall.cli.listen import print_banner, print_banner_json
 
 BOUND = "http://127.0.0.1:8760"
 
 
 def told(capsys: pytest.CaptureFixture[str], url: str = BOUND, **settings: Any) -> tuple[str, Any]:
     """What is printed, and the snippet in it."""
-    print_banner(url, Config(data=None, **settings), json=False)
+    print_banner(url, Config(data=None, **settings))
     shown = capsys.readouterr().out
     return shown, json.loads(shown[shown.index("{") : shown.rindex("}") + 1])["mcpServers"]["toolhall"]
 
@@ -44,7 +44,7 @@ def test_snippet_for_wildcard_address_uses_loopback(capsys: pytest.CaptureFixtur
     shown, snippet = told(capsys, bound, profile="server")
     assert snippet["url"] == f"{said}/mcp"
     assert bound not in shown
-    print_banner(bound, Config(profile="server"), json=True)
+    print_banner_json(bound, Config(profile="server"))
     assert json.loads(capsys.readouterr().out)["url"] == said
 
 

@@ -33,7 +33,7 @@ def kit_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 VECTORS = Path(__file__).parents[1] / "vectors"
 KEYS = [
     *("id", "name", "title", "description", "level", "effect", "version", "inputSchema", "outputSchema"),
-    "effectiveLevel",
+    *("effectiveLevel", "kind"),
 ]
 
 
@@ -41,8 +41,9 @@ def test_list_without_target_prints_the_examples_as_a_table(cli: CliRunner) -> N
     done = cli.run("list")
     assert done.code == 0
     lines = done.out.splitlines()
-    assert lines[0].split() == ["name", "version", "level", "effect", "description"]
-    assert "Calculator_Add       1.0.0    1      reads     Adds two numbers together." in lines[1]
+    assert lines[0] == "Tools"
+    assert lines[1].split() == ["name", "version", "level", "effect", "description"]
+    assert "Calculator_Add       1.0.0    1      reads     Adds two numbers together." in lines[2]
     assert "\x1b" not in done.out
     assert not cli.data.exists()
 

@@ -4,7 +4,6 @@ import asyncio
 import gc
 import logging
 from contextlib import AsyncExitStack
-from functools import partial
 
 import pytest
 
@@ -116,40 +115,58 @@ async def test_outbox_after_a_call_leaves_nothing_for_the_garbage_collector() ->
         assert len(cycles) == 1, "the connection knows its latest"
 
 
+class ObservedRequest:
+    """A request that tells when it begins, and is answered at once."""
+
+    def __init__(self, number: int, outbox: WriteBatcher, told: list[str]) -> None:
+        self._number = number
+        self._outbox = outbox
+        self._told = told
+
+    def start(self) -> None:
+        if self._number < 0:
+            raise RuntimeError("a request that cannot be started")
+        self._told.append(f"begins {self._number}")
+        self._outbox.schedule(ObservedReply(f"replies {self._number}", self._told), asyncio.get_running_loop())
+
+
 async def test_outbox_requests_beyond_a_batch_wait_for_the_next_turns_in_order() -> None:
     """However many clients there are, the first is answered before the last has begun."""
     loop, told = asyncio.get_running_loop(), list[str]()
     outbox = WriteBatcher()
-
-    def request(number: int) -> None:
-        told.append(f"begins {number}")
-        outbox.schedule(ObservedReply(f"replies {number}", told), loop)
-
     count = 2 * MAX_BATCH + 3
     for number in range(count):
-        if outbox.is_full:
-            outbox.defer(partial(request, number))
-        else:
-            request(number)
-    assert told == [f"begins {number}" for number in range(MAX_BATCH)]
+        outbox.start(ObservedRequest(number, outbox, told), loop)
+    assert told == [], "what the loop reads now comes first"
     for _ in range(6):
         await asyncio.sleep(0)
-    assert [each for each in told if each.startswith("begins")] == [f"begins {number}" for number in range(count)]
-    assert [each for each in told if each.startswith("replies")] == [f"replies {number}" for number in range(count)]
-    assert told.index("replies 0") < told.index(f"begins {MAX_BATCH}")
-    assert told.index(f"replies {MAX_BATCH}") < told.index(f"begins {2 * MAX_BATCH}")
-    assert not outbox.is_full
+    expected: list[str] = []
+    for first in range(0, count, MAX_BATCH):
+        batch = range(first, min(first + MAX_BATCH, count))
+        expected += [f"begins {number}" for number in batch] + [f"replies {number}" for number in batch]
+    assert told == expected
 
 
-async def test_outbox_deferred_request_of_a_client_that_has_gone_is_not_run() -> None:
+async def test_outbox_request_that_fails_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    loop, told = asyncio.get_running_loop(), list[str]()
+    outbox = WriteBatcher()
+    with caplog.at_level(logging.ERROR, "toolhall.http"):
+        for number in (1, -1, 3):
+            outbox.start(ObservedRequest(number, outbox, told), loop)
+        await asyncio.sleep(0)
+    assert told == ["begins 1", "begins 3", "replies 1", "replies 3"]
+    assert "a request could not be started" in caplog.text
+    outbox.start(ObservedRequest(4, outbox, told), loop)
+    await asyncio.sleep(0)
+    assert told[4:] == ["begins 4", "replies 4"]
+
+
+async def test_outbox_waiting_request_of_a_client_that_has_gone_is_not_run() -> None:
     async with shielded() as served, connected(served) as first, connected(served) as second:
         for client in (first, second):
             client.send(served.call("large", size=1))
             assert await client.status() == 200
         connection = served.connections[0]
-        loop = asyncio.get_running_loop()
-        for _ in range(MAX_BATCH):
-            connection.write_batcher.schedule(ObservedReply("filler", []), loop)
         connection.data_received(served.call("holds"))
         connection.connection_lost(None)
         await served.until(lambda: connection.cycle.response_complete)

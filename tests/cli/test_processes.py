@@ -10,6 +10,7 @@ from tests.harness.cli import KIT, CliResult, CliRunner
 from toolhall.cli.app import app
 
 VECTORS = Path(__file__).parents[1] / "vectors"
+SHOP = str(Path(__file__).parent / "shop.py")
 CALCULATOR = str(VECTORS / "machine/calculator.json")
 GMAIL = str(VECTORS / "oxp/gmail_getemails.json")
 # Words, exit code, and a part of what is printed.
@@ -18,6 +19,8 @@ COMMANDS: list[tuple[list[str], int, str]] = [
     (["list", KIT, "--json"], 0, "Shop.sell@2.1.0"),
     (["inspect", KIT, "Shop_sell"], 0, "published as    Shop_sell"),
     (["call", "echo", "text=a", KIT, "--json"], 0, '"isError":false'),
+    (["read", "shop://orders/17", SHOP], 0, '"what":"tea"'),
+    (["prompt", "Shop_greet", "name=Ada", SHOP], 0, "Say hello to Ada."),
     (["convert", CALCULATOR, "--to", "oxp"], 0, '"id": "calculator.add@1.0.0"'),
     (["lint", CALCULATOR], 0, "0 errors and 0 warnings in 1 document"),
     (["diff", CALCULATOR, CALCULATOR], 0, "no changes"),
@@ -50,6 +53,9 @@ COMMANDS: list[tuple[list[str], int, str]] = [
     (["account", "list"], 0, "no account is connected"),
     (["account", "connect", "acme"], 2, "start 'toolhall serve' and give --url"),
     (["account", "disconnect", "none", "--yes"], 1, "there is no such account"),
+    (["task", "list"], 0, "there are no such tasks"),
+    (["task", "show", "none"], 1, "there is no such task"),
+    (["task", "cancel", "none"], 1, "there is no such task"),
     (["approval", "list"], 0, "nothing waits for you"),
     (["approval", "approve", "none"], 1, "nothing with this id waits for you"),
     (["approval", "deny", "none"], 1, "there is no such approval"),

@@ -62,7 +62,7 @@ def test_version_option_prints_the_version(cli: CliRunner) -> None:
     ("words", "code", "said"),
     [
         (["nope"], 2, 'Unknown command "nope"'),
-        (["nope"], 2, "lint, diff and more; see 'toolhall --help'"),
+        (["nope"], 2, "prompt, convert and more; see 'toolhall --help'"),
         (["list", "--jsn"], 2, "Did you mean --json?"),
         (["list", "a.py", "b.py"], 2, "too many words: b.py"),
         (["call"], 2, "requires an argument"),

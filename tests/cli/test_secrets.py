@@ -29,7 +29,7 @@ def test_secret_set_is_listed_and_removed(cli: CliRunner) -> None:
     done = cli.run("secret", "set", "TWILIO_API_KEY", text=VALUE)
     assert (done.code, done.out, done.err) == (0, "TWILIO_API_KEY is kept\n", "")
     told = cli.run("secret", "set", "TWILIO_API_KEY", "--user", "alice", "--json", text=f"{VALUE}-alice").json()
-    assert sorted(told) == ["by", "changedAt", "createdAt", "hint", "name", "usable", "user"]
+    assert sorted(told) == ["by", "changedAt", "createdAt", "hint", "name", "usable", "usedAt", "usedBy", "user"]
     listed = cli.run("secret", "list")
     assert [line.split()[:3] for line in listed.out.splitlines()[1:]] == [
         ["TWILIO_API_KEY", "everybody", "good"],

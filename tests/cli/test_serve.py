@@ -66,7 +66,7 @@ def names(cli: CliRunner, *words: str) -> list[str]:
 
 def test_serve_with_json_prints_its_url_first_and_answers(cli: CliRunner) -> None:
     with cli.serve() as server:
-        assert list(server.first) == ["url", "pid"]
+        assert list(server.first) == ["url", "pid", "console"]
         assert server.first["pid"] == server.process.pid
         assert server.url.startswith("http://127.0.0.1:")
         assert get(server.url)["tools"] == 11

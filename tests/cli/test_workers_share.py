@@ -3,11 +3,14 @@
 import contextlib
 import http.client
 import json
+import re
 import time
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from email.message import Message
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 import pyotp
 import pytest
@@ -45,12 +48,13 @@ class Worker:
 
     def __init__(self, port: int, key: str) -> None:
         self._line = http.client.HTTPConnection("127.0.0.1", port, timeout=patience())
-        self._key = key
+        self.key = key
+        self.port = port
         self.pid: int = self.ask("POST", "/tools/tools/who", {})[1]
 
     def ask(self, method: str, path: str, body: object = None, key: str | None = None) -> tuple[int, Any]:
         """The status and the value of the reply."""
-        headers = {"Authorization": f"Bearer {key or self._key}"}
+        headers = {"Authorization": f"Bearer {key or self.key}"}
         if body is None:
             self._line.request(method, path, headers=headers)
         else:
@@ -58,9 +62,31 @@ class Worker:
         reply = self._line.getresponse()
         return reply.status, json.loads(reply.read() or b"null")
 
+    def browse(self, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, Message, bytes]:
+        """What a page of this hall gets when it asks: status, headers and body."""
+        own = {"Origin": f"http://127.0.0.1:{self.port}", "Sec-Fetch-Site": "same-origin"}
+        self._line.request(
+            method, path, body or None, own | {name.replace("_", "-"): headers[name] for name in headers}
+        )
+        reply = self._line.getresponse()
+        return reply.status, reply.headers, reply.read()
+
     def call(self, tool: str, key: str | None = None, **arguments: str) -> int:
         """The status of a call."""
         return self.ask("POST", f"/tools/tools/{tool}", arguments, key)[0]
+
+    def stream(self, path: str) -> http.client.HTTPResponse:
+        """An event stream that has begun; it takes the whole connection."""
+        self._line.request("GET", path, headers={"Authorization": f"Bearer {self.key}"})
+        stream = self._line.getresponse()
+        assert stream.status == 200
+        while stream.readline().strip():  # the first event, which says where it begins
+            pass
+        return stream
+
+    def again(self) -> "Worker":
+        """A new connection, perhaps to the other process."""
+        return Worker(self.port, self.key)
 
     def close(self) -> None:
         self._line.close()
@@ -78,6 +104,16 @@ def both(port: int, key: str) -> Generator[list[Worker]]:
             stack.callback(worker.close)
             found.setdefault(worker.pid, worker)
         yield list(found.values())
+
+
+@contextlib.contextmanager
+def another_connection(to: Worker) -> Generator[Worker]:
+    """One more connection to the same worker."""
+    deadline = time.monotonic() + patience()
+    with contextlib.ExitStack() as stack:
+        while (worker := stack.enter_context(contextlib.closing(to.again()))).pid != to.pid:
+            assert time.monotonic() < deadline
+        yield worker
 
 
 class Hall(NamedTuple):
@@ -112,6 +148,40 @@ def until(worker: Worker, status: int, tool: str, key: str) -> None:
     while (found := worker.call(tool, key)) != status:
         assert time.monotonic() < deadline, found
         time.sleep(0.05)
+
+
+def test_session_holds_in_every_worker_and_ends_in_all(hall: Hall) -> None:
+    """C17: signed in at one, the console's requests and changes are answered by all, and signing out counts in all."""
+    for one, other in ((hall.one, hall.other), (hall.other, hall.one)):
+        cookie = signed_in(one)
+        status, _, body = other.browse("GET", "/api/me", Cookie=cookie)
+        me = json.loads(body)
+        assert (status, me["caller"], me["may"]["manage"]) == (200, "boss", True)
+        change = {"Cookie": cookie, "Content_Type": "application/json", "X_Toolhall_Token": me["token"]}
+        for each in (one, other):
+            assert each.browse("POST", "/api/me/token", b"{}", **change)[0] == 200
+        form = urlencode({"word": me["token"]}).encode()
+        kind = "application/x-www-form-urlencoded"
+        assert other.browse("POST", "/sign-out", form, Cookie=cookie, Content_Type=kind)[0] == 303
+        assert other.browse("GET", "/api/me", Cookie=cookie)[0] == 401
+        deadline = time.monotonic() + patience()
+        while one.browse("GET", "/api/me", Cookie=cookie)[0] != 401:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def signed_in(worker: Worker) -> str:
+    """Sign in with the worker's key as the form does; the cookie."""
+    status, headers, page = worker.browse("GET", "/sign-in")
+    word = re.search(rb'name="word" value="([^"]+)"', page)
+    assert status == 200
+    assert word is not None
+    cookie = str(headers["Set-Cookie"]).partition(";")[0]
+    form = urlencode({"word": word[1].decode(), "action": "sign_in", "key": worker.key}).encode()
+    kind = "application/x-www-form-urlencoded"
+    status, headers, _ = worker.browse("POST", "/sign-in", form, Cookie=cookie, Content_Type=kind)
+    assert status == 303
+    return str(headers["Set-Cookie"]).partition(";")[0]
 
 
 def test_keys_and_grants_changed_in_one_worker_count_in_all(hall: Hall) -> None:
@@ -152,6 +222,37 @@ def test_approval_heard_by_one_worker_is_used_once_in_all(hall: Hall, tmp_path: 
         calls = [threads.submit(each.call, "burn", room="attic") for each in (hall.one, hall.other)]
         assert sorted(each.result() for each in calls) == [200, 403]
     assert (tmp_path / "burnt").read_text() == "attic\n"
+
+
+def calls_told(stream: http.client.HTTPResponse, count: int) -> list[Any]:
+    """The records of the next events of calls."""
+    deadline = time.monotonic() + patience()
+    told: list[Any] = []
+    while len(told) < count:
+        assert time.monotonic() < deadline, told
+        line = stream.readline()
+        if line.startswith(b"data: {"):
+            told.append(json.loads(line.removeprefix(b"data: "))["record"])
+    return told
+
+
+def test_calls_at_one_worker_are_events_and_counts_at_the_other(hall: Hall) -> None:
+    for one, other in ((hall.one, hall.other), (hall.other, hall.one)):
+        before = other.ask("GET", "/api/overview?window=1h")[1]
+        with another_connection(other) as listening:
+            stream = listening.stream("/api/events?topics=calls&tool=*.push")
+            assert one.call("push") == 200
+            assert [(each["outcome"], each.get("phase")) for each in calls_told(stream, 2)] == [
+                ("intent", "intent"),
+                ("ok", None),
+            ]
+        after = other.ask("GET", "/api/overview?window=1h")[1]
+        pushes = [
+            sum(each["calls"] for each in shown["topTools"] if ".push@" in each["tool"]) for shown in (before, after)
+        ]
+        assert pushes[1] - pushes[0] == 1
+        me = other.ask("GET", "/api/me")[1]
+        assert after["processes"] == me["processes"] == {"running": 2, "seen": 2}
 
 
 def test_workers_without_a_shared_folder_are_refused(cli: CliRunner) -> None:

@@ -1,4 +1,4 @@
-"""Servers for these tests, conversations with them, and the marker that names what a test proves."""
+"""Servers for these tests, and conversations with them."""
 
 import subprocess
 from collections.abc import AsyncIterator, Iterator
@@ -21,11 +21,6 @@ from tests.harness.mcp_messages import LEGACY, MODERN, REVISIONS
 from tests.harness.server_process import ServerProcess
 
 PROBE = "probe.py"
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
-    config.addinivalue_line("markers", "requirement(*ids): what of requirements.toml this test proves")
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The tools that the official MCP conformance suite calls, and those of accept.py after them.
+"""The tools, resources and prompts that the official MCP conformance suite asks for, and the tools of accept.py.
 
 Serve them with `toolhall serve tests/conformance/everything.py`. The suite reads only the first page of the list, and
 calls the first tool without arguments.
@@ -6,15 +6,18 @@ calls the first tool without arguments.
 
 import asyncio
 import base64
+from pathlib import Path
 from typing import Annotated, TypedDict
 
 from msgspec import Meta
 
-from toolhall import Audio, Context, Image, Resource, Text, ToolFailed, Toolhall, tool
+from toolhall import Audio, Context, Image, Resource, Skills, Text, ToolFailed, Toolhall, tool
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.messages import Form, Roots, Sample
 
 from .accept import accept_tools
+from .long_calls import LONG_CALLS
+from .resources_and_prompts import RESOURCES_AND_PROMPTS, transient_prompt
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -197,6 +200,14 @@ async def trigger_tool_change() -> str:
     return "the list of tools has changed"
 
 
+@tool(name="test_trigger_prompt_change", effect="writes")
+async def trigger_prompt_change() -> str:
+    """Change the list of prompts, and change it back."""
+    hall.add(transient_prompt)
+    hall.remove("resources_and_prompts.test_transient_prompt@0.1.0")
+    return "the list of prompts has changed"
+
+
 # --- what a tool can ask ----------------------------------------------------------------------------------------------
 
 
@@ -323,6 +334,7 @@ hall = Toolhall(
     logging_tool,
     reconnection,
     trigger_tool_change,
+    trigger_prompt_change,
     sampling,
     elicitation,
     elicitation_defaults,
@@ -337,5 +349,8 @@ hall = Toolhall(
     input_multi_round,
     input_tampered_state,
     input_capabilities,
+    *LONG_CALLS,
+    *RESOURCES_AND_PROMPTS,
+    Skills(Path(__file__).with_name("skills")),
 )
 hall.add(*accept_tools(hall))

@@ -13,18 +13,47 @@ SCHEMAS = Path(__file__).parent / "schema"
 
 # The definition that a result to each method must fit.
 _RESULTS = {
+    "completion/complete": "CompleteResult",
     "initialize": "InitializeResult",
     "logging/setLevel": "EmptyResult",
     "ping": "EmptyResult",
+    "prompts/get": "GetPromptResult",
+    "prompts/list": "ListPromptsResult",
+    "resources/directory/read": "ListResourcesResult",
+    "resources/list": "ListResourcesResult",
+    "resources/read": "ReadResourceResult",
+    "resources/subscribe": "EmptyResult",
+    "resources/templates/list": "ListResourceTemplatesResult",
+    "resources/unsubscribe": "EmptyResult",
     "server/discover": "DiscoverResult",
     "subscriptions/listen": "SubscriptionsListenResult",
     "tools/call": "CallToolResult",
     "tools/list": "ListToolsResult",
 }
+# Tasks: a part of 2025-11-25, an extension of the newest revision with a schema of its own.
+_CORE_TASKS = "2025-11-25"
+_CORE_TASK_RESULTS = {
+    "tasks/cancel": "CancelTaskResult",
+    "tasks/get": "GetTaskResult",
+    "tasks/list": "ListTasksResult",
+    "tasks/result": "CallToolResult",
+}
+_EXTENSION = "tasks-extension"
+_SKILLS = "skills-extension"
+_EXTENSION_RESULTS = {
+    "skills/get": (_SKILLS, "GetSkillResult"),
+    "skills/list": (_SKILLS, "ListSkillsResult"),
+    "tasks/cancel": (_EXTENSION, "Acknowledged"),
+    "tasks/get": (_EXTENSION, "GetTaskResult"),
+    "tasks/update": (_EXTENSION, "Acknowledged"),
+}
 _NOTIFICATIONS = {
     "notifications/cancelled": "CancelledNotification",
     "notifications/message": "LoggingMessageNotification",
     "notifications/progress": "ProgressNotification",
+    "notifications/prompts/list_changed": "PromptListChangedNotification",
+    "notifications/resources/list_changed": "ResourceListChangedNotification",
+    "notifications/resources/updated": "ResourceUpdatedNotification",
     "notifications/subscriptions/acknowledged": "SubscriptionsAcknowledgedNotification",
     "notifications/tools/list_changed": "ToolListChangedNotification",
 }
@@ -58,6 +87,9 @@ def check(message: Any, revision: str, method: str | None = None) -> str:
 
 
 def _check_call(message: dict[str, Any], revision: str) -> str:
+    if message["method"] == "notifications/tasks" and revision == MODERN:
+        _fit(message, revision, "JSONRPCNotification")
+        return _fit(message, _EXTENSION, "TasksNotification")
     known = _REQUESTS if "id" in message else _NOTIFICATIONS
     if message["method"] not in known:
         raise SchemaMismatch(f"the server may not send {message['method']!r}")
@@ -82,10 +114,18 @@ def _check_error(message: dict[str, Any], revision: str) -> str:
 def _check_result(message: dict[str, Any], revision: str, method: str | None) -> str:
     _fit(message, revision, "JSONRPCResponse" if revision == "2025-06-18" else "JSONRPCResultResponse")
     result = message["result"]
+    if revision == MODERN and method in _EXTENSION_RESULTS:
+        return _fit(result, *_EXTENSION_RESULTS[method])
+    if revision == MODERN and method == "tools/call" and result.get("resultType") == "task":
+        return _fit(result, _EXTENSION, "CreatedTask")
+    if revision == _CORE_TASKS and method in _CORE_TASK_RESULTS:
+        return _fit(result, revision, _CORE_TASK_RESULTS[method])
+    if revision == _CORE_TASKS and method == "tools/call" and "task" in result:
+        return _fit(result, revision, "CreateTaskResult")
     if method not in _RESULTS:
         raise SchemaMismatch(f"a result came, though {method!r} has none")
     if revision == MODERN and result.get("resultType") == "input_required":
-        if method != "tools/call":
+        if method not in ("tools/call", "resources/read", "prompts/get"):
             raise SchemaMismatch(f"{method} may not be answered by input_required")
         return _fit(result, revision, "InputRequiredResult")
     return _fit(result, revision, _RESULTS[method])
@@ -101,7 +141,8 @@ def _fit(value: Any, revision: str, definition: str) -> str:
 
 @cache
 def _document(revision: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((SCHEMAS / f"mcp-{revision}.schema.json").read_text())
+    name = revision if revision in (_EXTENSION, _SKILLS) else f"mcp-{revision}"
+    found: dict[str, Any] = json.loads((SCHEMAS / f"{name}.schema.json").read_text())
     return found
 
 

@@ -181,8 +181,10 @@ async def test_newest_revision_ignores_session_ids_and_event_ids(session: HttpMc
 @pytest.mark.requirement("L-7", "M-28")
 async def test_mcp_request_on_another_path_is_404(http: StatelessMcpClient) -> None:
     body, headers = modern_request("tools/list")
-    for path in ("/", "/mcp/", "/mcp/x", "//mcp", "/MCP", "/sse", "/messages"):
+    for path in ("/mcp/", "/mcp/x", "/MCP", "/sse", "/messages"):
         assert (await http.send(body, headers, path=path)).status == 404, path
+    for path in ("/", "//mcp"):  # the second is read as a host and the first page
+        assert (await http.send(body, headers, path=path)).status == 405, path
 
 
 # --- streams ----------------------------------------------------------------------------------------------------------

@@ -6,7 +6,10 @@ from pathlib import Path
 from tests.harness.cli import CliRunner
 
 PAGE = Path(__file__).parents[2] / "docs/reference/command-line.md"
-COMMANDS = ("", "serve", "install", "list", "inspect", "call", "convert", "lint", "diff", "lock", "verify", "replay")
+COMMANDS = (
+    *("", "serve", "install", "list", "inspect", "call", "read", "prompt", "convert", "lint", "diff", "lock", "verify"),
+    "replay",
+)
 GROUPS = {
     "tool": ("add", "list", "show", "activate", "deactivate", "deprecate", "rollback", "remove", "history", "callers"),
     "key": ("create", "list", "revoke"),
@@ -15,6 +18,7 @@ GROUPS = {
     "factor": ("add", "list", "remove"),
     "secret": ("set", "list", "remove", "rotate", "key"),
     "account": ("providers", "list", "connect", "disconnect"),
+    "task": ("list", "show", "cancel"),
     "audit": ("tail", "search", "verify", "accept", "export"),
 }
 HEAD = """# Command line

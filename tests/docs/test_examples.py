@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from docs_src import asking, changing_tools, many_tools, results, schemas
+from docs_src import asking, changing_tools, folders, long_calls, many_tools, pages, results, schemas, skills
 from docs_src.test_calendar import test_an_event_is_listed as test_calendar
-from toolhall import Answered, Filled, Question, Reply, Text, ToolFailed
+from tests.harness.local_mcp import ask, listed
+from toolhall import Answered, Filled, Question, Reply, Text, ToolFailed, Toolhall
 from toolhall.dialects.mcp.requests import ListToolsParams
 from toolhall.mcp import tool_requests
 from toolhall.model.caller import LOCAL
@@ -49,6 +50,15 @@ def test_mount_and_open_and_close_pages_show_whole_files(name: str) -> None:
 def test_relative_links_on_a_page_exist(page: Path) -> None:
     broken = [link for link in _LINK.findall(page.read_text()) if not (page.parent / link).exists()]
     assert not broken
+
+
+async def test_long_calls_example_runs_as_tasks_and_asks_before_one() -> None:
+    orders = long_calls.Orders()
+    async with Client(orders, answers=lambda _, __: Filled("accept", {"sure": True})) as client:
+        assert (await client.task("Orders_export", {"year": 2024})).text == "12 months exported"
+        assert (await client.task("Orders_purge", {"year": 2024})).text == "the orders of 2024 are deleted"
+    async with Client(orders, answers=lambda _, __: Filled("decline")) as client:
+        assert (await client.task("Orders_purge", {"year": 2024})).text == "nothing was deleted"
 
 
 async def test_asking_example_returns_the_order_or_fails_when_declined() -> None:
@@ -95,3 +105,27 @@ async def test_many_tools_example_finds_and_calls_a_tool_by_search() -> None:
         assert b'"name":"Warehouse_order_parcels"' in (found.encoded or b"")
         ordered = await client.call_named("Warehouse_order_parcels", {"count": 2})
         assert ordered.encoded == b'"2 parcels will be collected"'
+
+
+async def test_folders_example_lists_and_reads_its_files() -> None:
+    with folders.hall as hall:
+        (manual,) = await listed(hall, "resources/list", "resources")
+        assert (manual["uri"], manual["annotations"]["audience"]) == ("shop://manuals/setup.md", ["user"])
+        (read,) = (await ask(hall, "resources/read", uri=manual["uri"]))["contents"]
+        assert read["text"] == (ROOT / "docs_src/manuals/setup.md").read_text()
+
+
+async def test_skills_example_lists_its_skill() -> None:
+    with skills.hall as hall:
+        (skill,) = await listed(hall, "skills/list", "skills")
+        assert skill["uri"] == "skill://acme/refund-letters/SKILL.md"
+        assert skill["frontmatter"]["metadata"] == {"owner": "the shop"}
+        assert [entry.id for entry in hall.registry.snapshot.resources.entries] == ["acme.refund-letters@0.1.0"]
+
+
+async def test_pages_example_shows_its_results_by_its_page() -> None:
+    with Toolhall(pages.Shop) as hall:
+        tools = {each["name"]: each["_meta"]["ui"] for each in await listed(hall, "tools/list", "tools")}
+        assert tools["Shop_mark_read"] == {"resourceUri": "ui://shop/orders", "visibility": ["app"]}
+        (page,) = (await ask(hall, "resources/read", uri=tools["Shop_orders"]["resourceUri"]))["contents"]
+        assert (page["text"], page["_meta"]["ui"]["prefersBorder"]) == (pages.PAGE, True)

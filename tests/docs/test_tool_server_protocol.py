@@ -13,7 +13,9 @@ from toolhall import ToolFailed, Toolhall
 from toolhall.dialects.hub import call_messages, catalog, results
 from toolhall.dialects.hub.catalog import write_declaration
 from toolhall.dialects.hub.messages import HubRequest
+from toolhall.model.content import Result
 from toolhall.model.json import encode
+from toolhall.model.tool import OWN_RESOURCE_MEMBERS, ResourceInfo
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/tool-servers.md").read_text()
 MESSAGES = re.findall(r"<!-- ([a-z ]+) -->\n```json\n(.*?)```(?:\n\n```json\n(.*?)```)?", PAGE, re.DOTALL)
@@ -42,6 +44,12 @@ def order_again(order: call_messages.HubMessage) -> bytes:
 
 def report_again(report: call_messages.ToolServerMessage) -> bytes:
     match report:
+        case call_messages.ToolResponseMessage(roles=("user",)):
+            messages = results.messages_or_raise(report)
+            said_by_whom = Result(
+                None, tuple(each.content for each in messages), roles=tuple(each.role for each in messages)
+            )
+            return results.write_contents(report.id, said_by_whom).body
         case call_messages.ToolResponseMessage(error=None):
             return results.write_result(report.id, results.result_or_raise(report)).body
         case call_messages.ToolResponseMessage(error=said) if said is not None:
@@ -70,14 +78,18 @@ def test_tool_server_page_message_of_a_tool_server_round_trips(message: str) -> 
 
 
 def test_tool_server_page_declaration_round_trips_and_documents_every_member() -> None:
-    (message,) = told("declaration")
+    message, beside_tools = told("declaration")
+    for each in (message, beside_tools):
+        assert json.loads(encode(write_declaration(catalog.read(json.loads(each))))) == json.loads(each)
     said = json.loads(message)
-    assert json.loads(encode(write_declaration(catalog.read(said)))) == said
     (method,) = said["tool"]["capabilities"]["methods"]
     members = re.findall(
         r"^\| (`[^|]+) \|", PAGE.partition("member of `dev.toolhall/tool`")[2].partition("\n\n")[0], re.MULTILINE
     )
     assert set(re.findall(r"`(\w+)`", " ".join(members))) == {*method["dev.toolhall/tool"], "name"}
+    rows = PAGE.partition("member of `dev.toolhall/resource`")[2].partition("\n\n")[0]
+    named = set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`[^|]+) \|", rows, re.MULTILINE))))
+    assert named | set(OWN_RESOURCE_MEMBERS) == set(ResourceInfo.__struct_fields__), "those are for the hall's own code"
 
 
 async def test_tool_server_page_join_messages_get_the_replies_on_the_page() -> None:
@@ -107,6 +119,7 @@ def test_tool_server_page_has_messages_of_every_type() -> None:
         "request",
         "tool_progress",
         "tool_log",
+        "tool_changed",
         "tool_question",
         "tool_response",
         "response",

@@ -13,12 +13,13 @@ from typing import NamedTuple
 import pytest
 
 from tests.faults.registering_process import expected, expected_event
-from tests.harness.seeds import seeds
+from tests.harness.seeds import count, seeds
 from tests.interfaces.tool_records import changed
 from tests.interfaces.tool_stores import open_store
 
 ROOT = Path(__file__).parents[2]
 ROUNDS = 100
+NEW_FILES = count(25, 100)
 OPENING, CHANGING = 0.03, 0.004  # seconds that each takes, and a little more
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
@@ -99,7 +100,7 @@ async def test_registration_killed_while_creating_its_file_leaves_one_that_opens
 ) -> None:
     """However little of it is there, the next process opens it."""
     chance = random.Random(0)
-    for number in range(ROUNDS):
+    for number in range(NEW_FILES):
         folder = tmp_path / str(number)
         death = killer.kill_one(folder, 0, chance.uniform(0, OPENING))
         assert death.code == -signal.SIGKILL

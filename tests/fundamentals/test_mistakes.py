@@ -275,7 +275,7 @@ async def test_object_without_tools_is_refused() -> None:
     def plain() -> None: ...
 
     with pytest.raises(
-        BadDeclaration, match="contains no tool: mark a function with @tool, or pass a Toolkit, a BaseTool or a module"
+        BadDeclaration, match="contains no tool: mark a function with @tool, @resource or @prompt, or pass a Toolkit"
     ):
         async with Client(plain):
             pass

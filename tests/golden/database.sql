@@ -18,6 +18,12 @@ CREATE INDEX ix_factors_person ON factors (person);
 
 CREATE UNIQUE INDEX ix_secrets_user_name ON secrets (user, name);
 
+CREATE INDEX ix_tasks_expires_at ON tasks (expires_at);
+
+CREATE INDEX ix_tasks_owner_state ON tasks (owner, state);
+
+CREATE INDEX ix_tasks_state_holder ON tasks (state, holder);
+
 CREATE INDEX ix_tools_document ON tools (document);
 
 CREATE INDEX ix_used_states_caller ON used_states (caller);
@@ -108,7 +114,7 @@ CREATE TABLE approvals (
 	approver TEXT, 
 	method TEXT, 
 	decided_at REAL, 
-	mac BLOB NOT NULL, code_sha256 TEXT DEFAULT '' NOT NULL, 
+	mac BLOB NOT NULL, code_sha256 TEXT DEFAULT '' NOT NULL, reason TEXT, 
 	PRIMARY KEY (id)
 )
  STRICT
@@ -238,6 +244,33 @@ CREATE TABLE secrets (
 
 ;
 
+CREATE TABLE tasks (
+	id TEXT NOT NULL, 
+	owner TEXT NOT NULL, 
+	user_id TEXT, 
+	tool TEXT NOT NULL, 
+	dialect TEXT NOT NULL, 
+	state TEXT NOT NULL, 
+	sealed_call BLOB NOT NULL, 
+	sealed_memory BLOB, 
+	sealed_status BLOB, 
+	sealed_result BLOB, 
+	attempt INTEGER NOT NULL, 
+	holder TEXT, 
+	epoch INTEGER NOT NULL, 
+	serial INTEGER NOT NULL, 
+	lease_until REAL NOT NULL, 
+	created_at REAL NOT NULL, 
+	updated_at REAL NOT NULL, 
+	expires_at REAL NOT NULL, 
+	poll_ms INTEGER NOT NULL, 
+	mac BLOB NOT NULL, 
+	PRIMARY KEY (id)
+)
+ STRICT
+
+;
+
 CREATE TABLE tools (
 	id TEXT NOT NULL, 
 	toolkit TEXT NOT NULL, 
@@ -276,4 +309,4 @@ CREATE TABLE used_states (
 
 ;
 
--- revision [('0006',)]
+-- revision [('0008',)]

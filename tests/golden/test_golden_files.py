@@ -137,6 +137,7 @@ COMMANDS = {
     "secret_list": ("secret", "list", "--json"),
     "account_providers": ("account", "providers", "--json"),
     "account_list": ("account", "list", "--json"),
+    "task_list": ("task", "list", "--json"),
     "audit_tail": ("audit", "tail", "--json"),
     "audit_verify": ("audit", "verify", "--json"),
 }

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import httptools
@@ -130,12 +130,12 @@ class ObservedApp(HttpApp):
         self.requests.append(seen_head(scope))
         await super().__call__(scope, receive, send)
 
-    def serve(self, head: RequestHead, body: bytes, exchange: ServerExchange) -> Awaitable[None]:
+    async def serve(self, head: RequestHead, body: bytes, exchange: ServerExchange) -> None:
         """Serve a plain request."""
         self.requests.append(seen_head(head.scope))
         self.served_plainly += 1
         self.recognized += exchange not in self.parsed
-        return super().serve(head, body, exchange)
+        await super().serve(head, body, exchange)
 
     async def _answer(self, request: HttpRequest) -> None:
         number = len(self.requests) - 1  # a connection serves one request at a time

@@ -28,6 +28,7 @@ from tests.harness.mcp_messages import (
     request,
 )
 from tests.harness.patience import patience
+from toolhall.http.stdio_lines import open_pipe
 
 # What the client replies to a question of the server's; a result, or {"error": ...} around an error.
 Respond: TypeAlias = Callable[[Message], Message]
@@ -82,12 +83,18 @@ class McpClient(ABC):
     ) -> McpAnswer:
         """Call a tool; its questions are answered by `respond`, in as many rounds as it takes."""
         params: Message = {"name": tool} if arguments is None else {"name": tool, "arguments": arguments}
-        heard = await self.ask("tools/call", params, respond=respond, **more)
+        return await self.ask_in_rounds("tools/call", params, respond=respond, **more)
+
+    async def ask_in_rounds(
+        self, method: str, params: Message, *, respond: Respond | None = None, **more: Json
+    ) -> McpAnswer:
+        """Send a request; its questions are answered by `respond`, in as many rounds as it takes."""
+        heard = await self.ask(method, params, respond=respond, **more)
         while respond and heard.message.get("result", {}).get("resultType") == "input_required":
             asked = heard.result["inputRequests"]
             again = {"inputResponses": {key: respond(each) for key, each in asked.items()}}
             state = {"requestState": heard.result["requestState"]} if "requestState" in heard.result else {}
-            following = await self.ask("tools/call", {**params, **again, **state}, **more)
+            following = await self.ask(method, {**params, **again, **state}, **more)
             notices, questions = [*heard.notices, *following.notices], [*heard.questions, *asked.values()]
             heard = McpAnswer(following.message, notices, questions)
         return heard
@@ -176,7 +183,8 @@ class HttpMcpClient(McpClient):
         headers = None if self.modern else self.headers
         if headers is None:
             params = message["params"]
-            _, headers = modern_request(message["method"], {"name": params["name"]} if "name" in params else {})
+            named = {key: params[key] for key in ("name", "uri", "taskId") if key in params}
+            _, headers = modern_request(message["method"], named)
         async with self.http.open(message, headers) as reply:
             yield reply
 
@@ -320,10 +328,10 @@ async def shared_pipes(process: "subprocess.Popen[bytes]") -> AsyncGenerator[Pip
     loop = asyncio.get_running_loop()
     output = asyncio.StreamReader(LINE_LIMIT)
     reading, _ = await loop.connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(output), os.fdopen(os.dup(process.stdout.fileno()), "rb", 0)
+        lambda: asyncio.StreamReaderProtocol(output), open_pipe(os.dup(process.stdout.fileno()), "rb")
     )
     writing, protocol = await loop.connect_write_pipe(
-        asyncio.streams.FlowControlMixin, os.fdopen(os.dup(process.stdin.fileno()), "wb", 0)
+        asyncio.streams.FlowControlMixin, open_pipe(os.dup(process.stdin.fileno()), "wb")
     )
     pipes = Pipes(output, asyncio.StreamWriter(writing, protocol, None, loop))
     try:

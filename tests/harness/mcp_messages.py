@@ -69,7 +69,7 @@ def wrapped(text: str) -> str:
 def modern_request(method: str, params: Message | None = None, **changed: Json) -> tuple[Message, dict[str, str]]:
     """The body and the headers of a request of the newest revision; `changed` may give id, meta and headers."""
     params = dict(params or {})
-    name = params.get("name")
+    name = params.get("uri") if method == "resources/read" else params.get("name", params.get("taskId"))
     headers = {**modern_headers(method, name if isinstance(name, str) else None), **changed.pop("headers", {})}
     meta = changed.pop("meta", modern_meta())
     body = request(method, params if meta is None else {**params, "_meta": meta}, changed.pop("id", 1))
@@ -92,7 +92,8 @@ def headers_for(body: bytes) -> list[Header]:
     """The headers of the newest revision for an encoded message; for a broken one, those of a call of `touch`."""
     try:
         content = json.loads(body)
-        method, name = content["method"], content["params"].get("name")
+        method = content["method"]
+        name = content["params"].get("uri" if method == "resources/read" else "name")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         method, name = "tools/call", "touch"
     stated = {"Mcp-Method": method, "Mcp-Name": name}

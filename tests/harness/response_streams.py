@@ -69,7 +69,7 @@ class ResponseStreams:
             connection.connection_made(MemoryTransport(ours))
             outcomes: list[Outcome] = []
             for pieces in streams:
-                if not connection.is_usable:
+                if not connection.is_open:
                     break
                 outcomes.append(self._exchange(connection, pieces))
             self.parsed += connection.parsed

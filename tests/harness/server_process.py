@@ -172,9 +172,12 @@ def server_process(
 
 
 @contextmanager
-def serving(folder: Path, target: Path, *, port: int = 0, **settings: Any) -> Generator[ServerProcess]:
+def serving(
+    folder: Path, target: Path, *, port: int = 0, workers: int = 1, **settings: Any
+) -> Generator[ServerProcess]:
     """Serve a file of tools over HTTP; settings are those of the configuration."""
-    command = toolhall("serve", str(target), "--port", str(port), "--json")
+    several = () if workers == 1 else ("--workers", str(workers))
+    command = toolhall("serve", str(target), "--port", str(port), "--json", *several)
     with server_process(command, folder, env=environment(folder, settings), log=folder / "server.log") as server:
         yield server
 

@@ -63,6 +63,14 @@ async def test_request_state_store_state_is_consumed_once_until_released(stores:
     assert not await stores.states.consume("s1", "ada", NOW + 10, NOW)
 
 
+async def test_request_state_store_unexpired_states_are_found_by_prefix(stores: Stores) -> None:
+    for name, expires in (("a%:1", NOW + 10), ("a%:2", NOW + 20), ("ab:3", NOW + 10), ("A%:4", NOW + 10)):
+        assert await stores.states.consume(name, "ada", expires, NOW)
+    assert await stores.states.unexpired("a%:", NOW) == {"a%:1": NOW + 10, "a%:2": NOW + 20}
+    assert await stores.states.unexpired("a%:", NOW + 10) == {"a%:2": NOW + 20}
+    assert await stores.states.unexpired("none:", NOW) == {}
+
+
 async def test_request_state_store_used_states_of_a_caller_are_limited(
     stores: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -291,3 +291,45 @@ async def test_approval_store_in_sqlite_approval_moved_to_another_caller_is_igno
         connection.commit()
     with sqlite_engine(tmp_path, clock) as (store, _):
         assert (await store.claim(wanted(caller="bob", person="bob"), "a2")).state == "pending"
+
+
+async def test_approval_store_keeps_the_reason_of_a_no_and_tells_it(store: ApprovalStore) -> None:
+    found = await store.claim(wanted(), "a1")
+    denied = await store.decide(found.id, Decision("denied", "alice", None, "not today"))
+    assert denied is not None
+    assert (await store.find("a1"), denied.reason) == (denied, "not today")
+    with pytest.raises(CoolingDown) as refused:
+        await store.claim(wanted(arguments_sha256="b" * 64), "a2")
+    assert (refused.value.reason, refused.value.words) == ("denied", "not today")
+
+
+async def test_approval_store_lists_decided_approvals_newest_first(store: ApprovalStore, clock: Clock) -> None:
+    await store.claim(wanted(caller="waits"), "a0")
+    for number in (1, 2, 3):
+        clock.now += 10
+        await claim_and_approve(store, f"a{number}", caller=f"c{number}")
+    assert [each.id for each in await store.decided(START + 20)] == ["a3", "a2"]
+    clock.now += 10_000
+    assert [(each.id, each.state) for each in await store.decided(0)] == [
+        ("a3", "expired"),
+        ("a2", "expired"),
+        ("a1", "expired"),
+    ]
+
+
+async def test_approval_store_preview_changes_nothing_and_says_what_a_claim_does(
+    store: ApprovalStore, clock: Clock
+) -> None:
+    assert await store.preview(wanted()) is False
+    assert await store.pending() == ()
+    await claim_and_approve(store)
+    assert [await store.preview(wanted()) for _ in range(2)] == [True, True]
+    assert (await store.claim(wanted(), "a2")).state == "consumed"
+    assert await store.preview(wanted()) is False
+    no = await store.claim(wanted(), "a3")
+    assert await store.preview(wanted()) is False, "it waits already"
+    await store.decide(no.id, NO)
+    with pytest.raises(CoolingDown):
+        await store.preview(wanted())
+    clock.now += 61
+    assert await store.preview(wanted()) is False

@@ -12,18 +12,22 @@ from tests.harness.patience import patience
 ROOT = Path(__file__).parents[2]
 TARBALL = "toolhall/sdk/toolhall-sdk.tgz"
 SDK = ROOT / "src" / TARBALL
+CONSOLE = "toolhall/console"
+BUILT_CONSOLE = ROOT / "src" / CONSOLE
 UV = ROOT / ".uv/bin/uv"
 RUNTIME = ROOT / "requirements/runtime.txt"
 
 
-def clone_to(folder: Path, *, sdk: bool = False) -> Path:
-    """What a package is built from, as in a fresh clone; with `sdk`, as after `make sdk`."""
-    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__", "sdk"))
+def clone_to(folder: Path, *, sdk: bool = False, console: bool = False) -> Path:
+    """What a package is built from, as in a fresh clone; with `sdk` and `console`, as after `make sdk console`."""
+    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__", "sdk", "console"))
     for file in ("pyproject.toml", "LICENSE", ".gitignore"):
         shutil.copy(ROOT / file, folder)
     if sdk:
         (folder / "src" / TARBALL).parent.mkdir()
         shutil.copy(SDK, folder / "src" / TARBALL)
+    if console:
+        shutil.copytree(BUILT_CONSOLE, folder / "src" / CONSOLE)
     return folder
 
 

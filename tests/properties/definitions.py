@@ -269,6 +269,45 @@ MCP = shuffled(
     )
 )
 
+_NOTES = shuffled(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            **_optional(lastModified=TEXTS),
+            "audience": st.lists(st.sampled_from(["user", "assistant"]), max_size=2),
+            "priority": st.floats(0, 1) | st.integers(0, 1),
+        },
+    )
+)
+_DESCRIBED = {
+    **_optional(title=TEXTS, description=TEXTS, mimeType=TEXTS, icons=st.lists(_ICONS, max_size=2), _meta=_META),
+    **_optional(annotations=_NOTES),
+}
+_TEMPLATES = ["shop://orders/{number}", "shop://{+path}{?a,b}", "s://{x:3}", "s://{?x*}", "{x}", "s://{a}{b}"]
+RESOURCES = shuffled(
+    st.fixed_dictionaries(
+        {"name": NAMES, "uri": st.sampled_from(["shop://policy", "https://a/b", "no uri", "caf\u00e9://x"])},
+        optional={**_DESCRIBED, "size": st.none() | st.integers(0, 2**53)},
+    )
+)
+TEMPLATES = shuffled(
+    st.fixed_dictionaries({"name": NAMES, "uriTemplate": st.sampled_from(_TEMPLATES)}, optional=_DESCRIBED)
+)
+_ARGUMENTS = shuffled(
+    st.fixed_dictionaries(
+        {"name": NAMES}, optional={**_optional(title=TEXTS, description=TEXTS), "required": st.booleans()}
+    )
+)
+PROMPTS = shuffled(
+    st.fixed_dictionaries(
+        {
+            "name": NAMES,
+            "arguments": st.lists(_ARGUMENTS, max_size=3, unique_by=lambda each: str(each["name"])),
+        },
+        optional={key: part for key, part in _DESCRIBED.items() if key not in ("mimeType", "annotations")},
+    )
+)
+
 FUNCTION = shuffled(
     st.fixed_dictionaries(
         {"name": NAMES},

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from tests.harness.seeds import examples
 from toolhall.dialects.hub.call_messages import (
+    REPORTS,
     CallContext,
     CallerPayload,
     CallTemplate,
@@ -12,8 +13,8 @@ from toolhall.dialects.hub.call_messages import (
     remote_call,
     write_call,
 )
-from toolhall.execution.client_link import CLIENT_FEATURES
 from toolhall.model.json import JsonObject, encode
+from toolhall.model.messages import CLIENT_FEATURES
 
 TEXT = st.text(max_size=8)
 SCALARS = (
@@ -46,6 +47,6 @@ def test_call_template_writes_the_same_bytes_as_the_whole_message(
 ) -> None:
     names, caller, can = shared
     written = CallTemplate(names, caller, can).write(call_id, encode(params), hall_id, timeout)
-    whole = remote_call(call_id, names, params, CallContext(hall_id, timeout, caller, can))
+    whole = remote_call(call_id, names, params, CallContext(hall_id, timeout, caller, can, reports=REPORTS))
     assert written == write_call(whole)
     assert read_hub_message(written) == whole

@@ -63,7 +63,7 @@ def check(body: bytes) -> bool:
         return False
     assert isinstance(expected, JsonRpcRequest), expected
     assert exact(plain.to_request()) == exact(expected)
-    assert plain.encoded_arguments == encode(expected.params["arguments"])
+    assert plain.encoded_arguments == encode(expected.params.get("arguments", {}))
     assert bool(plain.raw_meta) == ("_meta" in expected.params)
     if plain.raw_meta:
         assert plain.raw_meta in body
@@ -317,3 +317,40 @@ def test_plain_call_meta_that_differs_in_every_request_is_not_remembered(key: st
     before = set(REMEMBERED)
     assert all(read_plain_call(call(meta=f'{{"{key}":{number}}}')) is None for number in range(5))
     assert set(REMEMBERED) == before
+
+
+@settings(max_examples=examples(300))
+@given(uri=texts, request_id=st.integers() | texts, meta=st.sampled_from([None, META, "{}", "7"]), again=st.booleans())
+def test_plain_read_is_what_the_general_decoder_reads(
+    uri: str, request_id: int | str, meta: str | None, again: bool
+) -> None:
+    member = f'"uri":{json.dumps(uri, ensure_ascii=False)}'
+    rest = "" if meta is None else f',"_meta":{meta}'
+    twice = f",{member}" if again else ""
+    said = json.dumps(request_id, ensure_ascii=False)
+    body = f'{{"jsonrpc":"2.0","id":{said},"method":"resources/read","params":{{{member}{twice}{rest}}}}}'
+    plain = check(body.encode(errors="replace"))
+    event(f"plain: {plain}")
+    assert not (plain and again), "a duplicate key is refused"
+
+
+@settings(max_examples=examples(300))
+@given(name=texts, arguments=st.none() | st.dictionaries(texts, texts | st.integers(), max_size=4), again=st.booleans())
+def test_plain_prompt_is_what_the_general_decoder_reads(
+    name: str, arguments: dict[str, str | int] | None, again: bool
+) -> None:
+    members = [f'"name":{json.dumps(name, ensure_ascii=False)}']
+    if arguments is not None:
+        members += [f'"arguments":{json.dumps(arguments, ensure_ascii=False)}'] * (1 + again)
+    params = ",".join([*members, f'"_meta":{META}'])
+    body = f'{{"jsonrpc":"2.0","id":7,"method":"prompts/get","params":{{{params}}}}}'
+    event(f"plain: {check(body.encode(errors='replace'))}")
+
+
+def test_usual_reads_and_prompts_are_plain() -> None:
+    for method, params in (
+        ("resources/read", '"uri":"shop://orders/17"'),
+        ("prompts/get", '"name":"refund"'),
+        ("prompts/get", '"name":"refund","arguments":{"number":"17"}'),
+    ):
+        assert check(f'{{"jsonrpc":"2.0","id":7,"method":"{method}","params":{{{params},"_meta":{META}}}}}'.encode())

@@ -149,3 +149,35 @@ def test_K10_redactor_text_without_any_secret_is_unchanged(text: str, value: Any
     assert redactor.redact_bytes(text.encode(errors="replace")) == text.encode(errors="replace")
     assert redactor.redact_json(encode([value])) == encode([value])
     assert redactor.count == 0
+
+
+small_texts = st.lists(st.sampled_from([*'abcdfgh"\\{}', '":']), min_size=6, max_size=12).map("".join)
+small_numbers = st.text("123456789", min_size=8, max_size=12)
+small_fractions = st.tuples(st.integers(10, 10**7), st.integers(-16, 32)).map(
+    lambda part: str(part[0] * 10.0 ** part[1])
+)
+small_secrets = (small_texts | small_numbers | small_fractions).filter(
+    lambda text: 8 <= len(text) <= 12 and len(set(text)) > 3
+)
+
+
+def small_results(secret: str, at: int) -> Iterator[Any]:
+    """Objects and lists that hold little more than the secret."""
+    before, after = secret[:at], secret[at:]
+    yield from ({secret: 1}, {"": secret}, {"a": secret}, {"": before, "b": after}, {"": [before, after]})
+    yield from ([before, {"": after}], [{"": before}, after], {before: {after: secret}})
+    if secret.isdigit():
+        yield from ({"": int(secret)}, {"": int(before), "b": int(after)}, [int(before), {"": int(after)}])
+    elif "." in secret:
+        yield from ({"": float(secret)}, {"": [float(secret)]}, [float(secret)])
+
+
+@pytest.mark.threat("K10")
+@settings(max_examples=examples(1000), deadline=None)
+@given(small_secrets, st.data())
+def test_K10_redactor_finds_a_secret_that_just_fits_into_a_small_result(secret: str, data: st.DataObject) -> None:
+    """Results that are too small for a secret are not even decoded: none that hold one may be taken for such."""
+    value = data.draw(st.sampled_from([*small_results(secret, data.draw(st.integers(1, len(secret) - 1)))]))
+    redacted = Redactor((Secret(secret),)).redact_json(encode(value))
+    assert REDACTED.encode() in redacted
+    assert redacted == encode(Redactor((Secret(secret),)).redact_value(value))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qsl
 
 from joserfc import jwt
 from joserfc.jwk import ECKey, OKPKey, RSAKey
@@ -32,6 +33,7 @@ class Issuer:
         self.url = f"http://127.0.0.1:{port}"
         self.keys: Keys = dict(KEYS)
         self.asked: list[str] = []
+        self.forms: list[dict[str, str]] = []  # what was posted
         self.heads: list[str] = []  # the headers of what was asked
         self.documents: dict[str, Callable[[], tuple[int, bytes]]] = {
             DISCOVERY: lambda: _json({"issuer": self.url, "jwks_uri": f"{self.url}/jwks"}),
@@ -67,6 +69,11 @@ def issuing() -> Generator[Issuer]:
     """Run an issuer."""
 
     class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+            issuer.forms.append(dict(parse_qsl(body.decode())))
+            self.do_GET()
+
         def do_GET(self) -> None:
             issuer.asked.append(self.path)
             issuer.heads.append(str(self.headers))

@@ -26,7 +26,6 @@ GROUPS = {
 }
 
 _UPSTREAMS = "upstream servers"
-_TASKS = "long-running tasks"
 
 ROWS = {
     "A1": Row(
@@ -47,6 +46,7 @@ ROWS = {
     ),
     "A11": Row("icons that run code or track", "https and data only; never fetched here"),
     "A12": Row("arguments mirrored into headers", "every rule of the newest revision, and no secrets"),
+    "A13": Row("a page's policy with a directive of somebody else", "origins alone, checked where a page is declared"),
     "B1": Row("one path without authentication", "identity comes before the path; a short list of public paths"),
     "B2": Row("paths and hosts read in two ways", "the path as the server gives it; one valid Host from a list"),
     "B3": Row("a token meant for somebody else", "the audience is this server; no credential leaves the process"),
@@ -56,7 +56,9 @@ ROWS = {
     "B7": Row(
         "answers delivered to the wrong request", "an answer goes to its connection; ids of clients route nothing"
     ),
-    "B8": Row("another caller's task", "tasks are keyed on their caller", _TASKS),
+    "B8": Row(
+        "another caller's task", "keyed on caller and user; another's answers like one that never was, byte for byte"
+    ),
     "B9": Row("a service's credential used for a user", "who acts for whom is proven, never claimed"),
     "B10": Row(
         "other arguments than those that were allowed",
@@ -75,6 +77,38 @@ ROWS = {
     "B17": Row("headers that disagree with the body", "compared exactly; doubled headers are refused"),
     "B18": Row("an older revision to avoid checks", "no decision depends on the revision"),
     "B19": Row("a user id in the message", "ignored or refused, unless the caller may act for others"),
+    "B20": Row(
+        "a console session used from another page, or where programs call",
+        "its cookie counts at the management interface only, for requests of our own pages, with the session's token",
+    ),
+    "B21": Row(
+        "a console session that outlives its person",
+        "idle 15 minutes, at most 12 hours; its key is verified each time; what matters most asks for a factor again",
+    ),
+    "B22": Row("the check of calls as an oracle", "for those who may read the hall; recorded, and nothing is counted"),
+    "B23": Row("a credential that reads changes something", "every change asks for admin; secrets are not read at all"),
+    "B24": Row(
+        "a stream of events that outlives its credential, or takes all connections",
+        "for those who may read the hall; proven again before each event and every five seconds; bounded per caller",
+    ),
+    "B25": Row(
+        "a sign-in at an identity provider that somebody else began, or that another provider answers",
+        "state, nonce, PKCE, `iss` and signature; one sealed cookie for one browser, ten minutes and one session; a "
+        "network has 60 steps a minute",
+    ),
+    "B26": Row(
+        "a script or a file of somebody else in the console",
+        "a policy without exceptions, Trusted Types, no frames; files of the package only, by exact name, unsniffed",
+    ),
+    "B27": Row(
+        "a reader of the hall who has the whole audit read again and again",
+        "three readings at a time, eight waiting of each caller, 32 of all, and one of callers' own calls beside them;"
+        " who has more gets 429",
+    ),
+    "B28": Row(
+        "a caller that learns from the records of its own calls what others call, or which tools are hidden from it",
+        "records of its own name and person only; a hidden tool looks like an unknown one, also to every filter",
+    ),
     "C1": Row("a client approves for itself", "only our own page, command or terminal can approve"),
     "C2": Row("an approval used twice", "used up in one statement, before the tool runs"),
     "C3": Row("one call approved, another run", "bound to caller, tool, version, definition and arguments"),
@@ -124,6 +158,7 @@ ROWS = {
     "F12": Row("a flood of errors", "twenty, and a small answer"),
     "F13": Row("arguments that nobody declared", "own tools are closed; from level 4 on, those from outside too"),
     "F14": Row("requests smuggled in requests", "ambiguous lengths are refused and the connection closed"),
+    "F15": Row("YAML that expands, or that makes objects", "events of the parser become JSON; no aliases, no tags"),
     "G1": Row("invisible characters", "removed, unless a script or an emoji needs them"),
     "G2": Row("terminal escape sequences", "stripped whole"),
     "G3": Row("towers of accents", "eight to a letter"),
@@ -142,11 +177,17 @@ ROWS = {
     "G11": Row("messages for developers reach the model", "never sent"),
     "G12": Row("one caller's cached answer for another", "nothing of a caller's is shared"),
     "G13": Row("links that carry data away", "counted and marked for results from outside"),
+    "G14": Row(
+        "what is read runs as a page, a script or a style of the hall's own origin",
+        "no origin, nothing loaded, never sniffed; scripts and styles are plain text; what could run is downloaded",
+    ),
     "H1": Row("commands by API", "none is ever taken from a request", _UPSTREAMS),
     "H2": Row("options smuggled as values", "comes with commands", _UPSTREAMS),
     "H3": Row("shell characters in names", "plain letters only"),
     "H4": Row("environment variables that load code", "a short list of variables reaches a child"),
-    "H5": Row("paths out of a folder", "comes with file tools", _UPSTREAMS),
+    "H5": Row(
+        "paths out of a folder", "each directory is opened in the one before; no link is followed; only regular files"
+    ),
     "H6": Row("noise on a child's output", "comes with upstream processes", _UPSTREAMS),
     "H7": Row("children that outlive the hall", "a group of their own, killed with it"),
     "H8": Row("a tool that takes all memory or time", "a process with limits, for tools that ask for it"),
@@ -163,6 +204,7 @@ ROWS = {
     "I10": Row("metrics with endless labels", "labels come from the registry"),
     "I11": Row("floods of progress", "twenty a second, 64 kB a call"),
     "I12": Row("questions without end", "five rounds"),
+    "I13": Row("long calls without number or end", "100 open ones a caller, 10,000 in all, 1 MiB each, a week at most"),
     "J1": Row("records changed, removed, moved", "a chain of hashes with signed checkpoints; verify names the first"),
     "J2": Row("yesterday's log put back", "checkpoints are kept in a second place as well"),
     "J3": Row("an effect without a record", "from level 4 on the intent is on disk first"),
@@ -174,6 +216,10 @@ ROWS = {
     "J7": Row(
         "rows written behind the hall's back",
         "every row carries a code that only the hall can make; what is sealed opens in its own row only",
+    ),
+    "J8": Row(
+        "what long calls were given and gave, read from the files",
+        "arguments, questions, answers and results are sealed in the row, bound to id and owner; no token is kept",
     ),
     "K1": Row(
         "half-sent bodies of strangers take every slot",
@@ -260,6 +306,7 @@ ROWS = {
 # What holds whatever is tried: by name, in a sentence.
 PROMISES = {
     "S1": "there is one way to a tool: no preview, health or management path runs one",
+    "S2": "a tool that stands for a resource reaches what its caller may read, and nothing else",
     "P7": "memory is bounded, however many clients listen or do not read",
     "P8": "a tool that blocks, crashes or leaks hurts only itself",
     "R10": "connections that come and go leave nothing behind",

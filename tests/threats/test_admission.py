@@ -21,7 +21,7 @@ from toolhall.registration.access import NewKey
 
 SLOTS = 8
 CROWD = 80  # more than there are slots, reserves and places for incomplete bodies of strangers
-SERVER = Config(profile="server", max_concurrency=SLOTS)
+SERVER = Config(profile="server", concurrency=Concurrency(total=SLOTS))
 PAGES = ["/approve/x", "/enroll/x", "/connect/x"]
 
 

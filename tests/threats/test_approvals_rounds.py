@@ -160,7 +160,7 @@ async def test_K19_one_approval_covers_both_questions_of_one_call_and_no_further
         # Neither a call that begins anew, nor replies without the state, go on with that yes.
         assert (await ask(hall, "paint")).is_error
         assert (await ask(hall, "paint", inputResponses={**RED, **SURE})).is_error
-        await hall.journal.flush()  # type: ignore[union-attr] # it has a folder
+        await hall.journal.flush()
         status, told = await Browser(hall).api("GET", "/api/audit?tool=test_approvals_rounds.paint")
         approvals = {each["approval"] for each in told["records"] if each["outcome"] in ("asked", "ok", "intent")}
         assert (status, len(approvals), paint.done) == (200, 1, 1)
@@ -221,7 +221,7 @@ async def test_K19_rate_limited_call_does_not_use_up_its_request_state(tmp_path:
     config = Config(data=str(tmp_path), pair_limit=Rate(per_second=1, burst=1))
     clock = Clock(1_000.0)
     with Toolhall(choose, config=config) as hall:
-        vars(vars(hall.dispatcher)["_pipeline"])["_stages"].limit.__dict__["_clock"] = clock
+        hall.dispatcher.stages.limit.__dict__["_clock"] = clock
         await hall.open()
         state = (await ask(hall, "choose")).result["requestState"]
         for _ in range(2):

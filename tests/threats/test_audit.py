@@ -17,7 +17,7 @@ import pytest
 from tests.faults.test_audit_killed import killed
 from tests.harness import asgi_client
 from tests.recorded import recorded
-from tests.unit.stores.audit.audit_logs import calls, finding, record, verified, write_records
+from tests.unit.stores.audit.audit_logs import calls, finding, open_writer, record, verified, write_records
 from toolhall.app import Toolhall
 from toolhall.authoring.declaration import tool
 from toolhall.config import Config
@@ -200,7 +200,8 @@ INJECTIONS = [
     "ada'; DROP TABLE records; --",
     'ada" OR ""="',
     "ada%",
-    "*",
+    "*' OR caller = '*",
+    "[",
     ".*",
     "ada\x00",
     'ada"}',
@@ -214,13 +215,30 @@ INJECTIONS = [
 @pytest.mark.parametrize("asked", INJECTIONS, ids=lambda text: ascii(text)[:24])
 @pytest.mark.parametrize("name", ["caller", "tool", "outcome"])
 async def test_J5_injection_in_an_audit_search_filter_matches_nothing(tmp_path: Path, name: str, asked: str) -> None:
-    """Whatever is written into a filter finds what is exactly that, and nothing else happens."""
+    """Whatever is written into a filter finds only what is that or matches it as a glob, and nothing else happens."""
     write_records(tmp_path / AUDIT_FOLDER, 3)
     before = calls(tmp_path / AUDIT_FOLDER)
     with Toolhall(config=Config(data=str(tmp_path))) as hall:
         status, told = await search(hall, {name: asked})
     assert (status, told.get("records", [])) in ((200, []), (400, []))
     assert calls(tmp_path / AUDIT_FOLDER) == before
+
+
+GLOBS = {"*": ["eve", "bob", "ada"], "?da": ["ada"], "[!a]*": ["eve", "bob"], "eve,a*": ["eve", "ada"], "*z*": []}
+
+
+@pytest.mark.threat("J5")
+@pytest.mark.parametrize("asked", GLOBS)
+async def test_J5_glob_in_an_audit_search_filter_finds_only_what_matches_it(tmp_path: Path, asked: str) -> None:
+    """A star is a wildcard of the filter that it stands in, and never of another one."""
+    writer = open_writer(tmp_path / AUDIT_FOLDER)
+    writer.write([record(number, caller=caller) for number, caller in enumerate(("ada", "bob", "eve"))])
+    writer.close()
+    with Toolhall(config=Config(data=str(tmp_path))) as hall:
+        status, told = await search(hall, {"caller": asked})
+        assert (status, [each["caller"] for each in told["records"]]) == (200, GLOBS[asked])
+        status, told = await search(hall, {"caller": asked, "tool": "Other.*"})
+        assert (status, told["records"]) == (200, [])
 
 
 async def search(hall: Toolhall, asked: dict[str, str]) -> tuple[int, Any]:

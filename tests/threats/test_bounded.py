@@ -19,7 +19,7 @@ BOUNDED_BY_HAND = {
     "toolserver/hub_link.py": "news of a call: 64, and questions, each of which is waited for",
     "http/stdio_lines.py": "lines that wait: those of one read, after which reading pauses",
     "server/protocol.py": "pipelined requests: 512, and those of one more read",
-    "server/write_batcher.py": "deferred requests: one for each connection, of which 10,000 are open",
+    "server/write_batcher.py": "requests that wait for their turn: one for each connection, of which 10,000 are open",
     "server/websocket_protocol.py": "messages of one read, after which reading pauses",
     "mcp/sessions.py": "streams of a session: 16, and a mebibyte of what they keep",
     "stores/audit/journal.py": "records: 20,000 that wait for the disk, and the calls that wait for them",
@@ -37,6 +37,7 @@ STARTERS = {
     "execution/remote/websocket_transport.py": "one for each call that was cancelled, until that is said",
     "toolserver/hub_link.py": "one for each call that tells something",
     "server/protocol.py": "one for each request, bounded by the places",
+    "server/shared_socket.py": "one for each accepted connection, until it is served",
     "server/websocket_protocol.py": "one for each connection, of which 10,000 are open",
     "server/reload.py": "one for each answered connection, of which 128 are open",
     "cli/serve_stdio.py": "the one that serves",
@@ -54,7 +55,12 @@ STARTERS = {
     "mcp/response.py": "two for each request that waits",
     "http/tool_server_join.py": "one for each lease of a full hall whose token somebody else has to judge",
     "http/call_context.py": "one for each request that waits",
+    "http/api/events.py": "two for each stream, of which 64 are open",
     "http/sse.py": "two for each reader",
+    "http/repeatable_calls.py": "one for each request that waits for a task",
+    "mcp/stateless_tasks.py": "one for each stream that listens to tasks",
+    "pipeline/tasks/engine.py": "one that looks after all tasks",
+    "pipeline/tasks/run.py": "one for each task, of which 10,000 are open",
 }
 
 

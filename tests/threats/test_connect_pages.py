@@ -140,7 +140,7 @@ async def test_D1_account_link_pages_forbid_inline_code_frames_and_foreign_urls_
         assert page.header("x-frame-options") == "DENY"
         assert page.header("cache-control") == "no-store"
         assert not re.search(
-            r"<script(?! src=\"/approve/-/page.js\" defer></script>)|<style| style=| on\w+=", page.body
+            r"<script(?! src=\"/console/-/[0-9a-f]{16}/page.js\" defer></script>)|<style| style=| on\w+=", page.body
         )
         assert not re.search(r"https?://", page.body)
     assert [each.status for each in pages] == [200, 404, 400]

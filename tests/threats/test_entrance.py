@@ -331,6 +331,17 @@ async def test_B15_cross_site_navigation_to_a_page_is_served_but_a_background_fe
         assert (await send_locally(hall, "GET", "/health", came | {"sec-fetch-mode": "no-cors"})).status_code == 403
 
 
+@pytest.mark.threat("B15")
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+@pytest.mark.parametrize("path", ["/api/me", "/api/audit?caller=*z*", "/api/events", "/api/tools", "/api/access"])
+async def test_B15_frame_of_another_page_reads_nothing_of_management(site: str, path: str) -> None:
+    """It could not see the answer, but it could make the hall read its whole audit, and take the room of listeners."""
+    async with local_hall() as hall:
+        framed = {"sec-fetch-site": site, "sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"}
+        assert (await send_locally(hall, "GET", path, framed)).status_code == 403
+        assert (await send_locally(hall, "GET", "/api/me", {"sec-fetch-site": "none"})).status_code == 200
+
+
 def local_hall(**settings: Any) -> AbstractAsyncContextManager[Inside]:
     """A hall of the `local` profile."""
     return inside(push, profile="local", public_url=None, **settings)

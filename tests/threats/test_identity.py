@@ -311,9 +311,9 @@ async def test_local_profile_accepts_an_api_key_and_refuses_a_wrong_one() -> Non
         async def ask(path: str, **headers: str) -> Any:
             return await hall.send("GET", f"http://localhost{path}", headers=headers, address="127.0.0.1")
 
-        assert (await ask("/api/tools")).status_code == 200
+        assert (await ask("/api/history")).status_code == 200
         # As alice, who may not manage, though the address is this machine's.
-        assert (await ask("/api/tools", **hall.bearer("alice"))).status_code == 403
+        assert (await ask("/api/history", **hall.bearer("alice"))).status_code == 403
         assert (await ask("/oxp/tools", **{"OXP-API-Key": hall.keys["alice"]})).status_code == 200
         assert (await ask("/oxp/tools", **{"OXP-API-Key": "tk_x"})).status_code == 401
         wrong = await ask("/tools", Authorization="Bearer tk_x")

@@ -4,8 +4,9 @@
 import asyncio
 import json
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -58,7 +59,7 @@ class Served:
 
         seen: list[RequestHead] = []  # by a connection each: the first request of a head was parsed
 
-        def counting(head: RequestHead, body: bytes, exchange: ServerExchange) -> Awaitable[None]:
+        def counting(head: RequestHead, body: bytes, exchange: ServerExchange) -> Coroutine[Any, Any, None]:
             if head in seen:
                 self.recognized += 1
             seen.append(head)

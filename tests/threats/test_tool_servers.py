@@ -2,13 +2,21 @@
 """Tool servers are outside: what they say is checked, what they get is counted, and none can pass for another."""
 
 import json
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pytest
 
+from tests.threats.joined import (
+    EVE,
+    TOKEN,
+    answer_correctly,
+    answer_with,
+    join,
+    joined,
+    response_body,
+    tool_definition,
+)
 from tests.unit.execution.remote.fake_tool_server import (
     LAST,
     STREAM,
@@ -19,71 +27,17 @@ from tests.unit.execution.remote.fake_tool_server import (
     http_response,
 )
 from toolhall import Annotations, Config, Toolhall
-from toolhall.dialects.hub.catalog import write_declaration
-from toolhall.http.tool_server_join import HttpPeer
-from toolhall.model.caller import LOCAL, SERVE_ALL, TRUSTED_SERVER, Caller
+from toolhall.model.caller import LOCAL, Caller
 from toolhall.model.json import JsonObject
 from toolhall.model.messages import CallEvent, CallTool, CompletedCall, NullLink
-from toolhall.model.names import ToolId, published_name
 from toolhall.model.secret import Secret
-from toolhall.model.tool import Output, Tool
-
-HERE = HttpPeer({"client": ("127.0.0.1", 9)}, {})
-TOKEN = "token-0123456789"
-ADA = Caller("ada", proof="key", scopes=frozenset({SERVE_ALL, TRUSTED_SERVER}))
-EVE = Caller("eve", proof="key", scopes=frozenset({SERVE_ALL, TRUSTED_SERVER}))
-OBJECT: JsonObject = {"type": "object"}
-
-
-def tool_definition(name: str = "create", version: str = "1.0.0", **more: Any) -> Tool:
-    found = Tool(id=ToolId("Calendar", name, version), name=published_name("Calendar", name), input=OBJECT, level=1)
-    return msgspec.structs.replace(found, **more)
-
-
-async def send_request(hall: Toolhall, by: Caller, method: str, **params: Any) -> Any:
-    message = {"type": "request", "id": "1", "method": method, "params": params}
-    reply = json.loads((await hall.hub.answer(json.dumps(message).encode(), by, "", HERE)).body)
-    return reply["result"] if reply["error"] is None else reply["error"]
-
-
-async def join(hall: Toolhall, url: str, *tools: Tool, by: Caller = ADA, replica: str = "replica-0123456789") -> Any:
-    documents = [write_declaration(tools or (tool_definition(),))]
-    return await send_request(hall, by, "join", server="s", replica=replica, url=url, token=TOKEN, tools=documents)
+from toolhall.model.tool import Output
 
 
 async def call(hall: Toolhall, caller: Caller = LOCAL, **params: Any) -> Any:
     message = {"type": "tool_request", "id": "7", "tool": "Calendar", "method": "create", "params": params}
     reply = json.loads((await hall.hub.answer(json.dumps(message).encode(), caller)).body)
     return reply["result"] if reply["error"] is None else reply["error"]
-
-
-@asynccontextmanager
-async def joined(
-    answer: Callable[[JsonObject, ServerConnection], None], *tools: Tool, config: Config | None = None
-) -> AsyncGenerator[tuple[Toolhall, FakeToolServer]]:
-    """A hall, and one tool server that answers like this."""
-
-    async def answered(body: bytes, wire: ServerConnection) -> None:
-        message = json.loads(body)
-        if message["type"] == "tool_request":
-            answer(message, wire)
-        else:
-            await _answer_correctly(body, wire)
-
-    with Toolhall(config=config) as hall:
-        await hall.open()
-        async with fake_tool_server(answered) as found:
-            assert "lease" in await join(hall, found.url, *tools)
-            yield hall, found
-        await hall.settle()
-
-
-def response_body(message: JsonObject, **said: Any) -> bytes:
-    return json.dumps({"type": "tool_response", "id": message["id"], "result": {}, "error": None, **said}).encode()
-
-
-def answer_with(**said: Any) -> Callable[[JsonObject, ServerConnection], None]:
-    return lambda message, wire: wire.write(http_response(response_body(message, **said)))
 
 
 # --- definitions ------------------------------------------------------------------------------------------------------
@@ -125,7 +79,7 @@ async def test_A9_idempotent_hint_of_a_tool_server_does_not_retry_a_lost_call() 
 
     calls = 6
     hint = tool_definition(annotations=Annotations(idempotent=True))
-    async with joined(_reset, hint) as (hall, found), fake_tool_server(_answer_correctly) as second:
+    async with joined(_reset, hint) as (hall, found), fake_tool_server(answer_correctly) as second:
         await join(hall, second.url, hint, replica="another-0123456789")
         answers = [await call(hall) for _ in range(calls)]
         assert len(_calls(found)) + len(_calls(second)) == calls
@@ -136,7 +90,7 @@ async def test_A9_idempotent_hint_of_a_tool_server_does_not_retry_a_lost_call() 
 @pytest.mark.threat("A9")
 async def test_A9_idempotent_setting_of_the_operator_retries_a_lost_call_on_another_replica() -> None:
     config = Config(idempotent=("Calendar.*",))
-    async with joined(_reset, config=config) as (hall, found), fake_tool_server(_answer_correctly) as second:
+    async with joined(_reset, config=config) as (hall, found), fake_tool_server(answer_correctly) as second:
         await join(hall, second.url, replica="another-0123456789")
         calls = 40  # among so many, chance gives the first one some
         for _ in range(calls):
@@ -286,15 +240,6 @@ async def test_B7_second_tool_server_reply_to_one_call_is_discarded() -> None:
     async with joined(_twice) as (hall, _):
         assert await call(hall) == {"n": 1}
         assert await call(hall) == {"n": 1}
-
-
-async def _answer_correctly(body: bytes, wire: ServerConnection) -> None:
-    message = json.loads(body)
-    if message["type"] == "tool_request":
-        wire.write(http_response(response_body(message)))
-    else:
-        said = {"type": "response", "id": message["id"], "result": {"status": "healthy"}, "error": None}
-        wire.write(http_response(json.dumps(said).encode()))
 
 
 async def _close_at_once(_: bytes, wire: ServerConnection) -> None:

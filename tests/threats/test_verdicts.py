@@ -226,10 +226,14 @@ def test_H3_tool_name_with_shell_characters_is_refused_or_published_without_them
 
 @pytest.mark.threat("H9")
 def test_H9_source_imports_no_pickle_marshal_or_yaml() -> None:
-    """No module reads pickles, marshalled code or YAML; what processes tell each other is JSON."""
+    """No module reads pickles, marshalled code or YAML; what processes tell each other is JSON.
+
+    The front matter of skills is YAML by its standard; it is read from parser events, without tags and aliases.
+    """
     banned = {"pickle", "cloudpickle", "dill", "marshal", "shelve", "yaml", "jsonpickle"}
     for path in SOURCE.rglob("*.py"):
+        allowed = {"yaml"} if path.name == "front_matter.py" else set[str]()
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            assert not banned & {name.partition(".")[0] for name in names}, path
+            assert not (banned - allowed) & {name.partition(".")[0] for name in names}, path

@@ -2,7 +2,10 @@
 
 import asyncio
 import gc
+import inspect
 import threading
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 
@@ -174,3 +177,25 @@ async def test_shielded_exclusive_runs_one_at_a_time_and_to_the_end() -> None:
     release.set()
     assert await asyncio.wait_for(third, patience()) == "third"
     assert order == [f"{name} {what}" for name in ("first", "second", "third") for what in ("begins", "ends")]
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning", "error::RuntimeWarning")
+@pytest.mark.parametrize("turns", [0, 1, 2])
+def test_shielded_exclusive_closes_what_never_got_its_turn(turns: int) -> None:
+    """A process that ends while a change waits for the lock, or before its task began, warns of nothing."""
+    waiting: list[Coroutine[Any, Any, None]] = []
+
+    async def change() -> None:
+        raise AssertionError("it never has its turn")
+
+    async def main() -> None:
+        lock = asyncio.Lock()
+        await lock.acquire()
+        waiting.append(change())
+        task = asyncio.ensure_future(shielded_exclusive(lock, waiting[0]))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        del task
+
+    asyncio.run(main())
+    assert [inspect.getcoroutinestate(each) for each in waiting] == [inspect.CORO_CLOSED]

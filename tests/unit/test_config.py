@@ -167,7 +167,10 @@ def test_load_config_unknown_setting_unlike_any_other_lists_all_settings(file: P
         ("tool_limit = {burst = 3}", "tool_limit.per_second: it is missing; a number above 0 is wanted"),
         ("tool_limit = {per_secnd = 3, per_second = 1}", "there is no setting 'tool_limit.per_secnd'; did you mean"),
         ('[[issuers]]\nname = "a"', "issuers[0].issuer: it is missing; text is wanted"),
-        ('issuers = "x"', "issuers: a list, each a table with name, issuer, jwks_url, audience is wanted, not text"),
+        (
+            'issuers = "x"',
+            "issuers: a list, each a table with name, issuer, jwks_url, audience, client_id, client_secret is wanted",
+        ),
         ("oxp_secret = [1]", "oxp_secret: text is wanted, not a list"),
         ('port = "x"\nthreads = 0', 'not text "x"; toolhall.toml: threads: a whole number of at least 1 is wanted'),
     ],
@@ -244,3 +247,12 @@ def test_config_is_immutable() -> None:
 
 def test_config_has_at_most_forty_settings() -> None:
     assert len(Config.__struct_fields__) <= 40
+
+
+def test_load_config_takes_the_old_name_of_a_setting(file: Path) -> None:
+    file.write_text("max_concurrency = 7\nconcurrency = {per_tool = 2}\n")
+    config = load_config(file, {})
+    assert (config.concurrency.total, config.concurrency.per_tool) == (7, 2)
+    assert load_config(file, {"TOOLHALL_MAX_CONCURRENCY": "9"}).concurrency.total == 9
+    file.write_text("max_concurrency = 7\nconcurrency = {total = 8}\n")
+    assert load_config(file, {}).concurrency.total == 8, "the new name wins"

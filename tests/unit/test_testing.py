@@ -11,6 +11,7 @@ from toolhall.authoring.declaration import tool
 from toolhall.model.content import Image, Reply, Text
 from toolhall.model.errors import BadArguments, ToolFailed, Unsupported
 from toolhall.model.messages import Filled, Roots
+from toolhall.model.tool import Task
 from toolhall.testing import Client
 
 
@@ -126,3 +127,35 @@ async def test_client_call_of_a_tool_that_is_not_served_is_unknown() -> None:
     async with Client() as client:
         with pytest.raises(Exception, match="unknown tool: add"):
             await client.call(add, 1)
+
+
+async def test_client_task_waits_for_its_result_and_answers_its_questions() -> None:
+    @tool(effect="writes", task=Task(required=True))
+    async def greet(ctx: Context, greeting: str) -> str:
+        given = await ctx.ask("Name?", {"type": "object", "properties": {"name": {"type": "string"}}}, key="name")
+        return f"{greeting}, {given.value['name']}, {ctx.task_id is not None}"
+
+    @tool(task=True)
+    async def fails() -> None:
+        raise ToolFailed("no luck")
+
+    async with Client(greet, fails, answers=lambda key, question: Filled("accept", {"name": "Ada"})) as client:
+        assert (await client.task("greet", {"greeting": "Hello"})).text == "Hello, Ada, True"
+        assert await client.call(greet, "Hello") == "Hello, Ada, False", "a test waits, so it may call it in line too"
+        with pytest.raises(ToolFailed, match="no luck"):
+            await client.task("fails")
+        with pytest.raises(BadArguments):
+            await client.task("greet", {"greeting": 5})
+        assert await client.task(greet, "Hello") == "Hello, Ada, True", "by its function, with its own parameters"
+        assert await client.task(greet, greeting="Hi") == "Hi, Ada, True"
+        with pytest.raises(ToolFailed, match="no luck"):
+            await client.task(fails)
+
+
+async def test_client_task_by_function_returns_the_functions_own_type() -> None:
+    @tool(task=True)
+    async def move(point: Point, by: int = 1) -> Point:
+        return Point(point.x + by, point.y)
+
+    async with Client(move) as client:
+        assert await client.task(move, Point(1, 2), by=3) == Point(4, 2)

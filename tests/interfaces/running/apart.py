@@ -13,3 +13,7 @@ class First(kit.First, name="Pair", isolated=True):
 
 class Second(kit.Second, name="Pair", isolated=True):
     """The version of today."""
+
+
+class Library(kit.Library, name="Library", isolated=True):
+    """Books: what is read, said and completed, in a worker process."""

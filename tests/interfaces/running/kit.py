@@ -3,12 +3,28 @@
 import asyncio
 import hashlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from toolhall import Audio, Context, Image, Notes, Reply, Resource, ResourceLink, Text, ToolFailed, Toolkit, tool
+from toolhall import (
+    Audio,
+    Context,
+    Image,
+    Message,
+    Notes,
+    Reply,
+    Resource,
+    ResourceLink,
+    Text,
+    ToolFailed,
+    Toolkit,
+    prompt,
+    resource,
+    tool,
+)
 from toolhall.model.content import Content
 from toolhall.model.errors import BadArguments, Problem
 
@@ -219,6 +235,69 @@ class Second(Toolkit, name="Pair", version="2.0.0"):
     async def which(self) -> str:
         """Say which version runs."""
         return "second"
+
+
+class Library(Toolkit, name="Library", version="1.0.0"):
+    """Books: what is read, said and completed, where the tools run."""
+
+    @resource("library://rules", mime_type="text/markdown", fresh=60, shared=True)
+    async def rules(self) -> str:
+        """The rules of the house."""
+        return "# Be quiet\n"
+
+    @resource("library://seal", mime_type="image/png")
+    def seal(self) -> bytes:
+        """The seal, in a few bytes that are no text."""
+        return b"\0\xff\x89"
+
+    @resource("library://books/{number}{?lang}")
+    async def book(self, number: int, lang: str = "en") -> dict[str, Any] | None:
+        """One book, of those with a number below one hundred."""
+        return {"number": number, "lang": lang} if number < 100 else None
+
+    @book.complete("number")
+    async def numbers(self, typed: str) -> list[str]:
+        return [str(number) for number in range(300) if typed in str(number)]
+
+    @resource("library://shelves/{shelf}", mime_type="text/plain")
+    async def shelf(self, shelf: str) -> list[Resource]:
+        """Two books of a shelf, each under its own URI."""
+        return [
+            Resource(uri=f"library://{shelf}/1", content="one", mime_type="text/plain"),
+            Resource(uri=f"library://{shelf}/2", content=b"\xfe", meta={"example.com/page": 2}),
+        ]
+
+    @resource("library://desk/{of}")
+    async def desk(self, ctx: Context, of: Literal["Ada", "Eve"]) -> str:
+        """What somebody says who is asked."""
+        given = await ctx.ask(f"Who reads {of}'s desk?", FORM)
+        return f"{of}: {given.value['name']}" if given.accepted else "nobody"
+
+    @resource("library://broken")
+    async def broken(self) -> str:
+        """Raise what nobody may read."""
+        raise RuntimeError("w0rd-of-the-library")
+
+    @prompt
+    async def review(self, ctx: Context, number: int, tone: Literal["kind", "harsh"] = "kind") -> list[Message]:
+        """Start a conversation about a book."""
+        ctx.progress(1)
+        book = Resource(uri=f"library://books/{number}", content="{}", mime_type="application/json")
+        return [Message.user(book), Message.assistant(f"A {tone} review of {number + 1}?"), Message.user("Yes.")]
+
+    @review.complete("number")
+    async def reviewed(self, ctx: Context, given: Mapping[str, str]) -> list[str]:
+        return [f"{given.get('tone', 'any')} 1", f"{given.get('tone', 'any')} 2", "other", str(not ctx.caller.id)]
+
+    @prompt
+    async def greeting(self) -> str:
+        """Say one text."""
+        return "Hello."
+
+    @tool
+    async def lend(self, ctx: Context, uri: str) -> None:
+        """Tell that a resource has changed."""
+        ctx.changed(uri)
 
 
 async def until_stopped(ctx: Context, file: str) -> None:

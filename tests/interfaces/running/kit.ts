@@ -3,7 +3,22 @@
 import { createHash } from 'node:crypto';
 import { appendFileSync } from 'node:fs';
 import { setTimeout as later } from 'node:timers/promises';
-import { audio, type Context, image, join, link, reply, resource, ToolError, text, tool, toolkit } from '@toolhall/sdk';
+import {
+  audio,
+  type Context,
+  embedded,
+  image,
+  join,
+  link,
+  Message,
+  prompt,
+  reply,
+  resource,
+  ToolError,
+  text,
+  tool,
+  toolkit,
+} from '@toolhall/sdk';
 
 type Person = { name: string; age?: number; friends?: Person[] };
 
@@ -102,8 +117,8 @@ const blocks = [
         'image/png',
       ),
       audio(Buffer.from('RIFF\0\0'), 'audio/wav'),
-      resource('memo://1', 'a memo', 'text/plain'),
-      resource('memo://2', Uint8Array.of(0, 255), 'application/octet-stream'),
+      embedded('memo://1', 'a memo', 'text/plain'),
+      embedded('memo://2', Uint8Array.of(0, 255), 'application/octet-stream'),
       link('https://example.com/3', 'three', { title: 'Three', description: 'The third', size: 3 }),
     ],
   }),
@@ -289,12 +304,87 @@ const supplied = [
   }),
 ];
 
+const rules = resource(
+  'library://rules',
+  { name: 'rules', description: 'The rules of the house.', mimeType: 'text/markdown', fresh: 60, shared: true },
+  () => '# Be quiet\n',
+);
+const seal = resource(
+  'library://seal',
+  { name: 'seal', description: 'The seal, in a few bytes that are no text.', mimeType: 'image/png' },
+  () => Uint8Array.of(0, 255, 0x89),
+);
+const NUMBER = { ...NOTHING, properties: { number: { type: 'integer' } }, required: ['number'] } as const;
+const book = resource(
+  'library://books/{number}{?lang}',
+  {
+    name: 'book',
+    input: { ...NUMBER, properties: { ...NUMBER.properties, lang: { type: 'string', default: 'en' } } },
+    mimeType: 'application/json',
+    complete: {
+      number: (typed) => Array.from({ length: 300 }, (_, number) => `${number}`).filter((each) => each.includes(typed)),
+    },
+  },
+  ({ number, lang = 'en' }) => (number < 100 ? { number, lang } : null),
+);
+const shelf = resource('library://shelves/{shelf}', { name: 'shelf', mimeType: 'text/plain' }, ({ shelf }) => [
+  embedded(`library://${shelf}/1`, 'one', 'text/plain'),
+  embedded(`library://${shelf}/2`, Uint8Array.of(0xfe), undefined, { meta: { 'example.com/page': 2 } }),
+]);
+const desk = resource(
+  'library://desk/{of}',
+  {
+    name: 'desk',
+    input: { ...NOTHING, properties: { of: { enum: ['Ada', 'Eve'] } }, required: ['of'] },
+    mimeType: 'text/plain',
+  },
+  async ({ of }, ctx) => {
+    const { value } = await ctx.ask(`Who reads ${of}'s desk?`, FORM);
+    return value === undefined ? 'nobody' : `${of}: ${value.name}`;
+  },
+);
+const broken = resource(
+  'library://broken',
+  { name: 'broken', description: 'Raise what nobody may read.', mimeType: 'text/plain' },
+  () => {
+    throw new RangeError('w0rd-of-the-library');
+  },
+);
+const reviewed = (typed: string, { tone = 'any' }: Readonly<Record<string, string>>): string[] =>
+  [`${tone} 1`, `${tone} 2`, 'other'].filter((each) => each.startsWith(typed.toLowerCase()));
+const review = prompt(
+  'review',
+  {
+    input: { ...NUMBER, properties: { ...NUMBER.properties, tone: { enum: ['kind', 'harsh'], default: 'kind' } } },
+    complete: { number: reviewed },
+  },
+  ({ number, tone = 'kind' }, ctx) => {
+    ctx.progress(1);
+    const said = embedded(`library://books/${number}`, '{}', 'application/json');
+    return [Message.user(said), Message.assistant(`A ${tone} review of ${number + 1}?`), 'Yes.'];
+  },
+);
+const greeting = prompt('greeting', {}, () => 'Hello.');
+const lend = tool({
+  name: 'lend',
+  input: { ...NOTHING, properties: { uri: STRING }, required: ['uri'] },
+  output: null,
+  run: ({ uri }, ctx) => ctx.changed(uri),
+});
+
 const [hall, ...options] = process.argv.slice(2);
 if (hall === undefined) throw new Error('name the hall to join: node kit.js URL [--socket]');
 
 const which = (answer: string) => tool({ name: 'which', input: NOTHING, output: STRING, run: () => answer });
 const toolkits = [
   toolkit({ name: 'Kit', version: '1.2.0', tools: [...values, ...blocks, ...running, ...failing, ...supplied] }),
+  toolkit({
+    name: 'Library',
+    version: '1.0.0',
+    resources: [rules, seal, book, shelf, desk, broken],
+    prompts: [review, greeting],
+    tools: [lend],
+  }),
   toolkit({ name: 'Pair', version: '1.0.0', tools: [which('first')] }),
   toolkit({ name: 'Pair', version: '2.0.0', tools: [which('second')] }),
 ];

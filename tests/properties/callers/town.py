@@ -53,8 +53,8 @@ class Rule(NamedTuple):
 class Town:
     """One hall for the same call in every dialect."""
 
-    def __init__(self, config: Config | None = None) -> None:
-        self.ladder = Ladder()
+    def __init__(self, config: Config | None = None, ladder: Any = None) -> None:
+        self.ladder = ladder or Ladder()
         self.hall = Toolhall(self.ladder, config=config or Config(profile="server", public_url="http://localhost:8000"))
         self._keys: dict[str, str] = {}
 
@@ -73,8 +73,11 @@ class Town:
 
     async def post(self, path: str, body: bytes, caller: str | None, headers: dict[str, str]) -> Response:
         """One POST with the caller's key."""
-        key = {"authorization": f"Bearer {self._keys[caller]}"} if caller else {}
-        return await post_json(self.hall.http, path, body, key | headers)
+        return await post_json(self.hall.http, path, body, self.credential(caller) | headers)
+
+    def credential(self, caller: str | None) -> dict[str, str]:
+        """The header that proves a caller."""
+        return {"authorization": f"Bearer {self._keys[caller]}"} if caller else {}
 
     def take(self) -> tuple[list[AuditRecord], list[tuple[int, str]]]:
         """The records and effects since the last time."""

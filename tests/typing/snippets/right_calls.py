@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, assert_type
+from typing import Any, Literal, assert_type
 
-from toolhall import Context, Given, Image, Reply, Text, Toolkit, tool
+from toolhall import Context, Given, Image, Message, Reply, Resource, Text, Toolkit, prompt, resource, tool
+from toolhall.model.content import Result
 from toolhall.testing import Client
 
 
@@ -60,6 +61,48 @@ class Calendar(Toolkit, version="1.2.0", level=5, tags=("time",)):
         return len(title)
 
 
+@resource("weather://today", mime_type="text/markdown", fresh=60, shared=True)
+def today() -> str:
+    return "mild"
+
+
+@resource("weather://{city}/chart{?days}")
+async def weather_chart(city: str, days: int = 3) -> bytes | None:
+    return city.encode() * days
+
+
+@weather_chart.complete("city")
+async def cities(ctx: Context, typed: str) -> list[str]:
+    return [typed]
+
+
+@prompt
+def explain(city: str, tone: Literal["kind", "firm"] = "kind") -> str:
+    return f"{city}: {tone}"
+
+
+class Shop(Toolkit, version="1.0.0"):
+    @resource("shop://orders/{number}")
+    async def order(self, ctx: Context, number: int) -> Forecast | None:
+        return Forecast("Oslo", number)
+
+    @order.complete("number")
+    async def numbers(self, typed: str) -> list[str]:
+        return [typed]
+
+    @resource("shop://files/{name}")
+    def files(self, name: str) -> list[Resource]:
+        return [Resource(uri=name, content="")]
+
+    @prompt(title="Refund")
+    async def refund(self, ctx: Context, number: int, tone: str = "kind") -> list[Message]:
+        return [Message.user(f"{number} {tone}")]
+
+    @refund.complete("number")
+    def refundable(self, ctx: Context, typed: str, given: dict[str, str]) -> list[str]:
+        return [typed, *given]
+
+
 async def calls(client: Client, calendar: Calendar) -> None:
     assert_type(await client.call(plain, "Oslo"), Forecast)
     assert_type(await client.call(plain, city="Oslo", days=1), Forecast)
@@ -73,6 +116,41 @@ async def calls(client: Client, calendar: Calendar) -> None:
     assert_type(await client.call(calendar.create, "Lunch", minutes=60), Forecast)
     assert_type(await client.call(calendar.create, title="Lunch"), Forecast)
     assert_type(await client.call(calendar.count, title="Lunch"), int)
+
+
+async def long_calls(client: Client, calendar: Calendar) -> None:
+    assert_type(await client.task("plain", {"city": "Oslo"}), Result)
+    assert_type(await client.task(plain, "Oslo", days=1), Forecast)
+    assert_type(await client.task(connected, city="Oslo"), dict[str, Forecast])
+    assert_type(await client.task(nothing), None)
+    assert_type(await client.task(calendar.create, "Lunch", minutes=60), Forecast)
+
+
+async def reads(client: Client, shop: Shop) -> None:
+    assert_type(await client.read("weather://today"), str | bytes | list[Resource])
+    assert_type(await client.read(today), str)
+    assert_type(await client.read(weather_chart, city="Oslo"), bytes)
+    assert_type(await client.read(weather_chart, "Oslo", 5), bytes)
+    assert_type(await client.read(shop.order, number=17), Forecast)
+    assert_type(await client.read(shop.order, 17), Forecast)
+    assert_type(await client.read(shop.files, name="a"), list[Resource])
+
+
+async def prompts(client: Client, shop: Shop) -> None:
+    assert_type(await client.prompt("explain", city="Oslo"), list[Message])
+    assert_type(await client.prompt(explain, city="Oslo", tone="firm"), list[Message])
+    assert_type(await client.prompt(shop.refund, number=17), list[Message])
+    assert_type(await client.prompt(shop.refund, 17, "firm"), list[Message])
+    assert_type(await client.complete(shop.refund, "number", "1", tone="kind"), list[str])
+    assert_type(await client.complete("shop://orders/{number}", "number"), list[str])
+
+
+async def resources_and_prompts_stay_functions(shop: Shop) -> None:
+    assert_type(today(), str)
+    assert_type(explain("Oslo"), str)
+    assert_type(await weather_chart("Oslo", days=1), bytes | None)
+    assert_type(await shop.order(Context(), 17), Forecast | None)
+    assert_type(await shop.refund(Context(), number=17), list[Message])
 
 
 def functions_stay_functions(calendar: Calendar) -> None:

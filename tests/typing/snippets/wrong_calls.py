@@ -1,6 +1,6 @@
 """Calls that are wrong; both type checkers must find each marked line, and no other."""
 
-from toolhall import Context, Toolkit, tool
+from toolhall import Context, Message, Toolkit, prompt, resource, tool
 from toolhall.testing import Client
 
 
@@ -29,6 +29,30 @@ class Calendar(Toolkit):
         return len(title)
 
 
+@resource("weather://{city}/chart{?days}")
+async def weather_chart(city: str, days: int = 3) -> bytes | None:
+    return city.encode() * days
+
+
+@prompt
+def explain(city: str) -> str:
+    return city
+
+
+class Shop(Toolkit):
+    @resource("shop://orders/{number}")
+    async def order(self, ctx: Context, number: int) -> str:
+        return "*" * number
+
+    @order.complete(17)  # expect-error
+    async def numbers(self, typed: str) -> list[str]:
+        return [typed]
+
+    @prompt(title="Refund")
+    async def refund(self, ctx: Context, number: int) -> list[Message]:
+        return [Message.user("*" * number)]
+
+
 async def calls(client: Client, calendar: Calendar) -> None:
     await client.call(plain, city=3)  # expect-error
     await client.call(plain)  # expect-error
@@ -38,10 +62,38 @@ async def calls(client: Client, calendar: Calendar) -> None:
     await client.call(later, "Oslo", 3)  # expect-error
     await client.call(connected, city=3)  # expect-error
     await client.call(connected)  # expect-error
+    await client.task(connected, city=3)  # expect-error
     await client.call(calendar.create, title=3)  # expect-error
     await client.call(calendar.create)  # expect-error
     await client.call(calendar.count, title=3)  # expect-error
     await client.call("plain", city="Oslo")  # expect-error
+
+
+async def reads(client: Client, shop: Shop) -> None:
+    await client.read(weather_chart)  # expect-error
+    await client.read(weather_chart, town="Oslo")  # expect-error
+    await client.read(shop.order, number="17")  # expect-error
+    await client.read(shop.order)  # expect-error
+    await client.read("shop://orders/17", number=17)  # expect-error
+    text: str = await client.read("shop://orders/17")  # expect-error
+    number: int = await client.read(shop.order, number=17)  # expect-error
+    del text, number
+
+
+async def prompts(client: Client, shop: Shop) -> None:
+    await client.prompt(explain, city=3)  # expect-error
+    await client.prompt(explain)  # expect-error
+    await client.prompt(shop.refund, number="17")  # expect-error
+    await client.prompt(shop.refund, 17, "firm")  # expect-error
+    await client.complete(shop.refund, 17)  # expect-error
+    text: str = await client.prompt(shop.refund, number=17)  # expect-error
+    del text
+
+
+async def resources_and_prompts_stay_functions(shop: Shop) -> None:
+    explain(3)  # expect-error
+    await shop.order(Context(), number="17")  # expect-error
+    await shop.refund(17)  # expect-error
 
 
 async def results(client: Client, calendar: Calendar) -> None:
@@ -69,6 +121,19 @@ def options() -> None:
     @tool(level="high")  # expect-error
     def wrong_level() -> None: ...
 
+    @resource("shop://policy", effect="reads")  # expect-error
+    def effect_of_a_resource() -> str:
+        return ""
+
+    @resource  # expect-error
+    def without_uri() -> str:
+        return ""
+
+    @prompt(mime_type="text/plain")  # expect-error
+    def type_of_a_prompt() -> str:
+        return ""
+
+    del effect_of_a_resource, without_uri, type_of_a_prompt
     del wrong_effect, unknown_option, wrong_level
 
 

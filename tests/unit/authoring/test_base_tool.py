@@ -1,11 +1,13 @@
 """What a BaseTool may state and answer, and what is said where it is wrong."""
 
 import types
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
 
+from tests.harness.asgi_client import send, send_json
 from toolhall import Reply, Text, Toolhall
 from toolhall.authoring.base_tool import BaseTool, ToolRequest, ToolResponse, response_result
 from toolhall.authoring.declaration import BadDeclaration
@@ -248,3 +250,70 @@ async def test_results_are_objects_for_the_hub(given: Any, answered: Any) -> Non
     with Toolhall(Given) as hall:
         reply = msgspec.json.decode((await hall.hub.answer(message, LOCAL)).body)
     assert (reply["result"], reply["error"]) == (answered, None)
+
+
+class Notes(BaseTool):
+    """Resources that can be read."""
+
+    capabilities: ClassVar[Mapping[str, Any] | None] = {
+        "methods": ["count", {"name": "read_resource", "level": 3, "secrets": ["NOTES_KEY"]}],
+        "resources": [
+            {"name": "notes://today", "type": "text/plain", "description": "What to do."},
+            {"name": "notes://tomorrow", "type": "string"},
+            "notes://gone",
+            "everything",
+            {"name": "notes://{day}"},
+        ],
+    }
+
+    def __init__(self) -> None:
+        super().__init__("notes", "1.0.0")
+
+    async def handle_request(self, request: ToolRequest) -> ToolResponse:
+        if request.method == "count":
+            return ToolResponse(result={"count": 2})
+        found = {"notes://today": "Rest.", "notes://tomorrow": {"tasks": ["Work."]}}.get(request.params["uri"])
+        return ToolResponse(result=found)
+
+
+def test_resources_with_uris_are_read_by_the_method_read_resource() -> None:
+    *methods, today, tomorrow, gone = definitions_of(Notes())
+    assert [each.tool.id.tool for each in methods] == ["count", "read_resource"]
+    assert (str(today.tool.id), today.tool.kind, today.tool.level) == ("notes.notes_today@1.0.0", "resource", 3)
+    assert today.tool.requirements == {"secrets": [{"id": "NOTES_KEY"}]}
+    infos = [each.tool.resource for each in (today, tomorrow, gone)]
+    assert [(info.uri, info.mime_type) for info in infos if info] == [
+        ("notes://today", "text/plain"),
+        ("notes://tomorrow", None),
+        ("notes://gone", None),
+    ]
+    assert today.tool.description == "What to do."
+
+
+async def test_resources_of_a_base_tool_are_served() -> None:
+    notes = Notes()
+    methods = ["count", "read_resource"]  # without the secret
+    vars(notes)["capabilities"] = {**(Notes.capabilities or {}), "methods": methods}
+    with Toolhall(notes) as hall:
+        reads = [await send(hall, "GET", f"/resources/read?uri=notes://{day}") for day in ("today", "tomorrow", "gone")]
+        assert [each.status for each in reads] == [200, 200, 404]
+        assert (reads[0].body, reads[1].json) == (b"Rest.", {"tasks": ["Work."]})
+        asked = {"type": "request", "id": "1", "method": "get_tool", "params": {"name": "notes"}}
+        _, reply = await send_json(hall, "/hub", "POST", asked)
+        capabilities = reply["result"]["tool"]["capabilities"]
+        assert [each["name"] for each in capabilities["methods"]] == ["count", "read_resource"]
+        assert [each["name"] for each in capabilities["resources"]] == [
+            "notes://today", "notes://tomorrow", "notes://gone", "everything", "notes://{day}",
+        ]  # fmt: skip
+
+
+def test_resources_whose_uris_make_one_name_are_refused() -> None:
+    stated = {"methods": ["read_resource"], "resources": ["notes://a/b", "notes://a-b"]}
+    with pytest.raises(BadDeclaration, match=r"'notes://a-b' has the same name as 'notes://a/b'"):
+        list(definitions_of(Plain(capabilities=stated)))
+
+
+def test_resources_without_the_method_are_only_told() -> None:
+    stated = {"methods": ["count"], "resources": ["notes://today"]}
+    (only,) = definitions_of(Plain(capabilities=stated))
+    assert (only.tool.kind, only.tool.about.resources) == ("tool", ({"name": "notes://today"},))

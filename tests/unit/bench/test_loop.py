@@ -11,7 +11,7 @@ from bench import messages
 from bench.loop import BATCH, LoopTarget, RecordingLoop, serving_in_loop
 from bench.servers import tools
 from toolhall import Config, Toolhall
-from toolhall.stores.audit.query import AuditQuery
+from toolhall.stores.audit.filters import parse_query
 
 
 @pytest.fixture(autouse=True)
@@ -30,9 +30,9 @@ def test_batch_answers_and_records_every_call(tmp_path: Path, dialect: str) -> N
         async with serving_in_loop(hall) as served:
             target = LoopTarget(served.factory, served.settle, messages.dialect_calls()[dialect])
             batches = [await target.batch() for _ in range(2)]
-            records = await hall.journal.search(AuditQuery(tool="tools.add"), 10 * BATCH)
+            records = await hall.journal.search(parse_query({"tool": "tools.add"}), 10 * BATCH)
             target.close()
-        assert len(records) == 2 * BATCH
+        assert len(records.records) == 2 * BATCH
         assert all(0 < batch.thread < batch.process for batch in batches)
 
     uvloop.run(run(), loop_factory=RecordingLoop)

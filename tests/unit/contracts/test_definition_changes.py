@@ -10,7 +10,7 @@ from toolhall.contracts.release import diff, diff_toolkit
 from toolhall.contracts.semver import DefinitionChange
 from toolhall.model.json import JsonChange as Patch
 from toolhall.model.names import ToolId
-from toolhall.model.tool import Annotations, Icon, Output, Remainder, Tool, ToolkitInfo
+from toolhall.model.tool import Annotations, Icon, Output, Remainder, Task, Tool, ToolkitInfo
 
 ARGUMENTS = {"type": "object", "properties": {"city": {"type": "string", "description": "Where."}}}
 WEATHER = {"type": "object", "properties": {"celsius": {"type": "number"}}, "required": ["celsius"]}
@@ -234,3 +234,19 @@ def test_diff_equivalent_tuple_spelling_has_no_changes() -> None:
         assert {change.kind for change in diff(before, after)} == {"fix"}
     bare = {"type": "object", "additionalProperties": False}
     assert {change.kind for change in diff(tool(input=bare), tool(input={**bare, "properties": {}}))} == {"fix"}
+
+
+@each_row(
+    ("before", "after", "expected"),
+    [
+        (None, Task(), ["feature /task: it runs as a task in another way"]),
+        (Task(), None, ["breaking /task: calls could be tasks, and cannot any more"]),
+        (None, Task(required=True), ["breaking /task: clients without tasks could call it, and cannot any more"]),
+        (Task(), Task(required=True), ["breaking /task: clients without tasks could call it, and cannot any more"]),
+        (Task(required=True), Task(), ["feature /task: it runs as a task in another way"]),
+        (Task(), Task(keep=60.0), ["fix /task: it runs as a task in another way"]),
+        (Task(poll=2.0), Task(poll=2.0), []),
+    ],
+)
+def test_task_changes(before: Task | None, after: Task | None, expected: list[str]) -> None:
+    assert said(tool(task=before), tool(task=after)) == expected

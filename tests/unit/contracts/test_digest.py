@@ -16,7 +16,19 @@ from toolhall.dialects.convert import lossless
 from toolhall.dialects.findings import BadDocument
 from toolhall.model.json import JsonChange
 from toolhall.model.names import ToolId
-from toolhall.model.tool import Annotations, Deprecation, HeaderParameter, Icon, Output, Remainder, Tool, ToolkitInfo
+from toolhall.model.tool import (
+    Annotations,
+    Deprecation,
+    HeaderParameter,
+    Icon,
+    Output,
+    PromptInfo,
+    Remainder,
+    ResourceInfo,
+    Task,
+    Tool,
+    ToolkitInfo,
+)
 
 INPUT: dict[str, Any] = {
     "type": "object",
@@ -132,6 +144,8 @@ def test_digests_schema_change_affects_expected_digest(tool: Tool, expected: str
 
 
 CHANGED: dict[str, tuple[Any, str]] = {
+    "resource": (ResourceInfo(uri="sums://{a}/{b}"), "both"),
+    "prompt": (PromptInfo(), "contract"),
     "id": (ToolId("Calculator", "Add", "1.0.1"), "contract"),
     "name": ("calculator_add", "shown"),
     "stated": ("calculator: add", "shown"),
@@ -146,6 +160,7 @@ CHANGED: dict[str, tuple[Any, str]] = {
     "meta": ({"com.example/ui": "evil"}, "contract"),
     "level": (0, "contract"),
     "timeout": (5.0, "contract"),
+    "task": (Task(required=True), "contract"),
     "requirements": ({"secrets": [{"id": "KEY"}]}, "contract"),
     "permissions": (("files",), "contract"),
     "about": (ToolkitInfo(description="All about sums.", metadata={"a": 1}), "both"),

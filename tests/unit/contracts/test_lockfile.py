@@ -9,6 +9,7 @@ from tests.tables import each_row
 from toolhall.contracts.digest import Digests
 from toolhall.contracts.lockfile import (
     Drift,
+    DriftKind,
     DuplicateTool,
     build_lock,
     compare_locks,
@@ -119,3 +120,34 @@ def test_compare_locks_legacy_digest_is_no_drift() -> None:
     now = {"a": Digests(ONE, ONE), "b": Digests(ONE, ONE)}
     former = {"a": Digests(ONE, TWO), "b": Digests(TWO, TWO), "c": Digests(ONE, ONE)}
     assert compare_locks(lock, now, former) == [Drift("b", "contract")]
+
+
+def test_lock_entry_key_is_the_id_else_what_clients_find_it_by() -> None:
+    stated = {"_meta": {"dev.toolhall/id": "Shop.order@1.0.0"}}
+    tool = {"name": "order", "inputSchema": {"type": "object"}}
+    resource, template = {"uri": "shop://a"}, {"uriTemplate": "shop://{a}"}
+    prompt: dict[str, Any] = {"arguments": []}
+    named = {"name": "order"}
+    assert [lock_entry(each)[0] for each in (tool, resource | named, template | named, prompt | named)] == [
+        "order", "shop://a", "shop://{a}", "prompts/order",
+    ]  # fmt: skip
+    assert {lock_entry(each | {"name": "Shop_order"} | stated)[0] for each in (tool, resource, template, prompt)} == {
+        "Shop.order@1.0.0"
+    }
+
+
+@each_row(
+    ("before", "after", "kind"),
+    [
+        ({"uri": "shop://a"}, {"uri": "shop://b"}, "both"),
+        ({"uri": "shop://a"}, {"uri": "shop://a", "mimeType": "text/plain"}, "contract"),
+        ({"uri": "shop://a"}, {"uri": "shop://a", "description": "New."}, "shown"),
+        ({"arguments": []}, {"arguments": [{"name": "a", "required": True}]}, "contract"),
+        ({"arguments": [{"name": "a"}]}, {"arguments": [{"name": "a", "description": "New."}]}, "shown"),
+        ({"arguments": [{"name": "a"}]}, {"arguments": [{"name": "a", "x": 1}]}, "contract"),
+    ],
+)
+def test_compare_locks_finds_changes_of_resources_and_prompts(before: Any, after: Any, kind: DriftKind) -> None:
+    stated = {"name": "Shop_order", "_meta": {"dev.toolhall/id": "Shop.order@1.0.0"}}
+    locks = [build_lock([lock_entry(stated | each)]) for each in (before, after)]
+    assert compare_locks(*locks) == [Drift("Shop.order@1.0.0", kind)]

@@ -60,11 +60,13 @@ EXPECTED: dict[type[ToolhallError], ErrorReference] = {
     errors.Limited: ErrorReference("RESOURCE_ERROR", None, "RATE_LIMITED", 429, 429),
     errors.ToolFailed: ErrorReference("EXECUTION_ERROR", "failure", "TOOL_ERROR", 200, 409),
     errors.ToolError: ErrorReference("EXECUTION_ERROR", "failure", "TOOL_ERROR", 200, 409),
+    errors.NotEnded: ErrorReference("RESOURCE_ERROR", "running", "TOOL_ERROR", 200, 409),
     errors.Crashed: ErrorReference("EXECUTION_ERROR", "failure", "TOOL_ERROR", 200, 500),
     errors.TimedOut: ErrorReference("TIMEOUT_ERROR", "timeout", "TIMEOUT", 200, 504),
     errors.Cancelled: ErrorReference("EXECUTION_ERROR", "cancelled", "CANCELLED", 200, 500),
     errors.BadOutput: ErrorReference("EXECUTION_ERROR", "failure", "INTERNAL_ERROR", 200, 500),
     errors.Unavailable: ErrorReference("RESOURCE_ERROR", None, "UNAVAILABLE", 503, 503),
+    errors.OutcomeUnknown: ErrorReference("SYSTEM_ERROR", None, "INTERNAL_ERROR", 500, 500),
     errors.Broken: ErrorReference("SYSTEM_ERROR", None, "INTERNAL_ERROR", 500, 500),
 }
 by_kind = pytest.mark.parametrize("kind", EXPECTED, ids=lambda kind: kind.__name__)

@@ -4,14 +4,44 @@ import msgspec
 import pytest
 
 from tests.unit.builders import Clock, RecordingLink
-from toolhall.execution.client_link import EVENTS_PER_SECOND, MAX_EVENT_BYTES, MAX_EVENT_TEXTS, ThrottledLink
-from toolhall.model.messages import CallEvent, Filled, Form, LogEvent, ProgressEvent, Question, Sample, Visit
+from toolhall.execution.client_link import (
+    EVENTS_PER_SECOND,
+    MAX_EVENT_BYTES,
+    MAX_EVENT_TEXTS,
+    ThrottledLink,
+    client_features,
+)
+from toolhall.model.messages import (
+    NULL_LINK,
+    CallEvent,
+    ClientLink,
+    Filled,
+    Form,
+    LogEvent,
+    ProgressEvent,
+    Question,
+    Sample,
+    Visit,
+)
 from toolhall.model.secret import Secret
 from toolhall.redaction.redactor import Redactor
 from toolhall.redaction.secret_patterns import REDACTED
 
 SECRET = "Zq7-x9_Kw.v3"
 ESCAPED = "\x1b]8;;http://evil.example\x07click\x1b]8;;\x07"
+
+
+class KnowingLink(RecordingLink):
+    """A link that knows the features of its client without being asked for each."""
+
+    features = ("roots",)
+
+
+@pytest.mark.parametrize(
+    ("link", "features"), [(NULL_LINK, ()), (RecordingLink(), ("elicitation",)), (KnowingLink(), ("roots",))]
+)
+def test_client_features_are_those_of_the_innermost_link(link: ClientLink, features: tuple[str, ...]) -> None:
+    assert client_features(link) == client_features(ThrottledLink(link)) == features
 
 
 def test_throttled_link_sanitizes_events() -> None:

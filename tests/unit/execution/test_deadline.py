@@ -1,6 +1,7 @@
 """The time a tool has, which stands still while a person thinks."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
@@ -108,3 +109,58 @@ async def test_deadline_waits_while_a_person_answers() -> None:
 
     async with Slow(order, answers=never) as client:
         assert await client.call(order) == "decline"
+
+
+async def test_deadlines_that_share_a_timer_expire_each_in_its_time() -> None:
+    expired: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        deadline = Deadline(seconds)
+        deadline.start()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if deadline.cancel_count:
+                expired.append(seconds)
+        finally:
+            deadline.stop()
+
+    long, *others = [asyncio.create_task(wait(seconds)) for seconds in (60, SHORT * 3, SHORT, SHORT * 2)]
+    await asyncio.gather(*others)
+    assert expired == [SHORT, SHORT * 2, SHORT * 3]
+    assert not long.done()
+    long.cancel()
+    await long
+    assert len(expired) == 3
+
+
+async def test_deadline_is_not_late_because_another_one_waits_for_its_second_cancellation() -> None:
+    """That is due in a second; the loop's timer must not be armed for it alone."""
+    loop = asyncio.get_running_loop()
+
+    async def wait(seconds: float) -> float:
+        deadline, start = Deadline(seconds), loop.time()
+        deadline.start()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            while not deadline.grace_is_over() and seconds == SHORT:
+                with suppress(asyncio.CancelledError):
+                    await asyncio.Event().wait()
+        finally:
+            deadline.stop()
+        return loop.time() - start
+
+    stubborn, other = await asyncio.gather(wait(SHORT), wait(SHORT * 5))
+    assert other + SHORT < stubborn
+
+
+async def test_deadline_added_while_a_later_one_runs_is_not_late() -> None:
+    later, sooner = Deadline(60), Deadline(SHORT)
+    later.start()
+    sooner.start()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.Event().wait()
+    assert (later.cancel_count, sooner.cancel_count) == (0, 1)
+    sooner.stop()
+    later.stop()

@@ -21,10 +21,19 @@ async def test_openapi_lists_hall_and_tool_operations() -> None:
     paths = document["paths"]
     assert [path for path in paths if not path.startswith("/api/")] == [
         "/tools/test_openapi_document/repeat",
+        "/",
         "/tools",
+        "/tasks",
+        "/tasks/{id}",
+        "/tasks/{id}/input",
         "/health",
         "/health/live",
         "/health/ready",
+        "/resources",
+        "/resources/read",
+        "/prompts",
+        "/prompts/{name}",
+        "/complete",
     ]
     tags = {tag["name"] for tag in document["tags"]}
     assert all(set(operation["tags"]) <= tags for item in paths.values() for operation in item.values())

@@ -23,6 +23,7 @@ from toolhall.http.request_slots import ConcurrencyLimiter
 from toolhall.http.websocket import MAX_CONCURRENT_CALLS, MAX_CONCURRENT_LEASE_MESSAGES
 from toolhall.model.caller import LOCAL
 from toolhall.model.json import encode
+from toolhall.pipeline.limit import Concurrency
 from toolhall.registration.access import NewKey
 
 PLACES = 1  # one caller gets no more than half of more
@@ -89,7 +90,7 @@ async def fill_slots(hall: Toolhall, places: int = PLACES) -> "list[asyncio.Task
 
 
 async def test_websocket_of_full_hall_reads_everything() -> None:
-    with Toolhall(config=Config(max_concurrency=PLACES)) as hall:
+    with Toolhall(config=Config(concurrency=Concurrency(total=PLACES))) as hall:
         hall.http.limiter = ConcurrencyLimiter(PLACES, NO_END)
         async with open_socket(hall) as server:
             server.say(request("j", "join", **JOIN))
@@ -109,7 +110,7 @@ async def test_websocket_of_full_hall_reads_everything() -> None:
 
 
 async def test_websocket_join_to_full_hall_succeeds() -> None:
-    with Toolhall(config=Config(max_concurrency=1)) as hall:
+    with Toolhall(config=Config(concurrency=Concurrency(total=1))) as hall:
         async with open_socket(hall) as first, open_socket(hall) as second:
             first.say(request("j", "join", **JOIN))
             await first.answer("j")
@@ -124,7 +125,7 @@ async def test_websocket_join_to_full_hall_succeeds() -> None:
     ("method", "most"), [("leave", MAX_CONCURRENT_LEASE_MESSAGES), ("health_check", MAX_CONCURRENT_CALLS)]
 )
 async def test_websocket_excess_messages_are_rejected_singly(method: str, most: int) -> None:
-    with Toolhall(config=Config(max_concurrency=1)) as hall:
+    with Toolhall(config=Config(concurrency=Concurrency(total=1))) as hall:
         hall.http.limiter = ConcurrencyLimiter(1, NO_END)
         async with open_socket(hall) as server:
             server.say(request("j", "join", **JOIN))
@@ -143,7 +144,7 @@ async def test_websocket_excess_messages_are_rejected_singly(method: str, most: 
 
 async def test_websocket_of_ordinary_caller_waits_for_slot() -> None:
     """Else whoever has a key could have messages read that nobody counts."""
-    config = Config(profile="server", max_concurrency=1)
+    config = Config(profile="server", concurrency=Concurrency(total=1))
     with Toolhall(config=config) as hall:
         _, by = await create_key(hall, "ci")
         hall.http.limiter = admission = ConcurrencyLimiter(1, NO_END)
@@ -187,7 +188,7 @@ async def create_key(hall: Toolhall, name: str, *scopes: str) -> tuple[str, dict
 async def test_http_replica_survives_rejected_heartbeats(revoked: bool) -> None:
     """Unless its key was revoked: then nothing that it says would be heard anyway."""
     server = ListeningToolServer()
-    config = Config(profile="server", max_concurrency=PLACES, egress_allow=("127.0.0.1",))
+    config = Config(profile="server", concurrency=Concurrency(total=PLACES), egress_allow=("127.0.0.1",))
     async with fake_tool_server(server) as listening:
         with Toolhall(config=config) as hall:
             await hall.open()
@@ -215,7 +216,7 @@ async def test_http_replica_survives_rejected_heartbeats(revoked: bool) -> None:
 async def test_http_replica_that_is_silent_is_removed() -> None:
     server = ListeningToolServer()
     async with fake_tool_server(server) as listening:
-        with Toolhall(config=Config(max_concurrency=1)) as hall:
+        with Toolhall(config=Config(concurrency=Concurrency(total=1))) as hall:
             place = {"url": listening.url, "token": "token-0123456789"}
             hall.tool_servers.leases.is_overloaded = lambda: True
             found = await posted(hall, "/hub", encode(request("j", "join", **JOIN, **place)))

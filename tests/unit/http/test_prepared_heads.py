@@ -1,5 +1,6 @@
 """HttpApp.prepare: which heads may be used again; HttpApp.serve: what a known head does not decide."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -67,6 +68,20 @@ def test_prepare_of_a_post_to_a_known_path_is_its_head(hall: Toolhall, path: str
     assert head.local_caller is LOCAL
 
 
+def test_what_is_computed_from_the_headers_of_a_head_is_computed_once(hall: Toolhall) -> None:
+    head, other = hall.http.prepare(scope_of()), hall.http.prepare(scope_of((b"mcp-name", b"ping")))
+    assert isinstance(head, RequestHead)
+    assert isinstance(other, RequestHead)
+    seen: list[dict[bytes, bytes]] = []
+
+    def name(headers: dict[bytes, bytes]) -> bytes | None:
+        seen.append(headers)
+        return headers.get(b"mcp-name")
+
+    assert [head.derived(name), head.derived(name), other.derived(name), head.derived(len)] == [None, None, b"ping", 3]
+    assert seen == [head.headers, other.headers]
+
+
 @pytest.mark.parametrize(
     "extra",
     [
@@ -85,7 +100,7 @@ def test_prepare_of_any_valid_head_is_its_head(hall: Toolhall, extra: Pairs) -> 
     assert hall.http.prepare(scope_of(*extra)) is not None
 
 
-@pytest.mark.parametrize("path", ["/", "/nothing", "/mcp/", "/MCP", "//mcp", "/tools", "/health"])
+@pytest.mark.parametrize("path", ["/nothing", "/mcp/", "/MCP", "//mcp", "/tools", "/health"])
 def test_prepare_of_a_path_without_a_post_of_its_own_is_none(hall: Toolhall, path: str) -> None:
     assert hall.http.prepare(with_path(path)) is None
 
@@ -197,6 +212,10 @@ class Exchange:
     def send_json(self, status: int, body: bytes) -> bool:
         self.status, self.sent = status, body
         return True
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
 
     def on_disconnect(self, callback: Any) -> None:
         """Nobody goes away."""

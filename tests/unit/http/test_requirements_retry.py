@@ -36,7 +36,7 @@ class LinkingHall(NamedTuple):
 
     def records(self, caller: str) -> list[dict[str, Any]]:
         """Of this caller's calls, what does not depend on when and in which words it was made."""
-        varying = ("time", "call", "caller", "duration_us", "bytes_in", "dialect", "grant")
+        varying = ("time", "call", "caller", "duration_us", "stages_us", "bytes_in", "dialect", "grant")
         calls = [
             each for each in recorded(self.data) if each["caller"] == caller and "management" not in each["dialect"]
         ]

@@ -5,12 +5,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import cast
 
 import pytest
+import uvloop
 
 from tests.harness.patience import patience
 from toolhall.http.stdio_lines import MAX_CONCURRENT_MESSAGES, Line, StdioLines, open_lines, serve_stdio
@@ -90,6 +91,28 @@ async def peer_of_pipes() -> AsyncGenerator[Peer]:
         for descriptor in {peer.asking, peer.answers} - {-1}:
             os.close(descriptor)
         await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_stdio_pipes_are_closed_once_whatever_loop_runs(run: Callable[[Coroutine[None, None, None]], None]) -> None:
+    """uvloop closes the descriptor and then the file, whose number may be that of another thread's file by then."""
+
+    async def close() -> None:
+        async with peer_of_pipes() as peer:
+            files = [
+                cast("asyncio.BaseTransport", end).get_extra_info("pipe")
+                for end in (peer.lines.source, peer.lines.target)
+            ]
+            descriptors = [file.fileno() for file in files]
+        async with asyncio.timeout(patience()):
+            while not all(file.closed for file in files):  # noqa: ASYNC110 - transports tell nobody
+                await asyncio.sleep(0)
+        for file, descriptor in zip(files, descriptors, strict=True):
+            with pytest.raises(OSError, match="Bad file descriptor"):
+                os.fstat(descriptor)
+            assert file.closefd is (run is asyncio.run)
+
+    run(close())
 
 
 async def test_stdio_lines_of_one_read_are_passed_on_together_and_outside_of_a_task() -> None:

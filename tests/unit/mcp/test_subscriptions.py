@@ -120,7 +120,7 @@ async def test_ended_session_is_unsubscribed(hall: Toolhall) -> None:
 
 async def test_session_that_listed_versions_is_notified_of_old_versions(hall: Toolhall) -> None:
     session, told = McpSession(hall.dispatcher, McpEncoder(SERVER, REVISION_2025_11_25), LOCAL, {}), list[str]()
-    session.on_list_changed(lambda: told.append("changed"))
+    session.on_change(lambda _: told.append("changed"))
     pin(hall)
     hall.registry.add([OLDER])
     assert told == ["changed"]

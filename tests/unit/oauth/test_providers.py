@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 from toolhall.model.secret import Secret
-from toolhall.oauth.providers import PRESETS, BadProvider, Provider, ProviderSettings, build_provider, is_safe_url
+from toolhall.oauth.providers import (
+    PRESETS,
+    BadProvider,
+    Provider,
+    ProviderSettings,
+    build_provider,
+    is_safe_url,
+    provider_display_name,
+)
 
 
 def provider(name: str = "acme", **said: Any) -> Provider:
@@ -90,3 +98,11 @@ def test_build_provider_reads_the_client_secret_from_a_file_and_hides_it_in_repr
     assert found.client_secret == Secret("s3cret-of-the-hall")
     assert "s3cret" not in repr(found)
     assert "s3cret" not in repr(ProviderSettings(client_id="hall", client_secret="s3cret-of-the-hall"))
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("google", "Google"), ("github", "GitHub"), ("acme-corp", "acme-corp")],
+)
+def test_provider_has_a_name_for_people(name: str, shown: str) -> None:
+    assert provider_display_name(name) == shown

@@ -19,7 +19,7 @@ from toolhall.model.content import Reply, Text
 from toolhall.model.errors import Denied, ToolFailed, Unauthenticated, Unavailable
 from toolhall.model.messages import CallTool, InputRequiredSignal, Roots
 from toolhall.model.secret import Secret
-from toolhall.pipeline.audit import Audit
+from toolhall.pipeline.audit import Audit, CallEnding
 from toolhall.pipeline.states import Allowed, Equipped, Found
 from toolhall.redaction.redactor import Redactor
 from toolhall.stores.audit.journal import MemoryJournal
@@ -178,7 +178,7 @@ async def test_audit_record_contains_arguments_only_as_a_sha256_digest(hall: Too
 
 def test_audit_record_gives_the_duration_in_microseconds() -> None:
     journal, timer = MemoryJournal(), Clock(1_000.25)
-    Audit(journal, Clock(7.0), timer).write(call_of(), None, "ok")
+    Audit(journal, Clock(7.0), timer).write(call_of(), CallEnding.of("ok"))
     (record,) = journal.records
     assert (record.time, record.duration_us, record.bytes_out) == (7.0, 250_000, 0)
 
@@ -259,7 +259,9 @@ def test_audit_record_of_a_denied_call_names_the_reason_and_the_rule(reached: st
         "allowed": Allowed(call, entry, allow),
         "equipped": Equipped(call, entry, allow, {}, approval="a_1"),
     }
-    Audit(journal, Clock(), Clock()).write(call, ways[reached], "Denied", ended=Denied("not you", by="g_2", level=5))
+    Audit(journal, Clock(), Clock()).write(
+        call, CallEnding.of("Denied", ways[reached], Denied("not you", by="g_2", level=5))
+    )
     (record,) = journal.records
     ran = reached == "equipped"
     assert (record.verdict, record.grant, record.level) == (("allow", "g_1", 5) if ran else ("deny", "g_2", 5))
@@ -269,7 +271,7 @@ def test_audit_record_of_a_denied_call_names_the_reason_and_the_rule(reached: st
 
 def test_audit_record_of_an_unauthenticated_call_has_the_verdict_deny() -> None:
     journal, call = MemoryJournal(), call_of()
-    Audit(journal, Clock(), Clock()).write(call, None, "Unauthenticated", ended=Unauthenticated())
+    Audit(journal, Clock(), Clock()).write(call, CallEnding.of("Unauthenticated", None, Unauthenticated()))
     (record,) = journal.records
     assert (record.verdict, record.grant, record.tool) == ("deny", None, call.tool)
 
@@ -278,7 +280,7 @@ def test_audit_record_names_the_caller_the_person_and_whom_it_acts_for() -> None
     journal = MemoryJournal()
     callers = [Caller("ci", person="ada", acting_for="bob"), Caller("ada", person="ada"), Caller("eve")]
     for caller in callers:
-        Audit(journal, Clock(), Clock()).write(call_of(caller=caller), None, "ok")
+        Audit(journal, Clock(), Clock()).write(call_of(caller=caller), CallEnding.of("ok"))
     named = [(record.caller, record.person, record.acting_for) for record in journal.records]
     assert named == [("ci", "ada", "bob"), ("ada", None, None), ("eve", None, None)]
 
@@ -286,9 +288,8 @@ def test_audit_record_names_the_caller_the_person_and_whom_it_acts_for() -> None
 def test_audit_record_counts_what_the_redactor_of_the_call_removed() -> None:
     journal, call, redactor = MemoryJournal(), call_of(), Redactor((Secret("hunter2-hunter2"),))
     redactor.redact_text("hunter2-hunter2 and hunter2-hunter2")
-    Audit(journal, Clock(), Clock()).write(
-        call, Equipped(call, entry_named(), Allow("test"), {}, redactor=redactor), "ok"
-    )
+    equipped = Equipped(call, entry_named(), Allow("test"), {}, redactor=redactor)
+    Audit(journal, Clock(), Clock()).write(call, CallEnding.of("ok", equipped))
     (record,) = journal.records
     assert record.redactions == redactor.count > 0
 
@@ -296,7 +297,7 @@ def test_audit_record_counts_what_the_redactor_of_the_call_removed() -> None:
 @pytest.mark.parametrize("size", [10, 5_000])
 def test_audit_digest_of_arguments_is_computed_alike_for_small_and_large_arguments(size: int) -> None:
     journal = MemoryJournal()
-    Audit(journal, Clock(), Clock()).write(call_of(arguments={"a": "x" * size}), None, "ok")
+    Audit(journal, Clock(), Clock()).write(call_of(arguments={"a": "x" * size}), CallEnding.of("ok"))
     (record,) = journal.records
     assert record.arguments_sha256 == hashlib.sha256(b'{"a":"%b"}' % (b"x" * size)).hexdigest()
 
@@ -304,5 +305,5 @@ def test_audit_digest_of_arguments_is_computed_alike_for_small_and_large_argumen
 def test_audit_drops_kept_arguments_after_writing_the_record() -> None:
     audit, call = Audit(MemoryJournal(), Clock(), Clock()), call_of()
     audit.keep_arguments(call)
-    audit.write(call, None, "ok")
+    audit.write(call, CallEnding.of("ok"))
     assert vars(audit)["_arguments"] == {}

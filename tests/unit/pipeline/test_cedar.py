@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.harness.seeds import examples
 from tests.unit.builders import tool_named
 from toolhall.model.caller import Caller
+from toolhall.model.tool import PromptInfo, ResourceInfo
 from toolhall.pipeline.access_rules import Conditional, Forbidden, Permitted, RuleDecision, Unmatched
 from toolhall.pipeline.cedar import BadPolicies, CedarRules
 from toolhall.schema.defaults import UNKNOWN
@@ -153,3 +154,38 @@ def test_cedar_adding_a_forbid_policy_never_permits_more(
         assert isinstance(before, Permitted) or not isinstance(after, Permitted)
         seen, then = RULES.decide(caller, tool, level), stricter.decide(caller, tool, level)
         assert isinstance(seen, Conditional) or not isinstance(then, Conditional)
+
+
+KINDS = """
+@id("read") permit(principal, action == Action::"read", resource in Toolkit::"Kit")
+  when { context.arguments has number && context.arguments.number < 100 };
+@id("policy") permit(principal, action == Action::"read", resource == Resource::"Kit.policy@1.0.0");
+@id("letter") permit(principal, action == Action::"prompt", resource == Prompt::"Kit.letter@1.0.0");
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "arguments", "said"),
+    [
+        ("resource", "order", {"number": 17}, Permitted("cedar:read")),
+        ("resource", "order", {"number": 170}, Unmatched()),
+        ("resource", "policy", {}, Permitted("cedar:policy")),
+        ("prompt", "letter", {}, Permitted("cedar:letter")),
+        ("prompt", "order", {"number": 17}, Unmatched()),
+        ("tool", "letter", {}, Unmatched()),
+        ("tool", "order", {"number": 17}, Unmatched()),
+    ],
+)
+def test_cedar_reads_and_prompts_have_their_own_actions_and_entities(
+    kind: str, name: str, arguments: dict[str, Any], said: RuleDecision
+) -> None:
+    rules = CedarRules(KINDS)
+    stated: dict[str, Any] = {
+        "tool": {},
+        "resource": {"resource": ResourceInfo(uri="kit://a")},
+        "prompt": {"prompt": PromptInfo()},
+    }
+    tool = tool_named(name, **stated[kind])
+    assert rules.decide_arguments(CI, tool, 5, arguments) == said
+    never = kind == "tool" or (kind, name) == ("prompt", "order")
+    assert rules.decide(CI, tool, 5) == (Unmatched() if never else Conditional())

@@ -43,6 +43,16 @@ def test_grant_rules_without_grants_are_unmatched() -> None:
     assert ruling() == settled({}) == Unmatched()
 
 
+def test_grant_rules_with_more_grants_decide_like_all_of_them_and_change_nothing() -> None:
+    rules = GrantRules((grant("p"), grant("q")))
+    assert rules.decide(CI, TOOL, 4) == Permitted("p")
+    assert rules.with_grants(()).decide(CI, TOOL, 4) == Permitted("p")
+    assert rules.with_grants((grant("a"),)).decide(CI, TOOL, 4) == Permitted("a")
+    more = rules.with_grants((grant("f", "forbid"),))
+    assert more.decide(CI, TOOL, 4) == more.decide_arguments(CI, TOOL, 4, {}) == Forbidden("f")
+    assert rules.decide(CI, TOOL, 4) == Permitted("p")
+
+
 def test_grant_rules_forbid_overrides_permit_and_names_the_grant() -> None:
     assert ruling(grant("p"), grant("f", "forbid")) == settled({}, grant("p"), grant("f", "forbid")) == Forbidden("f")
     assert ruling(grant("q"), grant("p")) == Permitted("p")

@@ -8,6 +8,7 @@ import pytest
 from tests.unit.registration.harness import RegistrationHarness, own
 from toolhall.dialects.findings import BadDocument
 from toolhall.model.errors import Denied, Malformed
+from toolhall.model.tool import ResourceInfo
 from toolhall.registration.records import DefinitionDocument, RegistrationSource
 from toolhall.registration.rules import BrokenPromise
 from toolhall.stores.tools import ToolRecord
@@ -212,3 +213,44 @@ async def test_concurrent_declarations_check_ownership_one_after_the_other(harne
     first, second = await asyncio.gather(*both, return_exceptions=True)
     assert isinstance(first, tuple)
     assert isinstance(second, Denied)
+
+
+# --- URIs -------------------------------------------------------------------------------------------------------------
+
+
+def resource_of(toolkit: str, uri: str, **properties: Any) -> DefinitionDocument:
+    params = {"type": "object", "properties": properties, "required": list(properties)}
+    method = {"name": "read", "params": params, "dev.toolhall/resource": {"uri": uri}}
+    declaration = {"name": toolkit, "version": "1.0.0", "capabilities": {"methods": [method]}}
+    return DefinitionDocument({"tool": declaration}, "hub", "calendars")
+
+
+async def test_second_of_two_quarantined_resources_with_a_common_uri_is_refused_when_it_is_activated(
+    harness: RegistrationHarness,
+) -> None:
+    await declare(harness, resource_of("Wide", "notes://{id}", id={"type": "string"}))
+    await declare(harness, resource_of("Narrow", "notes://7"))
+    await harness.activate("Wide.read@1.0.0")
+    with pytest.raises(Malformed, match=r"Narrow\.read@1\.0\.0 has a URI, the id or the name of Wide\.read@1\.0\.0"):
+        await harness.activate("Narrow.read@1.0.0")
+    assert harness.registry.snapshot.resources.tools[0].id.toolkit == "Wide"
+
+
+async def test_declared_resource_whose_uri_the_halls_code_has_gained_is_not_served_after_a_restart(
+    harness: RegistrationHarness,
+) -> None:
+    document = resource_of("Narrow", "notes://7")
+    await declare(harness, document, trusted=True)
+    properties = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}
+    code = own("1.0.0", name="read", input=properties, resource=ResourceInfo(uri="notes://{id}"))
+    again = await harness.again(code)
+    assert [each.id.toolkit for each in again.registry.snapshot.resources.tools] == ["Kit"]
+    assert again.state("Narrow.read@1.0.0") == "not served"
+
+
+async def test_two_versions_of_a_resource_have_one_uri(harness: RegistrationHarness) -> None:
+    first = resource_of("Wide", "notes://{id}", id={"type": "string"})
+    await declare(harness, first, trusted=True)
+    second = DefinitionDocument({"tool": {**first.body["tool"], "version": "1.1.0"}}, "hub", "calendars")
+    await declare(harness, second, trusted=True)
+    assert len(harness.registry.snapshot.resources.entries) == 2

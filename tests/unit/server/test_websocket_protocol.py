@@ -14,6 +14,7 @@ from websockets.typing import Subprotocol
 from tests.harness.patience import patience
 from tests.unit.server.test_request_cycle import App, Application, Served
 from toolhall.auth.authenticator import AsgiMessage, Receive, Scope, Send
+from toolhall.http.request import SERVER_EXTENSION, WebSocketExtension
 from toolhall.server import websocket_protocol
 from toolhall.server.context import ServerContext
 from toolhall.server.limits import ConnectionLimiter
@@ -274,3 +275,66 @@ async def test_websocket_handshake_that_websockets_refuses_is_answered_with_400(
         received = await exchange(served, HANDSHAKE + b"X-Long: " + b"x" * 9_000 + b"\r\n\r\n", b"\r\n")
     assert received.startswith(b"HTTP/1.1 400 ")
     assert "Traceback" not in caplog.text
+
+
+class Taking:
+    """An application that takes messages that begin with `report` as they arrive, and echoes the others."""
+
+    def __init__(self) -> None:
+        self.taken: list[bytes] = []
+        self.extension: WebSocketExtension
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.extension = scope[SERVER_EXTENSION]
+        self.extension.take_text(self.take)
+        await echo(scope, receive, send)
+
+    def take(self, message: bytes) -> bool:
+        if not message.startswith(b"report"):
+            return False
+        self.taken.append(message)
+        return self.extension.send_text(b"took " + message)
+
+
+async def test_websocket_text_that_the_application_takes_is_not_received() -> None:
+    app, received = Taking(), []
+    async with running(app) as served, client(served) as websocket:
+        for sent in ("one", "report ä", "two", b"report", "report " + "x" * 300):
+            await websocket.send(sent)
+            received.append(await websocket.recv())
+    assert received == ["one", "took report ä", "two", b"report", "took report " + "x" * 300]
+    assert len(app.taken) == 2
+
+
+async def test_websocket_text_behind_one_that_waits_is_not_taken() -> None:
+    """So that the application gets them in order."""
+    app = Taking()
+    async with running(app) as served, client(served) as websocket:
+        await websocket.send("one")
+        await websocket.recv()
+        websocket.transport.write(text_frame(b"two") + text_frame(b"report"))
+        assert [await websocket.recv() for _ in range(2)] == ["two", "report"]
+    assert app.taken == []
+
+
+def text_frame(payload: bytes) -> bytes:
+    """A short frame of a client; its mask of zeros changes nothing."""
+    return bytes((0x81, 0x80 + len(payload))) + bytes(4) + payload
+
+
+async def test_websocket_text_that_is_not_utf8_is_never_taken() -> None:
+    app = Taking()
+    async with running(app) as served, client(served) as websocket:
+        await websocket.send(b"report \xff", text=True)
+        assert await close_code(websocket) == 1007
+    assert app.taken == []
+
+
+async def test_websocket_text_cannot_be_sent_without_waiting_once_it_is_closed() -> None:
+    app = Taking()
+    async with running(app) as served, client(served) as websocket:
+        await websocket.send("here")
+        assert await websocket.recv() == "here"
+        await websocket.close()
+        await served.ended()
+    assert not app.extension.send_text(b"more")

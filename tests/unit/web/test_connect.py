@@ -57,7 +57,7 @@ async def test_connect_links_account(accounts: AccountHall) -> None:
 async def test_connect_page_shows_requested_access(accounts: AccountHall) -> None:
     browser, path = Browser(accounts.hall), await accounts.ask()
     page = await browser.get(path)
-    for said in ("acme", urlsplit(accounts.acme.issuer).netloc, *SCOPES, "Post.read@1.0.0", "local", "localhost:8000"):
+    for said in ("acme", urlsplit(accounts.acme.issuer).netloc, *SCOPES, "Post.read 1.0.0", "local", "localhost:8000"):
         assert said in page.text
     sent = dict(parse_qsl(urlsplit(await agree_on_page(browser, path)).query))
     assert tuple(sent["scope"].split()) == SCOPES

@@ -1,10 +1,16 @@
 """What cannot be seen, or looks like something else, is written out; everything else stays as it is."""
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from toolhall.web.html import mark_hidden, reveal_hidden
+
+VECTORS = json.loads((Path(__file__).parents[3] / "console/test/hidden.json").read_text())
 
 PLAIN = [
     "plain text",
@@ -49,3 +55,9 @@ def test_mark_hidden_is_reversible_and_printable(text: str) -> None:
     back = "".join(chr(int(piece[3:-1], 16)) if hidden else piece for piece, hidden in pieces)
     assert back == text
     assert all(letter.isprintable() or letter == "\n" for letter in reveal_hidden(text))
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=[ascii(each["text"]) for each in VECTORS])
+def test_the_console_marks_the_same_characters(vector: dict[str, Any]) -> None:
+    """console/test/hidden.test.ts reads the same vectors."""
+    assert [{"text": text, "hidden": hidden} for text, hidden in mark_hidden(vector["text"])] == vector["pieces"]

@@ -4,6 +4,8 @@ import pytest
 
 from tests.tables import each_row
 from tests.unit.dialects.model_apis.sample_tools import FORECAST, MOVE, SAMPLES
+from toolhall import tool
+from toolhall.authoring.definition import definitions_of
 from toolhall.dialects.catalogs import CATALOGS, DIALECTS
 from toolhall.dialects.convert.export import write_tools
 from toolhall.dialects.model_apis.function import losses_by_tool
@@ -72,3 +74,32 @@ def test_write_tools_unknown_dialect_is_refused() -> None:
     with pytest.raises(Malformed, match="use one of"):
         write_tools("esperanto", [PLAIN])
     assert "function" in CATALOGS
+
+
+@pytest.mark.parametrize(
+    ("dialect", "reason"),
+    [
+        ("mcp@2025-11-25", None),
+        ("mcp@2026-07-28", None),
+        ("openapi", None),
+        ("mcp@2025-06-18", "mcp@2025-06-18 has no tasks: a call waits for its end"),
+        ("anthropic", "anthropic has no tasks: a call waits for its end"),
+        ("hub", "hub has no tasks: a call that takes long is answered by its id, once it has ended"),
+    ],
+)
+def test_export_names_the_loss_of_tasks(dialect: str, reason: str | None) -> None:
+    @tool(effect="reads", task=True)
+    def long(year: int) -> str:
+        """Export a year."""
+        return str(year)
+
+    @tool(effect="reads")
+    def short(year: int) -> str:
+        """Count a year."""
+        return str(year)
+
+    tools = [each.tool for function in (short, long) for each in definitions_of(function)]
+    lost = [(loss.path, loss.reason) for loss in write_tools(dialect, tools).losses if loss.path.endswith("/task")]
+    assert lost == ([] if reason is None else [("/1/task", reason)])
+    alone = [loss.path for loss in write_tools(dialect, tools[1:]).losses if loss.path == "/task"]
+    assert alone == ([] if reason is None else ["/task"])

@@ -69,3 +69,8 @@ def test_loss_reasons_toolkit_losses_are_listed_once() -> None:
         listed = [loss for part in converted([CALCULATOR], target) for loss in part.losses]
         assert len(listed) == len(set(listed))
         assert "/metadata" in [loss.path for loss in listed]
+
+
+def test_loss_of_a_stated_task_support_is_named() -> None:
+    document = {"name": "long", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "optional"}}
+    assert reasons(document, "oxp")["/execution"] == "oxp does not state whether a tool's calls may become tasks"

@@ -14,6 +14,7 @@ from toolhall.dialects.hub import catalog
 from toolhall.dialects.hub.call_messages import (
     AnswerMessage,
     CallContext,
+    ChangedMessage,
     ErrorPayload,
     LogMessage,
     ProgressMessage,
@@ -26,6 +27,7 @@ from toolhall.dialects.hub.call_messages import (
     remote_call,
     write_answer,
     write_call,
+    write_changed,
     write_log,
     write_progress,
     write_question,
@@ -37,18 +39,20 @@ from toolhall.dialects.hub.messages import HubRequest, write_response
 from toolhall.dialects.hub.results import (
     NoSuchMethod,
     NotStarted,
+    messages_or_raise,
     read_tool_server_error,
     result_or_raise,
+    write_contents,
     write_failure,
     write_result,
 )
 from toolhall.dialects.mcp.content import write_block
 from toolhall.model import errors
-from toolhall.model.content import Reply
+from toolhall.model.content import Reply, Result
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.names import ToolId, published_name
 from toolhall.model.tool import EFFECT_ANNOTATIONS as IMPLIED
-from toolhall.model.tool import Annotations, Output, Tool, ToolkitInfo
+from toolhall.model.tool import Annotations, Output, PromptInfo, ResourceInfo, Tool, ToolkitInfo
 
 VECTORS = Path(__file__).parents[3] / "vectors" / "hub" / "toolserver"
 HINTS = {
@@ -148,8 +152,9 @@ def read_hall(wire: bytes) -> JsonObject:
     match read_hub_message(wire):
         case RemoteCall() as call:
             context = {name: plain(getattr(call.context, name)) for name in CallContext.__struct_fields__}
-            stated = {name: getattr(call, name) for name in ("id", "tool", "method", "params", "version")}
-            return {"kind": "call", **stated, "context": context}
+            same = ("id", "tool", "method", "params", "version", "uri", "complete")
+            stated = {name: getattr(call, name) for name in same}
+            return {"kind": "call", **stated, "of": call.kind, "context": context}
         case AnswerMessage(call_id, number, answers, error, later):
             said = None if error is None else {"code": error.code, "message": error.message}
             named = {"kind": "answer", "id": call_id, "number": number}
@@ -169,6 +174,8 @@ def read_server(wire: bytes) -> JsonObject:
             return {"kind": "progress", **fields(told)}
         case LogMessage() as told:
             return {"kind": "log", **fields(told)}
+        case ChangedMessage() as told:
+            return {"kind": "changed", **fields(told)}
         case QuestionMessage(call_id, number, questions, retry_ms):
             named = {"kind": "question", "id": call_id, "number": number}
             return {**named, "questions": write_questions_or_answers(questions), "retry_ms": retry_ms}
@@ -197,6 +204,9 @@ def read_end(end: ToolResponseMessage) -> JsonObject:
         named["value"] = value.value
     if value.content:
         named["content"] = [write_block(block) for block in value.content]
+    if end.roles:
+        assert [each.role for each in messages_or_raise(end)] == [*end.roles]
+        named["roles"] = end.roles
     return {**named, **({"meta": value.meta} if value.meta else {}), **({"is_error": True} if value.is_error else {})}
 
 
@@ -219,6 +229,8 @@ def declared(tool: Tool) -> JsonObject:
         "published": None if tool.name == own else tool.name,
         "output": {"kind": output.kind, **({"schema": output.schema} if output.kind == "schema" else {})},
         "annotations": hints,
+        "resource": tool.resource,
+        "prompt": tool.prompt,
     }
 
 
@@ -239,7 +251,8 @@ READERS: dict[str, Callable[[bytes], JsonObject]] = {
 def written_call(meant: JsonObject) -> bytes:
     context = msgspec.convert(meant["context"], CallContext)
     call = remote_call(meant["id"], (meant["tool"], meant["method"], meant["version"]), meant["params"], context)
-    return write_call(call)
+    kind = {} if meant["of"] == "tool" else {"kind": meant["of"]}
+    return write_call(msgspec.structs.replace(call, **kind, uri=meant["uri"], complete=meant["complete"]))
 
 
 def written_answer(meant: JsonObject) -> bytes:
@@ -259,6 +272,8 @@ def written_report(meant: JsonObject) -> bytes:
             return write_progress(call_id, done, total, message)
         case {"kind": "log", "id": call_id, "level": level, "data": data, "logger": logger}:
             return write_log(call_id, level, data, logger)
+        case {"kind": "changed", "id": call_id, "uri": uri}:
+            return write_changed(call_id, uri)
         case _:
             return write_question(meant["id"], meant["number"], read_questions(meant["questions"]), meant["retry_ms"])
 
@@ -266,6 +281,8 @@ def written_report(meant: JsonObject) -> bytes:
 def written_end(meant: JsonObject) -> bytes:
     if "meta" not in meant and "content" not in meant:
         return write_result(meant["id"], meant.get("value")).body
+    if "roles" in meant:
+        return write_contents(meant["id"], Result(None, read_blocks(meant["content"]), roles=meant["roles"])).body
     blocks, value = read_blocks(meant.get("content", [])), meant.get("value", msgspec.UNSET)
     reply = Reply(blocks, value, meant.get("meta"), meant.get("is_error", False))
     return write_result(meant["id"], reply).body
@@ -314,8 +331,12 @@ def made_tool(toolkit: JsonObject, meant: JsonObject, about: ToolkitInfo) -> Too
         tags=tuple(meant["tags"]),
         annotations=Annotations(**{HINTS[name]: value for name, value in hints.items()})
         if hints
-        else IMPLIED.get(meant["effect"]),
+        else IMPLIED.get(meant["effect"])
+        if meant["resource"] is meant["prompt"] is None
+        else None,
         about=about,
+        resource=meant["resource"] and msgspec.convert(meant["resource"], ResourceInfo),
+        prompt=None if meant["prompt"] is None else msgspec.convert(meant["prompt"], PromptInfo),
     )
 
 

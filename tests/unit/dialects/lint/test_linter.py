@@ -165,7 +165,8 @@ def test_lint_rules_are_all_tested() -> None:
     assert len(set(ids)) == len(ids)
     elsewhere = {"tool/id-twice", "toolkit/twice", "tool/name-taken", "poison/other-tool", "tool/level-missing"}
     tested = {rule for rule, _, _ in CASES} | {"schema/accepts-nothing", "schema/not-for-gemini"}
-    assert tested | elsewhere == set(ids)
+    beside = {each for each in ids if each.startswith(("resource/", "prompt/"))}  # test_uri_and_argument_rules.py
+    assert tested | elsewhere | beside == set(ids)
     for rule in ALL_RULES:
         assert rule.summary.endswith(".")
         assert rule.fix[0].islower()

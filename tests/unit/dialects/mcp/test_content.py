@@ -15,7 +15,7 @@ BLOCKS: list[tuple[Content, JsonObject]] = [
         {
             "type": "text",
             "text": "hello",
-            "annotations": {"audience": ("user",), "priority": 0.0, "lastModified": "2026-07-28T00:00:00Z"},
+            "annotations": {"audience": ["user"], "priority": 0.0, "lastModified": "2026-07-28T00:00:00Z"},
             "_meta": {"k": 1},
         },
     ),

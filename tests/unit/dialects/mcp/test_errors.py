@@ -10,7 +10,10 @@ CASES: list[tuple[errors.ToolhallError, McpError]] = [
     (errors.NotFound("unknown tool: x"), ProtocolError(-32602, "unknown tool: x")),
     (
         errors.BadArguments([errors.Problem("/a", "is wrong")]),
-        ErrorResult("the arguments do not match the tool's input schema: /a: is wrong"),
+        ErrorResult(
+            "the arguments do not match the tool's input schema: /a: is wrong",
+            {"dev.toolhall/problems": [{"path": "/a", "reason": "is wrong"}]},
+        ),
     ),
     (
         errors.Unsupported("elicitation"),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.tables import each_row
-from toolhall.dialects.mcp.input_requests import read_input_response, required_capability, write_input_request
+from toolhall.dialects.mcp.input_requests import read_input_response, write_input_request
 from toolhall.dialects.mcp.protocol import (
     REVISION_2025_06_18,
     REVISION_2025_11_25,
@@ -19,14 +19,6 @@ from toolhall.model.messages import Answered, Filled, Form, Question, Root, Root
 SCHEMA: JsonObject = {"type": "object", "properties": {"a": {"type": "string"}}}
 FORM, VISIT, ROOTS = Form("Which?", SCHEMA), Visit("Please", "https://example.org", "v1"), Roots()
 SAMPLE = Sample(messages=({"role": "user", "content": {"type": "text", "text": "hi"}},), max_tokens=5)
-
-
-@each_row(
-    ("question", "feature"),
-    [(FORM, "elicitation"), (VISIT, "elicitation.url"), (SAMPLE, "sampling"), (ROOTS, "roots")],
-)
-def test_required_capability_by_question(question: Question, feature: str) -> None:
-    assert required_capability(question) == feature
 
 
 def elicitation(**params: Any) -> JsonObject:

@@ -23,7 +23,8 @@ from toolhall.dialects.mcp.requests import (
     read_progress_token,
     read_request_meta,
 )
-from toolhall.model.messages import LOG_LEVELS
+from toolhall.model.json import JsonObject
+from toolhall.model.messages import CLIENT_FEATURES, LOG_LEVELS
 
 PREFIX = "io.modelcontextprotocol/"
 META = {f"{PREFIX}protocolVersion": "2026-07-28", f"{PREFIX}clientCapabilities": {}}
@@ -160,3 +161,18 @@ def test_progress_token_invalid_is_refused(token: Any) -> None:
 )
 def test_supports_declared_capabilities_only(capabilities: Any, feature: str, able: bool) -> None:
     assert RequestMeta(REVISION_2026_07_28, capabilities).supports(feature) is able
+
+
+@pytest.mark.parametrize(
+    "capabilities",
+    [
+        {},
+        {"roots": {}, "sampling": {}},
+        {"elicitation": {}},
+        {"elicitation": {"url": {}}},
+        {"elicitation": {"form": {}, "url": {}}, "roots": 3, "else": {}},
+    ],
+)
+def test_features_are_those_that_the_client_supports(capabilities: JsonObject) -> None:
+    meta = RequestMeta(REVISION_2026_07_28, capabilities)
+    assert meta.features == tuple(name for name in CLIENT_FEATURES if meta.supports(name))

@@ -19,7 +19,7 @@ from toolhall.dialects.mcp.protocol import (
 from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo, write_error
 from toolhall.model.content import Image, Result, Text
 from toolhall.model.errors import Broken, Denied, Limited, ToolFailed, ToolhallError, Unsupported
-from toolhall.model.json import JsonObject
+from toolhall.model.json import JsonObject, encode
 from toolhall.model.messages import CompletedCall, InputRequired, Roots, ToolPage, WireResponse
 from toolhall.model.tool import Output
 
@@ -46,7 +46,7 @@ def result_of(wire: WireResponse, request_id: str | int = 1) -> Any:
 
 @older
 def test_initialize_result_by_revision(revision: Revision) -> None:
-    assert result_of(McpEncoder(SERVER, revision).initialize_result("a"), "a") == {
+    assert result_of(McpEncoder(SERVER, revision).initialize_result("a", {"tool"}), "a") == {
         "protocolVersion": revision.name,
         "capabilities": {"tools": {"listChanged": True}, "logging": {}},
         "serverInfo": INFO,
@@ -55,13 +55,15 @@ def test_initialize_result_by_revision(revision: Revision) -> None:
 
 
 def test_initialize_result_without_instructions() -> None:
-    found = result_of(McpEncoder(ServerInfo(name="hall", version="1"), REVISION_2025_11_25).initialize_result(1))
+    found = result_of(
+        McpEncoder(ServerInfo(name="hall", version="1"), REVISION_2025_11_25).initialize_result(1, {"tool"})
+    )
     assert found["serverInfo"] == {"name": "hall", "version": "1"}
     assert "instructions" not in found
 
 
 def test_discover_result_lists_versions() -> None:
-    assert result_of(McpEncoder(SERVER, REVISION_2026_07_28).discover_result(1)) == {
+    assert result_of(McpEncoder(SERVER, REVISION_2026_07_28).discover_result(1, {"tool"}, {})) == {
         "supportedVersions": ["2026-07-28", "2025-11-25", "2025-06-18"],
         "capabilities": {"tools": {"listChanged": True}, "logging": {}},
         "ttlMs": 60_000,
@@ -250,12 +252,12 @@ def test_notification_is_json_rpc() -> None:
 
 
 def test_tools_list_changed_with_subscription() -> None:
-    assert json.loads(McpEncoder(SERVER, REVISION_2025_06_18).tools_list_changed()) == {
+    assert json.loads(McpEncoder(SERVER, REVISION_2025_06_18).list_changed("tool")) == {
         "jsonrpc": "2.0",
         "method": "notifications/tools/list_changed",
         "params": {},
     }
-    assert json.loads(McpEncoder(SERVER, REVISION_2026_07_28).tools_list_changed(7))["params"] == {
+    assert json.loads(McpEncoder(SERVER, REVISION_2026_07_28).list_changed("tool", 7))["params"] == {
         "_meta": {"io.modelcontextprotocol/subscriptionId": 7}
     }
 
@@ -265,3 +267,16 @@ def test_messages_never_contain_newlines(revision: Revision) -> None:
     """L-6: over stdio a message is one line."""
     result = Result(b'{"a":"x\\ny"}', (Text("line\nline\r\n\u2028"),), meta={"k": "a\nb"})
     assert b"\n" not in McpEncoder(SERVER, revision).call_result(1, CompletedCall(tool_named("pick"), result)).body
+
+
+@every_revision
+@pytest.mark.parametrize("value", [{"result": 3}, {"text": 'a "b" \u2028'}, {}])
+def test_result_with_meta_has_the_bytes_of_a_result_that_is_encoded_as_a_whole(
+    revision: Revision, value: JsonObject
+) -> None:
+    encoder, encoded = McpEncoder(SERVER, revision), encode(value)
+    tool = tool_named("pick", output=Output("schema", {"type": "object"}))
+    meta: JsonObject = {"dev.toolhall/source": {"tool": "Kit.pick@1.0.0"}, "io.modelcontextprotocol/serverInfo": "x"}
+    whole: JsonObject = {"content": [{"type": "text", "text": encoded.decode()}], "structuredContent": value}
+    answered = encoder.call_result("a", CompletedCall(tool, Result(encoded, meta=meta)))
+    assert answered == encoder.response("a", whole | {"_meta": meta})

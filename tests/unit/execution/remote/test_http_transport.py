@@ -262,6 +262,20 @@ async def test_http_transport_closed_idle_connection_is_not_reused(how: str) -> 
         line.close()
 
 
+@pytest.mark.parametrize("how", ["close", "reset"])
+async def test_http_transport_none_of_several_closed_idle_connections_is_reused(how: str) -> None:
+    """One poll looks at all of them; each call is delivered once."""
+    async with fake_tool_server(saying(http_response(tool_response("1")))) as server:
+        line = server.line()
+        await asyncio.gather(*(line.call(REQUEST, "1", ignore_event) for _ in range(3)))
+        for wire in [*server.wires]:
+            getattr(wire, how)()
+        await until_gone(server)
+        await asyncio.gather(*(line.call(REQUEST, "1", ignore_event) for _ in range(3)))
+        assert (server.connections, len(server.bodies)) == (6, 6)
+        line.close()
+
+
 async def test_http_transport_closed_connection_is_removed() -> None:
     async with fake_tool_server(saying(http_response(tool_response("1")))) as server:
         line = server.line()

@@ -100,6 +100,7 @@ async def test_remote_runner_sends_tool_request() -> None:
             "timeout": 60,
             "caller": {"id": "ci", "person": "ada", "proof": "key", "scopes": ["a", "b"]},
             "can": ["elicitation"],
+            "reports": ["tool_changed"],
         },
     }
 
@@ -444,8 +445,7 @@ async def test_remote_runner_cancelled_call_does_not_affect_health() -> None:
 class CountingDeadline(Deadline):
     """A deadline that counts its holds."""
 
-    def __init__(self) -> None:
-        super().__init__(60)
+    seconds: float = 60
 
     @property
     def holds(self) -> int:

@@ -44,15 +44,15 @@ async def manage(
     return Reply(reply.status, msgspec.json.decode(reply.body), dict(reply.headers.raw))
 
 
-async def registered(hall: Toolhall, *definitions: dict[str, Any]) -> None:
+async def registered(hall: Toolhall, *definitions: dict[str, Any], headers: dict[str, str] | None = None) -> None:
     """Register these, which must work."""
     for each in definitions:
-        reply = await manage(hall, "POST", "/api/tools", each)
+        reply = await manage(hall, "POST", "/api/tools", each, headers)
         assert reply.status == 201, reply
 
 
-async def activated(hall: Toolhall, tool_id: str) -> None:
+async def activated(hall: Toolhall, tool_id: str, headers: dict[str, str] | None = None) -> None:
     """Look at a tool, then activate it."""
-    seen = (await manage(hall, "GET", place(tool_id))).body["digests"]["document"]
-    reply = await manage(hall, "POST", place(tool_id, "activate"), {"seen": seen})
+    seen = (await manage(hall, "GET", place(tool_id), None, headers)).body["digests"]["document"]
+    reply = await manage(hall, "POST", place(tool_id, "activate"), {"seen": seen}, headers)
     assert (reply.status, reply.body["state"]) == (200, "active"), reply

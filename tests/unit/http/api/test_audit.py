@@ -58,8 +58,7 @@ async def test_search_bad_filter_is_refused(hall: Toolhall, query: str) -> None:
     assert (await manage(hall, "GET", f"/api/audit?{query}")).status == 400
 
 
-async def test_search_by_non_admin_is_denied(hall: Toolhall) -> None:
+async def test_search_by_non_admin_finds_no_calls_of_others(hall: Toolhall) -> None:
     made = (await manage(hall, "POST", "/api/keys", {"name": "ci"})).body
     reply = await manage(hall, "GET", "/api/audit", headers={"authorization": f"Bearer {made['secret']}"})
-    assert reply.status == 403
-    assert "records" not in reply.body
+    assert (reply.status, reply.body) == (200, {"records": []})

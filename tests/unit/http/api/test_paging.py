@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.http.api.management_client import activated, definition, manage, place, registered
 from toolhall import Config, Toolhall
-from toolhall.http.api import tools
+from toolhall.http.api import tool_index
 
 NAMES = [f"t{number}" for number in range(5)]
 IDS = [f"Kit.{name}@1.0.0" for name in NAMES]
@@ -59,9 +59,10 @@ async def test_tool_pages_skip_nothing_during_changes(hall: Toolhall) -> None:
 
 
 async def test_tool_pages_accept_any_cursor(hall: Toolhall) -> None:
-    assert (await manage(hall, "GET", "/api/tools?cursor=zzz")).body == {"tools": []}
+    page = (await manage(hall, "GET", "/api/tools?cursor=zzz")).body
+    assert (page["tools"], page["total"], "nextCursor" in page) == ([], len(IDS), False)
 
 
 async def test_tool_page_is_bounded_in_bytes_and_never_empty(hall: Toolhall, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools, "PAGE_BYTES", 500)
+    monkeypatch.setattr(tool_index, "PAGE_BYTES", 500)
     assert await listed(hall) == [[tool_id] for tool_id in IDS]

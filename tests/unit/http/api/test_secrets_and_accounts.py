@@ -15,6 +15,7 @@ from tests.unit.web.browser_client import ORIGIN
 from toolhall import Config, Toolhall
 from toolhall.model.caller import LOCAL
 from toolhall.model.messages import CallTool, CompletedCall
+from toolhall.model.secret import Secret
 from toolhall.registration.access import NewKey
 from toolhall.stores.vault.envelope import DecryptionFailed
 from toolhall.stores.vault.key_sources import generate_key
@@ -52,7 +53,8 @@ async def test_secret_value_is_used_and_never_returned(accounts: AccountHall) ->
     assert isinstance(answer, CompletedCall)
     assert answer.result.encoded == str(len(VALUE)).encode()
     listed = await manage(accounts.hall, "GET", "/api/secrets")
-    assert listed.body == {"secrets": [made.body]}
+    (row,) = listed.body["secrets"]
+    assert {**row, "usedAt": None} == {**made.body, "usedAt": None}
     again = await manage(accounts.hall, "PUT", path, {"value": VALUE + "2"})
     assert again.body["hint"] != made.body["hint"]
     rotated = await manage(accounts.hall, "POST", "/api/secrets/rotate")
@@ -60,6 +62,21 @@ async def test_secret_value_is_used_and_never_returned(accounts: AccountHall) ->
     gone = await manage(accounts.hall, "DELETE", path)
     assert (gone.body, (await manage(accounts.hall, "DELETE", path)).status) == ({"removed": "SMS_KEY"}, 404)
     assert VALUE not in repr((made, listed, again, rotated, gone, *accounts.recorded()))
+
+
+async def test_secret_shows_who_uses_it_and_when(accounts: AccountHall) -> None:
+    hall = accounts.hall
+    for path in ("SMS_KEY", "SMS_KEY?user=alice", "OTHER"):
+        await hall.credentials.vault.set(path.partition("?")[0], Secret(VALUE), path.partition("=")[2] or None, "tests")
+    await hall.dispatcher.answer(CallTool("Post_ring", {}, "test"), LOCAL)
+    listed = (await manage(hall, "GET", "/api/secrets")).body["secrets"]
+    found = {(each["name"], each["user"]): (each["usedBy"], each["usedAt"] is not None) for each in listed}
+    (ring,) = [entry.id for entry in hall.registry.snapshot.entries if entry.tool.id.tool == "ring"]
+    assert found == {
+        ("SMS_KEY", None): ([ring], True),
+        ("SMS_KEY", "alice"): ([ring], False),
+        ("OTHER", None): ([], False),
+    }
 
 
 async def test_secrets_are_per_user(accounts: AccountHall) -> None:
@@ -249,10 +266,19 @@ async def test_shared_key_has_no_accounts(served: AccountHall) -> None:
         assert (await manage(served.hall, method, path, body, crew)).status == 403
 
 
+async def test_account_shows_which_tools_use_it(accounts: AccountHall) -> None:
+    await pasted(accounts)
+    (account,) = (await manage(accounts.hall, "GET", "/api/accounts")).body["accounts"]
+    requiring = [entry for entry in accounts.hall.registry.snapshot.entries if entry.requirements is not None]
+    used_by = sorted(entry.id for entry in requiring if entry.requirements and entry.requirements.accounts)
+    assert used_by
+    assert (account["usedBy"], account["usedAt"], account["providerName"]) == (used_by, None, "acme")
+
+
 async def test_providers_are_listed_without_secrets(accounts: AccountHall) -> None:
     reply = await manage(accounts.hall, "GET", "/api/providers")
     back = f"{ORIGIN}/oauth/callback"
-    acme = {"name": "acme", "issuer": accounts.acme.issuer, "scopes": [], "redirect_uri": back}
+    acme = {"name": "acme", "displayName": "acme", "issuer": accounts.acme.issuer, "scopes": [], "redirect_uri": back}
     assert reply.body == {"providers": [acme]}
 
 

@@ -45,13 +45,37 @@ async def test_registered_tool_is_quarantined_until_activated(hall: Toolhall) ->
     assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", tool["registeredAt"])
     shown = await manage(hall, "GET", place(PICK))
     assert shown.body["document"] == definition(title="Pick")
-    assert shown.body["versions"] == [{"id": PICK, "state": "quarantined"}]
+    assert [(each["id"], each["state"]) for each in shown.body["versions"]] == [(PICK, "quarantined")]
     assert {name: shown.body[name] for name in tool} == tool
     await activated(hall, PICK)
     assert hall.registry.snapshot.find("Kit_pick") is not None
     reply = await manage(hall, "POST", place("Kit.pick", "deactivate"))
     assert (reply.status, reply.body["state"]) == (200, "inactive")
     assert hall.registry.snapshot.find("Kit_pick") is None
+
+
+async def test_check_of_a_definition_tells_findings_and_refusals_and_stores_nothing(hall: Toolhall) -> None:
+    reply = await manage(hall, "POST", "/api/definitions/check", definition(title="Pick"))
+    assert (reply.status, reply.body["tools"]) == (200, [{"id": PICK, "name": "Kit_pick"}])
+    assert reply.body["dialect"].startswith("mcp")
+    assert (await manage(hall, "GET", place(PICK))).status == 404
+    stored = await manage(hall, "POST", "/api/tools", definition(title="Pick"))
+    assert reply.body["findings"] == stored.body["findings"]
+    for document, code in (
+        (definition(title="Pick"), "conflict"),
+        (definition(inputSchema={"type": "string"}), "bad_definition"),
+        ({"surprise": 1}, "bad_definition"),
+    ):
+        checked = await manage(hall, "POST", "/api/definitions/check", document)
+        refused = await manage(hall, "POST", "/api/tools", document)
+        assert (checked.status, checked.body["error"]["code"]) == (409, code)
+        assert checked.body == refused.body
+    assert "check" not in {what.partition(" ")[0] for _, _, what, _ in records(hall)}
+
+
+async def test_check_of_a_definition_is_for_administrators(hall: Toolhall) -> None:
+    reply = await manage(hall, "POST", "/api/definitions/check", definition(), FORWARDED)
+    assert reply.status == 403
 
 
 async def test_activate_quarantined_needs_seen_digest(hall: Toolhall) -> None:
@@ -85,7 +109,7 @@ async def test_register_bad_definition_reports_every_problem(hall: Toolhall) -> 
     for unknown in unknowns:
         said = (await manage(hall, "POST", "/api/tools", unknown)).body["error"]["message"]
         assert "?dialect=" in said
-    assert (await manage(hall, "GET", "/api/tools?toolkit=Kit")).body == {"tools": []}
+    assert (await manage(hall, "GET", "/api/tools?toolkit=Kit")).body["tools"] == []
 
 
 async def test_register_in_any_dialect(hall: Toolhall) -> None:
@@ -239,7 +263,10 @@ async def test_management_validates_requests(hall: Toolhall) -> None:
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("/api/tools?sate=active", "use cursor, state, toolkit"),
+        (
+            "/api/tools?sate=active",
+            "use cursor, effect, kind, level, limit, origin, query, server, state, tag, toolkit",
+        ),
         ("/api/tools?state=asleep", "registered, quarantined, active, inactive"),
         ("/api/tools/Calculator.Add?version=1", "leave it out"),
         ("/api/history?limit=0", "from 1 to 1000"),

@@ -14,9 +14,9 @@ from tests.unit.stores.audit.audit_logs import NOON, calls, record, verified
 from toolhall.model.call_records import AuditRecord
 from toolhall.model.errors import Unavailable
 from toolhall.stores.audit.disk import Disk
+from toolhall.stores.audit.filters import AuditQuery
 from toolhall.stores.audit.hash_chain import AUDIT_FOLDER, LEGACY_FILE
-from toolhall.stores.audit.journal import AuditJournal
-from toolhall.stores.audit.query import AuditQuery
+from toolhall.stores.audit.journal import FLUSH_SECONDS, AuditJournal
 from toolhall.stores.audit.writer import Retention
 
 
@@ -242,7 +242,7 @@ async def test_journal_read_finds_unflushed_records_and_records_of_the_legacy_fi
         await made.read("Kit.pick", found.append)
         assert [each.call for each in found] == ["old", "call-1"]
         newest = await made.search(AuditQuery(), 2)
-        assert [each.record.call for each in newest] == ["call-3", "call-2"]
+        assert [each.record.call for each in newest.records] == ["call-3", "call-2"]
     finally:
         made.close()
 
@@ -302,3 +302,19 @@ async def test_journal_closed_before_use_starts_no_thread(tmp_path: Path) -> Non
     made.append(record(1))
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("toolhall-audit")]
     assert not (tmp_path / AUDIT_FOLDER).exists()
+
+
+async def test_journal_writes_records_that_come_right_after_a_batch_and_long_after_one(tmp_path: Path) -> None:
+    made, expected = journal(tmp_path), list[str]()
+    try:
+        for number, pause in enumerate((0.0, 0.0, 3 * FLUSH_SECONDS, 0.0)):
+            await asyncio.sleep(pause)  # the thread waits for more at first, and sleeps after a while
+            made.append(record(number))
+            expected.append(f"call-{number}")
+            async with asyncio.timeout(patience()):
+                while calls(tmp_path / AUDIT_FOLDER) != expected:  # noqa: ASYNC110 - a file tells nobody
+                    await asyncio.sleep(0.005)
+        await made.commit(record(9))
+        assert calls(tmp_path / AUDIT_FOLDER) == [*expected, "call-9"]
+    finally:
+        made.close()

@@ -8,9 +8,10 @@ import pytest
 
 from toolhall.model.call_records import AuditRecord
 from toolhall.stores.audit import query
+from toolhall.stores.audit.filters import is_about_tool
 from toolhall.stores.audit.hash_chain import MAX_LINE_BYTES
 from toolhall.stores.audit.journal import MemoryJournal
-from toolhall.stores.audit.query import is_about_tool, read_records
+from toolhall.stores.audit.query import read_records
 
 PICK = "Kit.pick@1.0.0"
 

@@ -22,6 +22,7 @@ TOOLHALL_COMMAND = PYTHON.parent / "toolhall"
 TOOLHALL, FASTMCP, SDK = "toolhall", "fastmcp", "sdk"
 TOOLHALL_NAPPING = "toolhall napping"
 TOOLHALL_TROUBLED = "toolhall troubled"
+TOOLHALL_COMPUTING = "toolhall computing"
 NAPPING_PLACES = 32  # so few that the places are what is scarce, and not this machine
 FASTMCP_SESSION = "fastmcp session"
 TOOLHALL_KEY, TOOLHALL_GRANT = "toolhall key", "toolhall grant"
@@ -100,7 +101,11 @@ def _command(spec: ServerSpec, folder: Path, port: int | None) -> list[str]:
     if peer:
         session = ["--session"] if spec.kind == FASTMCP_SESSION else []
         return [str(CLIENTS_PYTHON), str(SERVERS / peer), "--tools", str(spec.tools), *listen, *session]
-    special = {TOOLHALL_NAPPING: "napping.py", TOOLHALL_TROUBLED: "troubled.py"}
+    special = {
+        TOOLHALL_NAPPING: "napping.py",
+        TOOLHALL_TROUBLED: "troubled.py",
+        TOOLHALL_COMPUTING: "computing.py",
+    }
     tools = special.get(spec.kind, "tools.py" if spec.kind in HALLS else None)
     if tools:  # as its users start it
         return [str(spec.python.parent / "toolhall"), "serve", *_serve_options(spec, folder, tools, listen)]
@@ -124,7 +129,7 @@ def apart(folder: Path, **settings: str) -> Place:
 def _place(spec: ServerSpec, folder: Path) -> Place:
     settings = {} if spec.page_size is None else {"TOOLHALL_PAGE_SIZE": str(spec.page_size)}
     if spec.kind == TOOLHALL_NAPPING:
-        settings["TOOLHALL_MAX_CONCURRENCY"] = str(NAPPING_PLACES)
+        settings["TOOLHALL_CONCURRENCY"] = json.dumps({"total": NAPPING_PLACES})
     if spec.kind in GUARDED:
         limit = json.dumps(LIMIT)
         settings |= {"TOOLHALL_TOOL_LIMIT": limit, "TOOLHALL_PAIR_LIMIT": limit, "BENCH_LEVEL": GUARDED[spec.kind]}

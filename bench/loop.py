@@ -30,7 +30,7 @@ from bench.client import Client
 from bench.counting_transport import CountingTransport
 from bench.launch import LIMIT
 from bench.messages import Spoken
-from bench.servers import tools
+from bench.servers import readings, tools
 from bench.servers.ceiling import Ceiling, Full
 from toolhall import Config, Toolhall, tool
 from toolhall.pipeline.rate_buckets import Rate
@@ -44,6 +44,7 @@ PASSES = 40  # of a round
 WARM_UP_PASSES = 5
 DISTINCT_REQUESTS = 1_000
 CEILING, BARE, SESSION, KEY, GRANT = "ceiling full", "toolhall", "session", "key", "grant"
+READ, PROMPT = "read", "prompt"
 
 Factory = Callable[[], asyncio.Protocol]
 Settle = Callable[[], Awaitable[None]]
@@ -152,10 +153,11 @@ async def _pass(targets: dict[str, LoopTarget]) -> dict[str, Batch]:
 
 async def _targets(folder: Path, stack: AsyncExitStack) -> dict[str, LoopTarget]:
     """The ceiling, and halls: one that is local, one that asks for a key, one whose tool also needs a grant."""
-    local = await stack.enter_async_context(serving_in_loop(_hall(folder / "local", tools, guarded=False)))
+    local = await stack.enter_async_context(serving_in_loop(_hall(folder / "local", tools, readings, guarded=False)))
     session = await asyncio.to_thread(_open_session, local.port)
     calls = {BARE: messages.mcp_call(), SESSION: messages.mcp_call(session)} | messages.dialect_calls()
     del calls["mcp"]  # is the bare one
+    calls |= {READ: messages.mcp_read(), PROMPT: messages.mcp_prompt()}
     targets = {CEILING: _ceiling(folder / "record.jsonl")}
     targets |= {name: LoopTarget(local.factory, local.settle, call) for name, call in calls.items()}
     for name, toolkit in ((KEY, tools), (GRANT, add)):
@@ -173,14 +175,14 @@ async def add(a: float, b: float) -> tools.Sum:
     return {"result": a + b}
 
 
-def _hall(folder: Path, toolkit: object, *, guarded: bool) -> Toolhall:
+def _hall(folder: Path, *targets: object, guarded: bool) -> Toolhall:
     config = Config(data=str(folder), calls_per_second=1e9, call_burst=1e9)
     if guarded:
         limit = Rate(**LIMIT)
         config = Config(
             data=str(folder), profile="server", tool_limit=limit, pair_limit=limit, calls_per_second=1e9, call_burst=1e9
         )
-    return Toolhall(toolkit, config=config)
+    return Toolhall(*targets, config=config)
 
 
 @asynccontextmanager

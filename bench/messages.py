@@ -72,6 +72,21 @@ def mcp_call(session: str | None = None, key: str | None = None) -> Spoken:
     return Spoken("/mcp", said, _counted(message), '"structuredContent"')
 
 
+def mcp_read() -> Spoken:
+    """`resources/read` of the newest revision."""
+    return _beside_tools("resources/read", {"uri": "bench://notes"}, "bench://notes", '"contents":[{')
+
+
+def mcp_prompt() -> Spoken:
+    """`prompts/get` of the newest revision."""
+    return _beside_tools("prompts/get", {"name": "greeting"}, "greeting", '"messages":[{')
+
+
+def _beside_tools(method: str, params: Json, name: str, good: str) -> Spoken:
+    message = {"jsonrpc": "2.0", "id": _COUNT, "method": method, "params": params | {"_meta": META}}
+    return Spoken("/mcp", headers(method) | {"mcp-name": name}, _counted(message), good)
+
+
 def dialect_calls() -> dict[str, Spoken]:
     """The same call in every dialect of Toolhall, each as its clients usually put it."""
     plain = {"content-type": "application/json", "accept": "application/json", "authorization": f"Bearer {KEY}"}

@@ -98,6 +98,11 @@ class Connection:
         return True
 
 
+def _percentiles(values: list[float]) -> list[float]:
+    """The 99 percentiles of values; of a single one or none, which a very busy machine leaves, that one or zero."""
+    return statistics.quantiles(values, n=100) if len(values) > 1 else [*values, 0.0][:1] * 99
+
+
 def _end_of(received: bytes) -> int:
     """Where the answer ends, or 0 as long as its head is not whole."""
     head = received.find(_END_OF_HEAD)
@@ -146,7 +151,7 @@ class _Generator:
                     taken.append(time.perf_counter() - connection.due)
                     self._free.append(connection)
         elapsed = time.perf_counter() - start
-        cut, late = (statistics.quantiles(values, n=100) for values in (taken, self._late))
+        cut, late = (_percentiles(values) for values in (taken, self._late))
         return Latency(cut[49] * 1e6, cut[98] * 1e6, late[98] * 1e6, len(taken) / elapsed)
 
     def _send(self, due: list[float]) -> float | None:

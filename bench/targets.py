@@ -52,8 +52,11 @@ TARGETS = {
         Target("dialects.machine", "CPU of a call in machine messages, against the bare call", 1.3),
         Target("dialects.openapi", "CPU of a call over REST, against the bare call", 1.3),
         Target("loop.spread", "spread of `loop`'s ratio to the ceiling, from least to most", 5, unit="%"),
+        Target("loop.read", "CPU of `resources/read` of a text, against the bare call", 1.1),
+        Target("loop.prompt", "CPU of `prompts/get` without arguments, against the bare call", 1.1),
         Target("latency.p99", "p99 at 70 % load and 32 connections, against the ceiling's", 1.2),
         Target("workers.rate", "calls per second of two workers, against one", 1.7, "at least"),
+        Target("workers.computing", "the same, where the tool itself computes for 0.4 ms", 1.7, "at least"),
         Target("proxied.http", "CPU of a call to a tool server over HTTP, against the bare call", 2.0),
         Target("proxied.socket", "CPU of a call to a tool server over a socket, against the bare call", 2.2),
         Target("proxied.typescript", "CPU of a call to a tool server in TypeScript, against the bare call", 2.2),
@@ -91,6 +94,7 @@ TARGETS = {
         Target("overload.memory", "memory under overload, the last round against the first", 1.1),
         Target("conversion.rate", "definitions converted per second of one core", 10_000, "at least", "a second"),
         Target("trouble.p99", "p99 of a good tool among bad ones, against its p99 alone", 1.5),
+        Target("tasks.dbos", "CPU of a task, against a DBOS workflow of one step", 0.5),
         Target("supply.secret", "CPU that one secret adds to a call", 15, unit="µs"),
     )
 }

@@ -21,6 +21,7 @@ from bench.measures.scale import measure_scale
 from bench.measures.start import measure_start
 from bench.measures.stdio import measure_stdio
 from bench.measures.supply import measure_supply
+from bench.measures.tasks import measure_tasks
 from bench.measures.trouble import measure_trouble
 from bench.measures.workers import measure_workers
 from bench.report import Section
@@ -48,5 +49,6 @@ MEASURES: Mapping[str, Callable[[Options], Section]] = {
     "conversion": measure_conversion,
     "trouble": measure_trouble,
     "supply": measure_supply,
+    "tasks": measure_tasks,
 }
 NEEDS_PYTHON = frozenset({"python"})  # left out unless another interpreter is named

@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Sequence
 
-from bench.loop import BARE, BATCH, CEILING, CONNECTIONS, PASSES, Batch, measure_loop_cpu
+from bench.loop import BARE, BATCH, CEILING, CONNECTIONS, PASSES, PROMPT, READ, Batch, measure_loop_cpu
 from bench.report import Section
 from bench.rounds import Options
 from bench.spread import Spread
@@ -11,7 +11,8 @@ from bench.targets import TARGETS
 
 ABOUT = f"""The real connection code of both servers on {CONNECTIONS} connections whose transports only count, in one
 event loop, so that neither the kernel nor the load generator is measured. `toolhall` is the bare call over MCP
-2026-07-28, `session` is 2025-11-25, `key` has a key and three limits, `grant` a grant and a durable intent too; the
+2026-07-28, `read` and `prompt` are a resource that returns a text and a prompt without arguments, `session` is
+2025-11-25, `key` has a key and three limits, `grant` a grant and a durable intent too; the
 others are dialects. All are measured in turn, {BATCH} calls at a time, forth and back; a round is the median of
 {PASSES} such passes or of their ratios. All threads: with the audit's, until the records are on disk. Median
 (least-most) of the rounds."""
@@ -42,7 +43,11 @@ def measure_loop(options: Options) -> Section:
         "all, times toolhall",
     ]
     width = _ratio(thread[BARE], thread[CEILING]).width
-    verdicts = [TARGETS["loop.spread"].verdict(Spread.of([width * 100]))]
+    verdicts = [
+        TARGETS["loop.spread"].verdict(Spread.of([width * 100])),
+        TARGETS["loop.read"].verdict(_ratio(process[READ], process[BARE])),
+        TARGETS["loop.prompt"].verdict(_ratio(process[PROMPT], process[BARE])),
+    ]
     return Section("A call in the loop", ABOUT, columns, rows, verdicts, _figures(seen))
 
 

@@ -9,14 +9,15 @@ BIN := .venv/bin
 ENVIRONMENTS := .venv .venv-clients .venv-gateways .venv-frameworks1 .venv-frameworks2
 SOURCES = $(wildcard src tests docs_src bench)
 FAST_TESTS = $(wildcard tests/test_*.py tests/fundamentals tests/unit tests/properties)
-QUICK_GATES := gate-format gate-lint gate-imports gate-mypy gate-sdk
+QUICK_GATES := gate-format gate-lint gate-imports gate-mypy gate-sdk gate-console
 SDK := src/toolhall/sdk/toolhall-sdk.tgz
+CONSOLE := src/toolhall/console/index.html.gz
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve test test-all check clients bench dist sdk lock setup fmt clean wrk chromium tests pytest sdk-tests gate-pyright $(QUICK_GATES)
+.PHONY: help serve test test-all check clients bench dist sdk console console-pictures lock setup fmt clean wrk chromium tests pytest sdk-tests gate-pyright $(QUICK_GATES)
 export UV_PYTHON_DOWNLOADS := never
 # Without bytecode, each of the hundreds of processes that the tests start would compile a thousand modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -26,7 +27,10 @@ help:
 
 # --- what people run ---------------------------------------------------------------------------------------------------
 
+# The console is built the first time, where Node is there; a hall without it has a plain page in its place.
 serve: .venv/.runtime ## serve the example toolkit, or what ARGS says: make serve ARGS="my_tools.py --port 9000"
+	@test -e $(CONSOLE) || ! command -v npm >/dev/null || $(MAKE) --no-print-directory console || \
+		echo "the console was not built, so there is a plain page in its place" >&2
 	@$(BIN)/toolhall serve $(ARGS)
 
 test: setup ## everything: install what is missing, the gates, all tests
@@ -35,7 +39,7 @@ test: setup ## everything: install what is missing, the gates, all tests
 test-all: export TOOLHALL_ALL_SEEDS := 1
 test-all: test ## the same with every random seed of the fault tests, which takes much longer
 
-check: .venv/.dev tools/node/node_modules/.done sdk/typescript/node_modules/.done ## the quick gates, and the tests that need nothing but Python
+check: .venv/.dev tools/node/node_modules/.done sdk/typescript/node_modules/.done console/node_modules/.done ## the quick gates, and the tests that need nothing but Python
 	@$(MAKE) $(GATES_BESIDE_TESTS) TESTS="$(FAST_TESTS)"
 
 bench: .venv/.dev .venv-clients/.done .venv-gateways/.done sdk wrk ## Toolhall beside its peers, as ratios
@@ -45,21 +49,28 @@ clients: .venv/.dev .venv-frameworks1/.done .venv-frameworks2/.done ## agent fra
 	$(BIN)/python -m pytest -n 0 tests/conformance/test_frameworks.py $(ARGS)
 
 # Beside the release stands what somebody without Node builds from a clone; each is installed in an empty environment and tried.
-dist: .venv/.dev $(SDK) ## the release: sdist and wheel with the TypeScript SDK, and the wheel of a clone without Node
+dist: .venv/.dev $(SDK) $(CONSOLE) ## the release: sdist and wheel with the console and the TypeScript SDK, and the wheel of a clone without Node
 	rm -rf dist build/clone && mkdir -p build/clone
-	cp -r src pyproject.toml LICENSE .gitignore build/clone && rm -rf build/clone/$(dir $(SDK))
+	cp -r src pyproject.toml LICENSE .gitignore build/clone && rm -rf $(addprefix build/clone/,$(dir $(SDK) $(CONSOLE)))
 	$(BIN)/python -m hatchling build -t sdist -t wheel -d dist
-	cd build/clone && $(abspath $(BIN))/python -m hatchling build -t wheel -d "$(abspath dist/without-sdk)"
+	cd build/clone && $(abspath $(BIN))/python -m hatchling build -t wheel -d "$(abspath dist/without-node)"
 	PACKAGES="$(abspath dist)" $(BIN)/python -m pytest -n 0 tests/packaging
 
 sdk: $(SDK) ## the TypeScript SDK as a tarball, where the package ships it
 
-setup: .venv/.dev .venv-clients/.done tools/node/node_modules/.done tests/conformance/node/node_modules/.done sdk chromium ## install what development and tests need, into this folder
+console-pictures: .venv/.dev $(CONSOLE) tools/node/node_modules/.done ## pictures of every screen of the console, made by its tests, into docs/pictures
+	rm -rf docs/pictures
+	TOOLHALL_PICTURES=$(abspath docs/pictures) .venv/bin/python -m pytest -q -n 2 tests/browser/console/test_pictures.py
+
+console: $(CONSOLE) ## the console, built and compressed, where the package ships it
+
+setup: .venv/.dev .venv-clients/.done tools/node/node_modules/.done tests/conformance/node/node_modules/.done sdk console chromium ## install what development and tests need, into this folder
 
 fmt: .venv/.dev ## format, and fix what can be fixed
 	$(BIN)/ruff check --fix --exit-zero --quiet $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 	@test ! -d sdk/typescript/node_modules || npm --prefix sdk/typescript run --silent fmt
+	@test ! -d console/node_modules || npm --prefix console run --silent fmt
 
 lock: $(UV) ## renew the lock files after a change of requirements; newer versions: make lock ARGS=--upgrade
 	$(call compile,uv,requirements/uv.in)
@@ -72,10 +83,12 @@ lock: $(UV) ## renew the lock files after a change of requirements; newer versio
 	$(call lock_node,tools/node)
 	$(call lock_node,tests/conformance/node)
 	$(call lock_node,sdk/typescript)
+	$(call lock_node,console)
 
 clean: ## remove everything that make made
 	rm -rf .uv $(ENVIRONMENTS) tools/node/node_modules tests/conformance/node/node_modules
 	rm -rf $(dir $(SDK)) $(addprefix sdk/typescript/,node_modules build dist)
+	rm -rf $(dir $(CONSOLE)) $(addprefix console/,node_modules dist)
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	find src tests $(wildcard docs_src bench) -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -104,6 +117,8 @@ gate-mypy:
 	$(BIN)/mypy
 gate-sdk:
 	cd sdk/typescript && npm run --silent check
+gate-console:
+	cd console && npm run --silent check && npm run --silent test
 gate-pyright:
 	tools/node/node_modules/.bin/pyright --warnings
 
@@ -148,6 +163,11 @@ $(SDK): sdk/typescript/node_modules/.done $(wildcard sdk/typescript/*.json sdk/t
 	rm -rf $(@D) && mkdir $(@D)
 	cd sdk/typescript && npm pack --silent --pack-destination "$(abspath $(@D))" >/dev/null
 	mv $(@D)/toolhall-sdk-*.tgz $@
+
+# With a digest of its content in each address, and compressed: see tools/pack_console.mjs.
+$(CONSOLE): console/node_modules/.done tools/pack_console.mjs $(shell find console -type d \( -name node_modules -o -name dist \) -prune -o -type f -print)
+	cd console && npm run --silent build -- --logLevel warn
+	node tools/pack_console.mjs console/dist $(@D)
 
 # wrk makes the load of the benchmark; a package of the system.
 wrk:

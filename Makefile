@@ -102,7 +102,7 @@ sync = $(if $(filter output-sync,$(.FEATURES)),--output-sync=$(1))
 tests: $(QUICK_GATES)
 	@$(MAKE) --no-print-directory $(call sync,none) pytest
 pytest:
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS) $(ARGS)
+	$(BIN)/python tools/run_tests.py -n $(WORKERS) --dist worksteal $(TESTS) $(ARGS)
 # The SDK's own tests wait for the place of pyright, and end long before pytest does.
 sdk-tests:
 	cd sdk/typescript && npm test --silent

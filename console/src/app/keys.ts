@@ -1,7 +1,7 @@
 /** The one table of keys, and who answers them. `?` shows it; each visible button shows its key. */
 
 import { signal } from '@preact/signals';
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { MessageKey } from '../words/messages';
 import { preferences } from './preferences';
 import { href, navigate } from './router';
@@ -68,7 +68,8 @@ const frame: Handlers = {
 export function useKeys(handlers: Handlers): void {
   const latest = useRef(handlers);
   latest.current = handlers;
-  useEffect(() => {
+  // Before the browser paints: a key that is pressed as soon as a screen is seen must not be lost.
+  useLayoutEffect(() => {
     const entry: Handlers = new Proxy({}, { get: (_, action: KeyAction) => latest.current[action] });
     stack.push(entry);
     return () => {

@@ -103,7 +103,8 @@ def open_tool(console: OpenConsole, hall: HallClient, tool: str, tab: str = "try
 
 
 def run(window: ConsoleWindow, outcome: str) -> None:
-    """Run the tool by keyboard, and wait for how it ended."""
+    """Run the tool by keyboard, once it can be run, and wait for how it ended."""
+    window.page.locator("section[aria-labelledby=result-title]").wait_for()
     window.press("Control+Enter")
     expect(window.page.locator("section[aria-labelledby=result-title] header .chip")).to_have_text(
         outcome, timeout=1_000 * patience()

@@ -59,6 +59,7 @@ from toolhall.registration.service import RegistrationService
 from toolhall.registry.registry import Conflict, Registry
 from toolhall.registry.snapshot import CompletionRunner, Entry, Runner, compile_entry
 from toolhall.stores.crypto import derive_key
+from toolhall.stores.tools import ToolOrigin
 from toolhall.telemetry import Metric, Telemetry, tracer_from_environment
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ class Toolhall:
         self.access.reload_hooks += [self.credentials.reload, self._data_dir.recheck_anchors]
         self.access.keys.on_change.append(self._recheck_tool_servers)
         self._remote_runner = _RemoteRunnerOnDemand(lambda: self.tool_servers)
-        self.registration = RegistrationService(self.registry, time.time, self._remote_runner)
+        self.registration = RegistrationService(self.registry, time.time, self._runner_for)
         self.registration.level_overrides = config.levels
 
     @property
@@ -176,6 +177,11 @@ class Toolhall:
             if self._watching:  # built in an open hall: leases expire and replicas are probed from now on
                 self._built_tool_servers.watch()
         return self._built_tool_servers
+
+    def _runner_for(self, origin: ToolOrigin) -> Runner:
+        """Return the runner of tools that no code here defines."""
+        del origin  # tool servers only, until there are upstreams
+        return self._remote_runner
 
     def _toolkit_has_resource(self, toolkit: str, uri: str) -> bool:
         found = self.registry.snapshot.resources.match(uri)

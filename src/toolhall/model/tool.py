@@ -179,6 +179,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     resource: ResourceInfo | None = None
     prompt: PromptInfo | None = None
     task: Task | None = None  # None: every call is answered in line
+    upstream_name: str | None = None  # the name, URI or URI template by which its upstream knows it, if it has one
 
     @property
     def kind(self) -> Kind:

@@ -33,12 +33,14 @@ _log = logging.getLogger("toolhall.registrar")
 
 
 class ActiveTools:
-    """Serves tools: those defined in code with their own runners, all others with `runner`."""
+    """Serves tools: those defined in code with their own runners, all others with that of their origin."""
 
-    def __init__(self, registry: Registry, clock: Callable[[], float], runner: Runner) -> None:
+    def __init__(
+        self, registry: Registry, clock: Callable[[], float], runner_for: Callable[[ToolOrigin], Runner]
+    ) -> None:
         self._registry = registry
         self._clock = clock
-        self._runner = runner
+        self._runner_for = runner_for
         self._code: dict[str, Entry] = {}
         self._code_toolkits: Counter[str] = Counter()  # how many tools each toolkit has in code
         self.code_claims = NameClaims()
@@ -177,7 +179,7 @@ class ActiveTools:
     def _entry(self, indexed: IndexedTool) -> Entry:
         own = self._code.get(indexed.record.id)
         if own is None:
-            return compile_entry(indexed.tool, self._runner, known_good=True)
+            return compile_entry(indexed.tool, self._runner_for(indexed.record.origin), known_good=True)
         deprecation = indexed.tool.deprecation
         if own.tool.deprecation == deprecation:
             return own

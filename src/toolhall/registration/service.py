@@ -44,7 +44,7 @@ from toolhall.registration.rules import DeclarationPlanner, RegistrationRules, c
 from toolhall.registry.registry import Registry
 from toolhall.registry.snapshot import Entry, Runner
 from toolhall.stores.common import StoreFailed, WriteLock, store_unavailable
-from toolhall.stores.tools import MemoryToolStore, ToolEvent, ToolEventKind, ToolRecord, ToolStore
+from toolhall.stores.tools import MemoryToolStore, ToolEvent, ToolEventKind, ToolOrigin, ToolRecord, ToolStore
 
 _log = logging.getLogger("toolhall.registrar")
 
@@ -52,12 +52,15 @@ _log = logging.getLogger("toolhall.registrar")
 class RegistrationService:
     """Registers, activates, deprecates and removes tools; one change at a time, each stored before it is served."""
 
-    def __init__(self, registry: Registry, clock: Callable[[], float], runner: Runner) -> None:
+    def __init__(
+        self, registry: Registry, clock: Callable[[], float], runner_for: Callable[[ToolOrigin], Runner]
+    ) -> None:
+        """`runner_for` returns the runner of tools that no code here defines, by their origin."""
         self._registry = registry
         self._clock = clock
         self._store: ToolStore = MemoryToolStore()
         self._index = RecordIndex()
-        self._active = ActiveTools(registry, clock, runner)
+        self._active = ActiveTools(registry, clock, runner_for)
         self._lookup = RecordLookup(self._index, self._active, clock)
         self._rules = RegistrationRules(self._index, self._active)
         self._planner = DeclarationPlanner(self._index, self._rules)

@@ -14,7 +14,7 @@ from toolhall.model.json import JsonObject
 from toolhall.stores.common import Stale, Unstorable
 
 ToolState: TypeAlias = Literal["registered", "quarantined", "active", "inactive"]
-ToolOrigin: TypeAlias = Literal["code", "file", "http", "cli", "tool-server"]
+ToolOrigin: TypeAlias = Literal["code", "file", "http", "cli", "tool-server", "upstream"]
 ToolEventKind: TypeAlias = Literal[
     "registered", "activated", "deactivated", "quarantined", "deprecated", "removed", "replaced", "rolled back"
 ]

@@ -48,7 +48,7 @@ class RestartableRegistrar:
 
     def _begin(self) -> None:
         self.registry = Registry()
-        self.registrar = RegistrationService(self.registry, self.clock, FixedResultRunner())
+        self.registrar = RegistrationService(self.registry, self.clock, lambda _: FixedResultRunner())
         self._stores = self._open_again()
         self.store = self._stores.tools
 

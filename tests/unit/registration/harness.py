@@ -29,7 +29,7 @@ class RegistrationHarness:
         self._ticks = count()
         self.registry = Registry()
         self.store: ToolStore = store or MemoryToolStore()
-        self.service = RegistrationService(self.registry, self._clock, FixedResultRunner())
+        self.service = RegistrationService(self.registry, self._clock, lambda _: FixedResultRunner())
         self.heard: list[list[str]] = []
         self.registry.subscribe(lambda: self.heard.append(self.served))
 

@@ -1,4 +1,4 @@
-"""Upstreams, servers of somebody else whose tools a hall offers: UpstreamSettings, UpstreamStatus, UpstreamListing.
+"""Upstreams, servers of somebody else whose tools a hall offers: UpstreamSettings, UpstreamStatus, UpstreamView.
 
 The settings are checked when they are constructed: a ValueError (from JSON or TOML, a `msgspec.ValidationError`) names
 the part and what to write instead, and never quotes a value that may be a secret.
@@ -178,6 +178,15 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
     source: UpstreamSource
     where: str = ""  # the file, or who added it
     named_by_person: bool = False  # at this machine, in the profile `local`: the first sight of a tool is the look
+
+
+class UpstreamView(msgspec.Struct, frozen=True, kw_only=True):
+    """An upstream as it is shown to whoever manages the hall: settings, state, and how many tools it has."""
+
+    upstream: Upstream
+    status: UpstreamStatus
+    tools: int = 0  # that are served now
+    waiting: int = 0  # definitions that somebody must look at before they are served
 
 
 def upstream_name_problem(name: object) -> str | None:

@@ -350,7 +350,7 @@ export interface ToolSummary {
   name: string;
   title: string | null;
   description: string;
-  state: 'registered' | 'quarantined' | 'active' | 'inactive';
+  state: 'registered' | 'quarantined' | 'active' | 'inactive' | 'withheld';
   origin: string;
   originDetail: string;
   by: string;

@@ -21,6 +21,7 @@ from toolhall.registry.snapshot import Entry
 _NEXT_STEPS = {
     "quarantined": "look at it with 'toolhall tool show {0}', then 'toolhall tool activate {0}'",
     "registered": "'toolhall tool activate {0}' serves it",
+    "withheld": "its upstream does not offer it now; it is served again once that does",
     "inactive": "'toolhall tool activate {0}' serves it again",
 }
 _NOT_SERVED = "it is not served here"

@@ -22,6 +22,7 @@ from toolhall.model.content import (
     ResourceLink,
     Result,
     Text,
+    TextOnlyReply,
 )
 from toolhall.model.errors import BadArguments, BadOutput, NotFound, Problem
 from toolhall.model.json import Json, escape_pointer, type_name, walk_levels
@@ -182,6 +183,8 @@ class Check:
         return self._value(value, entry)
 
     def _reply(self, reply: Reply, entry: Entry) -> Result:
+        if isinstance(reply, TextOnlyReply):
+            return self._check_blocks(Result(None, reply.content, meta=reply.meta), entry)
         if reply.value is msgspec.UNSET:
             return self._without_value(Result(None, reply.content, meta=reply.meta, is_error=reply.is_error), entry)
         checked = self._value(reply.value, entry)

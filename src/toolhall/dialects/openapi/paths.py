@@ -42,8 +42,8 @@ MANAGEMENT_TAG: JsonObject = {
 }
 BEHAVIOURS = ("breaking", "feature")
 EFFECTS = ("reads", "writes", "destroys")
-STATES = ("registered", "quarantined", "active", "inactive")
-ORIGINS = ("code", "file", "http", "cli", "tool-server")
+STATES = ("registered", "quarantined", "active", "inactive", "withheld")
+ORIGINS = ("code", "file", "http", "cli", "tool-server", "upstream")
 EVENT_TYPES = (
     "registered",
     "activated",
@@ -53,6 +53,8 @@ EVENT_TYPES = (
     "removed",
     "replaced",
     "rolled back",
+    "withheld",
+    "server changed",
 )
 _DIGEST: JsonObject = {"type": "string", "pattern": "^sha256-[0-9a-f]{64}$"}
 _SUNSET_DATE: JsonObject = {

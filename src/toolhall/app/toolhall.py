@@ -588,13 +588,13 @@ class Toolhall:
 
 
 def _config_for_process(config: Config) -> Config:
-    """Remove data, recordings, providers and issuers from the settings if this is a worker process.
+    """Remove data, recordings, providers, issuers and upstreams from the settings if this is a worker process.
 
     A tool's file may construct a hall. A worker process that imports the file must not open that hall's data directory,
     and it lacks the secrets of providers and issuers, which only the hall's own environment has.
     """
     return (
-        msgspec.structs.replace(config, data=None, record=(), providers={}, issuers=())
+        msgspec.structs.replace(config, data=None, record=(), providers={}, issuers=(), upstreams={})
         if is_worker_process()
         else config
     )

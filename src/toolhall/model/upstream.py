@@ -177,6 +177,7 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
     settings: UpstreamSettings
     source: UpstreamSource
     where: str = ""  # the file, or who added it
+    missing: tuple[str, ...] = ()  # variables of its file that are not set: it waits, and nothing reaches out to it
     named_by_person: bool = False  # at this machine, in the profile `local`: the first sight of a tool is the look
 
 

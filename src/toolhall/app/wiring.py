@@ -20,6 +20,7 @@ from toolhall.execution.executor import FunctionExecutor
 from toolhall.execution.schema_worker import ProcessValidator
 from toolhall.model.caller import Caller
 from toolhall.model.requirements import AccountRequirement, AccountToken, MissingRequirement
+from toolhall.model.upstream import UpstreamSettings
 from toolhall.oauth.providers import BadProvider, build_provider
 from toolhall.pipeline.access_rules import AccessRules, GrantRules
 from toolhall.pipeline.approvals import ApprovalService
@@ -55,6 +56,7 @@ from toolhall.web.public_url import PublicUrl
 if TYPE_CHECKING:
     from toolhall.http.authentication import AuthComponents
     from toolhall.oauth.broker import Broker
+    from toolhall.oauth.upstream_accounts import UpstreamAccounts
     from toolhall.stores.accounts import AccountStore
     from toolhall.stores.bundle import Stores
     from toolhall.web.approve import ApprovalPages
@@ -173,6 +175,7 @@ class CredentialSources:
         self._accounts: AccountStore | None = None
         self._built_broker: Broker | None = None
         self._has_pages = True
+        self.upstream_settings: Callable[[str], UpstreamSettings | None] = lambda _: None  # by the upstream's name
         self.equip = Equip(self.vault, _BrokerOnDemand(self), config.accept_credentials)
 
     @property
@@ -185,8 +188,21 @@ class CredentialSources:
             if self._accounts is not None:
                 broker.open(self._accounts)
             broker.has_pages = self._has_pages
+            broker.upstreams.settings_of = self._settings_of
             self._built_broker = broker
         return self._built_broker
+
+    def _settings_of(self, upstream: str) -> UpstreamSettings | None:
+        return self.upstream_settings(upstream)
+
+    @cached_property
+    def upstream_accounts(self) -> "UpstreamAccounts":
+        """The tokens that the hall sends to upstreams."""
+        from toolhall.oauth.client import OAuthClient  # lazy: the OAuth client
+        from toolhall.oauth.upstream_accounts import HallTokens, UpstreamAccounts  # lazy: the OAuth client
+
+        hall_tokens = HallTokens(self.broker.upstreams, OAuthClient(self._egress), time.time)
+        return UpstreamAccounts(self.broker, hall_tokens, time.time)
 
     def without_pages(self) -> None:
         """Send nobody to the pages for linking accounts: this hall is not served over HTTP."""
@@ -209,6 +225,8 @@ class CredentialSources:
 
     async def drain(self) -> None:
         """Finish what must not be lost: a token that was fetched is stored before the loop ends."""
+        if "upstream_accounts" in vars(self):
+            await self.upstream_accounts.close()
         if self._built_broker is not None:
             await self._built_broker.close()
 

@@ -37,6 +37,8 @@ from toolhall.app.wiring import (
     build_dispatcher,
     build_policy,
     check_egress_allow,
+    config_for_process,
+    upstreams_from,
 )
 from toolhall.auth.authenticator import AsgiApp, Receive, Scope, Send
 from toolhall.authoring.code_digest import code_sha256
@@ -47,7 +49,6 @@ from toolhall.execution.executor import FunctionExecutor, limits_from_config
 from toolhall.execution.health_checks import HealthChecks
 from toolhall.execution.long_calls import LongCallRunner
 from toolhall.execution.schema_worker import ProcessValidator
-from toolhall.execution.worker_protocol import is_worker_process
 from toolhall.model.upstream import Upstream
 from toolhall.model.uri_template import UriTemplate
 from toolhall.pipeline.run import Run
@@ -94,7 +95,7 @@ class Toolhall:
     ) -> None:
         if lifespan is not None and not callable(lifespan):
             raise BadDeclaration(f"lifespan is {lifespan!r}; give a function that returns an async context manager")
-        self.config = config = _config_for_process(overridden(config or Config()))
+        self.config = config = config_for_process(overridden(config or Config()))
         self.deployment = Deployment()  # set by the command line: origins of settings, number of processes
         self.undocumented: list[str] = []  # warnings about tools without a docstring
         self._documents: list[DefinitionDocument] = []
@@ -106,7 +107,7 @@ class Toolhall:
         self._stopping = False
         self._watching = False
         self._built_tool_servers: ToolServers | None = None
-        self._given_upstreams: dict[str, Upstream] = {}  # of the settings, of files and of the command line
+        self._given_upstreams = upstreams_from(config)  # and those of files and of the command line, later
         self._built_upstreams: Upstreams | None = None
         self._reaches_upstreams = True
         check_egress_allow(config)  # before anything is created for a hall that cannot be
@@ -192,13 +193,18 @@ class Toolhall:
             parts = UpstreamParts(
                 registration=self.registration,
                 secrets=self.credentials.vault,
-                accounts=lambda: self.credentials.broker,
+                accounts=lambda: self.credentials.upstream_accounts,
+                write_lock=self.access.write_lock,
                 hall_id=derive_key(self._data_dir.root_key, _HALL_ID_PURPOSE)[:8].hex(),
+                note_server=self.dispatcher.audit.note_server,
+                has_resource=self._toolkit_has_resource,
                 changed=self.changed,
             )
             self._built_upstreams = built = Upstreams(self.config, parts, self._given_upstreams.values())
+            self.credentials.equip.foreign_secrets = built.hidden_secrets
+            self.credentials.upstream_settings = built.settings_of
             if self._stores is not None:  # it has none so far, or this would have been built with it
-                built.use_store(self._stores.upstreams)
+                built.open(self._stores.upstreams, ())
             if self.lifespans.entered and self._reaches_upstreams:
                 built.start()
         return self._built_upstreams
@@ -517,6 +523,8 @@ class Toolhall:
             credentials=self.credentials,
             telemetry=self.telemetry,
             tool_servers=self.tool_servers,
+            find_upstreams=lambda: self._built_upstreams,
+            build_upstreams=lambda: self.upstreams,
             check_health=self._check_health,
             deployment=lambda: self.deployment,
         )
@@ -585,16 +593,3 @@ class Toolhall:
         """Raise what would keep a call from running, before a person is asked to approve it."""
         self.dispatcher.audit.check_complete()
         await self.credentials.equip.check_ready(valid)
-
-
-def _config_for_process(config: Config) -> Config:
-    """Remove data, recordings, providers, issuers and upstreams from the settings if this is a worker process.
-
-    A tool's file may construct a hall. A worker process that imports the file must not open that hall's data directory,
-    and it lacks the secrets of providers and issuers, which only the hall's own environment has.
-    """
-    return (
-        msgspec.structs.replace(config, data=None, record=(), providers={}, issuers=(), upstreams={})
-        if is_worker_process()
-        else config
-    )

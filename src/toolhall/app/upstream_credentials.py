@@ -14,15 +14,14 @@ from toolhall.egress.addresses import EgressAllowlist, EgressRefused, allowlist_
 from toolhall.egress.resolver import Dialer
 from toolhall.egress.urls import parse_url
 from toolhall.mcp_client.session import Headers
-from toolhall.model.caller import Caller
-from toolhall.model.errors import NeedsRequirement
+from toolhall.model.errors import NeedsRequirement, ToolhallError
 from toolhall.model.messages import Call
 from toolhall.model.requirements import MissingRequirement
 from toolhall.model.secret import Secret
 from toolhall.model.upstream import Upstream, fill_secrets
+from toolhall.oauth.upstream_accounts import UpstreamAccounts
 from toolhall.redaction.log_redaction import SECRETS_IN_USE
 
-ACCOUNT_PREFIX = "upstream:"  # of the account requirement of an upstream, before its name
 _LOOPBACK = IPv4Address("127.0.0.1")
 
 
@@ -34,30 +33,21 @@ class SecretReader(Protocol):
         ...
 
 
-class UpstreamAccounts(Protocol):
-    """Gives the tokens by which the hall, or a user of it, is let into upstreams that want OAuth."""
-
-    async def upstream_token(self, upstream: Upstream, user: str | None) -> Secret | None:
-        """Return a valid token of the user, or of the hall itself; None if there is no such account."""
-        ...
-
-    async def renew_upstream_token(self, upstream: Upstream, user: str | None, challenge: str | None) -> bool:
-        """Renew a token that the upstream refused, once for all who wait; whether there is a new one."""
-        ...
-
-    async def missing_upstream_account(
-        self, upstream: Upstream, caller: Caller | None, challenge: str | None
-    ) -> NeedsRequirement:
-        """Return what says how an account is linked, with the scopes of the challenge."""
-        ...
-
-
 class HallCredentials:
-    """The credentials of a hall's upstreams; what it hands out is redacted from the output of the process."""
+    """The credentials of a hall's upstreams; what it hands out is redacted from the output of the process.
 
-    def __init__(self, secrets: SecretReader, accounts: Callable[[], UpstreamAccounts]) -> None:
+    `on_challenge` is called with an upstream that was refused without a call, and returns what has to be done.
+    """
+
+    def __init__(
+        self,
+        secrets: SecretReader,
+        accounts: Callable[[], UpstreamAccounts],
+        on_challenge: Callable[[Upstream, str | None], Awaitable[NeedsRequirement]],
+    ) -> None:
         self._secrets = secrets
         self._accounts = accounts
+        self._on_challenge = on_challenge
         self._redacted: dict[str, tuple[Secret, ...]] = {}  # by upstream, what is registered for the process's output
 
     async def secret(self, name: str) -> Secret | None:
@@ -67,29 +57,30 @@ class HallCredentials:
     async def headers(self, upstream: Upstream, call: Call | None) -> Headers:
         """Return the fixed headers with their secrets, and the authorization by an account; raises NeedsRequirement."""
         settings = upstream.settings
-        secrets = self._secrets_of_call(upstream, call)
+        secrets = self._secrets_of_call(upstream, call) if settings.header_secrets else {}
         headers = tuple((name, fill_secrets(text, secrets)) for name, text in settings.headers.items())
-        token = await self._token(upstream, call)
-        return headers if token is None else (*headers, ("Authorization", f"Bearer {token.reveal()}"))
+        if settings.auth not in ("oauth", "client_credentials"):
+            return headers
+        return (*headers, *await self._accounts().headers(upstream, call))
 
-    def refresh(self, upstream: Upstream, call: Call | None, challenge: str | None) -> Awaitable[bool]:
-        """Renew the token that the upstream refused."""
-        user = None if call is None or upstream.settings.auth == "client_credentials" else call.caller.user
-        return self._accounts().renew_upstream_token(upstream, user, challenge)
+    async def refresh(self, upstream: Upstream, call: Call | None, challenge: str | None) -> bool:
+        """Renew the token that the upstream refused, once for all who ask now."""
+        if upstream.settings.auth not in ("oauth", "client_credentials"):
+            return False
+        return await self._accounts().refresh(upstream, call, challenge)
 
-    async def missing(self, upstream: Upstream, call: Call | None, challenge: str | None) -> NeedsRequirement:
+    async def missing(self, upstream: Upstream, call: Call | None, challenge: str | None) -> ToolhallError:
         """Return the error that says what a person has to link or to set."""
-        return await self._accounts().missing_upstream_account(
-            upstream, None if call is None else call.caller, challenge
-        )
+        if call is None or upstream.settings.auth is None:
+            return await self._on_challenge(upstream, challenge)
+        return await self._accounts().refusal(upstream, call, challenge)
 
     def hidden(self, upstream: Upstream) -> tuple[Secret, ...]:
-        """Return what must be redacted from all that the upstream sends: what its settings hold and its child is given.
-
-        The secrets of its headers are not here: the equip stage resolves and redacts those.
-        """
-        given = (self._secrets.get(name) for name in upstream.settings.env_secrets)
-        return (*upstream.settings.literal_secrets, *(secret for secret in given if secret is not None))
+        """Return what must be redacted from all that the upstream sends, besides what the equip stage resolves."""
+        settings = upstream.settings
+        given = (self._secrets.get(name) for name in settings.env_secrets)
+        tokens = self._accounts().secrets(upstream, None) if settings.auth == "client_credentials" else ()
+        return (*settings.literal_secrets, *(secret for secret in given if secret is not None), *tokens)
 
     def redact_output(self, upstreams: Mapping[str, Upstream]) -> None:
         """Redact the secrets of these upstreams from logs and from the output of child processes, and no others."""
@@ -110,15 +101,6 @@ class HallCredentials:
                 missing=[MissingRequirement("secret", name) for name in missing],
             )
         return {name: secret for name, secret in found.items() if secret is not None}
-
-    async def _token(self, upstream: Upstream, call: Call | None) -> Secret | None:
-        if call is not None and call.credentials is not None:
-            account = call.credentials.accounts.get(ACCOUNT_PREFIX + upstream.name)
-            if account is not None:
-                return account.token
-        if upstream.settings.auth == "client_credentials":
-            return await self._accounts().upstream_token(upstream, None)
-        return None
 
 
 def dialer_for(upstream: Upstream, config: Config) -> Dialer:

@@ -12,15 +12,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from toolhall.app.data_dir import DataDir
-from toolhall.config import BadConfig, Config
+from toolhall.config import FILE_NAME, BadConfig, Config
 from toolhall.egress.addresses import BadAllowlistEntry, EgressAllowlist
 from toolhall.egress.lazy_client import LazyEgressClient
 from toolhall.execution.executor import FunctionExecutor
 from toolhall.execution.schema_worker import ProcessValidator
+from toolhall.execution.worker_protocol import is_worker_process
 from toolhall.model.caller import Caller
 from toolhall.model.requirements import AccountRequirement, AccountToken, MissingRequirement
-from toolhall.model.upstream import UpstreamSettings
+from toolhall.model.upstream import Upstream, UpstreamSettings
 from toolhall.oauth.providers import BadProvider, build_provider
 from toolhall.pipeline.access_rules import AccessRules, GrantRules
 from toolhall.pipeline.approvals import ApprovalService
@@ -153,6 +156,28 @@ def check_egress_allow(config: Config) -> None:
         EgressAllowlist(config.egress_allow)
     except BadAllowlistEntry as bad:
         raise BadConfig(str(bad)) from None
+
+
+def config_for_process(config: Config) -> Config:
+    """Remove data, recordings, providers, issuers and upstreams from the settings if this is a worker process.
+
+    A tool's file may construct a hall. A worker process that imports the file must not open that hall's data directory,
+    and it lacks the secrets of providers and issuers, which only the hall's own environment has.
+    """
+    return (
+        msgspec.structs.replace(config, data=None, record=(), providers={}, issuers=(), upstreams={})
+        if is_worker_process()
+        else config
+    )
+
+
+def upstreams_from(config: Config) -> dict[str, Upstream]:
+    """The upstreams that the settings name; in the profile `local`, they are the person's own word."""
+    typed = config.profile == "local"
+    return {
+        name: Upstream(name=name, settings=settings, source="file", where=FILE_NAME, named_by_person=typed)
+        for name, settings in config.upstreams.items()
+    }
 
 
 class CredentialSources:

@@ -37,7 +37,7 @@ _BASE64_VALUE = re.compile(r"=\?base64\?(.*)\?=")
 _VISIBLE = re.compile(r"[\t\x20-\x7e]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,399})(\.\d+)?([eE][+-]?\d{1,3})?", re.ASCII)
 # By method: the member of params that the header Mcp-Name repeats.
-_NAME_MEMBERS = {
+NAME_MEMBERS = {
     "tools/call": "name",
     "prompts/get": "name",
     "resources/read": "uri",
@@ -275,7 +275,7 @@ def check_headers(headers: Mapping[bytes, bytes], request: JsonRpcRequest, meta:
     """Compare the headers for version, method and name with the body; refused with -32020."""
     _check_equal(headers, b"mcp-protocol-version", meta.revision.name)
     _check_equal(headers, b"mcp-method", request.method)
-    member = _NAME_MEMBERS.get(request.method)
+    member = NAME_MEMBERS.get(request.method)
     name = request.params.get(member) if member is not None else None
     if type(name) is str:
         _check_equal(headers, b"mcp-name", name, decoded=True)

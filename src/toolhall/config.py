@@ -282,7 +282,10 @@ def _with_client_servers(settings: dict[str, Any], file: Path, environment: Mapp
     from toolhall.dialects.client_files.reader import read_client_document, read_client_file  # lazy: as above
 
     given = settings.pop(_CLIENT_SERVERS)
-    where, variables = f"{file}: {_CLIENT_SERVERS}", {**environment, "workspaceFolder": str(file.parent.absolute())}
+    where = f"{file}: {_CLIENT_SERVERS}"
+    # The hall's own variables are no business of an upstream; its vault key is among them.
+    variables = {name: value for name, value in environment.items() if not name.startswith(_PREFIX)}
+    variables["workspaceFolder"] = str(file.parent.absolute())
     try:
         if isinstance(given, str):
             is_json = given.lstrip().startswith("{")

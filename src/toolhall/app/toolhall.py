@@ -218,6 +218,21 @@ class Toolhall:
         if self._built_upstreams is not None:
             self._built_upstreams.give(self._given_upstreams.values())
 
+    def replace_upstreams(self, where: str, upstreams: Sequence[Upstream]) -> None:
+        """Offer these upstreams in place of all others that came from there, a file for example.
+
+        Those that are as they were are not touched.
+        """
+        others = {name: each for name, each in self._given_upstreams.items() if each.where != where}
+        self._given_upstreams = others | {each.name: each for each in upstreams}
+        if self._built_upstreams is not None:
+            self._built_upstreams.give(self._given_upstreams.values())
+
+    @property
+    def given_upstreams(self) -> tuple[Upstream, ...]:
+        """The upstreams that files and the command line name."""
+        return tuple(self._given_upstreams.values())
+
     @property
     def has_upstreams(self) -> bool:
         """Whether there is any upstream."""

@@ -6,6 +6,7 @@ A caller's own credential never goes to an upstream: nothing in this package rea
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, TypeAlias
 
+from toolhall.dialects.mcp.client_handshake import Era
 from toolhall.mcp_client.session import Headers, McpSession, SessionEvents
 from toolhall.model.errors import NeedsRequirement
 from toolhall.model.json import JsonObject
@@ -60,13 +61,13 @@ class NoUpstreamCredentials:
 class SessionOpener(Protocol):
     """Opens a session with an upstream: detects its era unless that is known, and does the handshake."""
 
-    def __call__(  # noqa: PLR0913 - what a session consists of
+    def __call__(
         self,
         upstream: Upstream,
         events: SessionEvents,
         questions: QuestionHandler,
         *,
-        era: str | None,
+        era: Era | None,
         credentials: Headers,
         env: Mapping[str, str],
     ) -> Awaitable[McpSession]:

@@ -17,7 +17,6 @@ from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.messages import TASKS_FEATURE, LogLevel
 from toolhall.model.tool import HeaderParameter
 
-HOPS_KEY = "dev.toolhall/hops"  # ids of the halls that a request went through
 PROTOCOL_PREFIX = "io.modelcontextprotocol/"
 DEFAULT_LOG_LEVEL: LogLevel = "info"
 MAX_HEADER_VALUE = 8_192

@@ -19,7 +19,6 @@ from toolhall.dialects.mcp.client_questions import (
     read_open_questions,
     write_reply,
 )
-from toolhall.dialects.mcp.client_requests import HOPS_KEY
 from toolhall.dialects.mcp.protocol import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -29,6 +28,7 @@ from toolhall.dialects.mcp.protocol import (
     UNSUPPORTED_VERSION,
     URL_ELICITATION_REQUIRED,
 )
+from toolhall.dialects.mcp.requests import HOPS_KEY
 from toolhall.execution.client_link import client_features
 from toolhall.execution.deadline import Deadline
 from toolhall.execution.remote.remote_runner import RetryBudget

@@ -13,7 +13,7 @@ import msgspec
 
 from toolhall.model.json import JsonObject
 from toolhall.model.names import READ_TOOL, SEARCH_TOOL, name_problem
-from toolhall.model.secret import MIN_SECRET_LENGTH, Secret, looks_secret
+from toolhall.model.secret import MIN_SECRET_LENGTH, Secret, is_secret_name, looks_secret
 
 Share: TypeAlias = Literal["caller", "session", "hall"]
 UpstreamAuth: TypeAlias = Literal["none", "oauth", "client_credentials"]
@@ -239,9 +239,13 @@ def shown_args(args: tuple[str, ...]) -> list[str]:
             shown.append(HIDDEN)
             hide = False
             continue
-        hide = not equals and each.startswith("-") and looks_secret(each)
-        shown.append(f"{name}={HIDDEN}" if equals and looks_secret(name) else _without_query(each))
+        hide = not equals and each.startswith("-") and _names_secret(each)
+        shown.append(f"{name}={HIDDEN}" if equals and _names_secret(name) else _without_query(each))
     return shown
+
+
+def _names_secret(option: str) -> bool:
+    return looks_secret(option) or is_secret_name(option)  # `--api-key`
 
 
 def _without_query(text: str) -> str:

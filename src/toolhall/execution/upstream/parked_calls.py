@@ -36,9 +36,7 @@ _GONE = (
     "the call that asked for this answer is gone: it ended, waited too long, or ran in another process; whether it had an"
     " effect is not known, so find out before you start it again"
 )
-_OTHER_CREDENTIAL = (
-    "the credential has changed since the call asked its question: the call was cancelled; start it again"
-)
+_OTHER_CREDENTIAL = "the credential has changed since the call asked its question: the call was cancelled; start it again"
 _TOO_MANY = "{} of your calls wait for an answer already: answer them, or wait until they end after {:g} minutes"
 
 

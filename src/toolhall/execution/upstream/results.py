@@ -11,18 +11,7 @@ from typing import Any
 
 import msgspec
 
-from toolhall.model.content import (
-    Audio,
-    Content,
-    Image,
-    Message,
-    Notes,
-    Reply,
-    Resource,
-    ResourceLink,
-    Text,
-    TextOnlyReply,
-)
+from toolhall.model.content import Audio, Content, Image, Message, Notes, Reply, Resource, ResourceLink, Text, TextOnlyReply
 from toolhall.model.errors import BadOutput, ToolFailed
 from toolhall.model.json import Json, JsonObject
 from toolhall.schema.validator import Validator
@@ -196,9 +185,7 @@ def read_messages(raw: bytes | msgspec.Raw) -> list[Message]:
     try:
         listed = msgspec.json.decode(raw, type=_WireMessages).messages
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise BadOutput(
-            "the upstream answered a prompt with something other than messages", detail=str(error)
-        ) from None
+        raise BadOutput("the upstream answered a prompt with something other than messages", detail=str(error)) from None
     if not listed or any(each.role not in ("user", "assistant") for each in listed):
         raise BadOutput("the upstream answered a prompt without messages of the user or the assistant")
     return [Message(each.role, read_block(each.content)) for each in listed]

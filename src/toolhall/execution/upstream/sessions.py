@@ -85,9 +85,7 @@ class PoolEvents(Protocol):
 class PooledSession:
     """One session and the calls that run in it; hears what belongs to no request."""
 
-    def __init__(
-        self, name: str, key: SessionKey, events: PoolEvents, on_lost: "Callable[[PooledSession], None]"
-    ) -> None:
+    def __init__(self, name: str, key: SessionKey, events: PoolEvents, on_lost: "Callable[[PooledSession], None]") -> None:
         self._name = name
         self._events = events
         self._on_lost = on_lost
@@ -280,9 +278,7 @@ class SessionPool:
                 self.expire(min(idle, key=lambda each: each.idle_since))
                 continue
             if len(self._waiting) >= MAX_WAITING:
-                raise Unavailable(
-                    f"all sessions with the upstream {self._name!r} are in use, and many calls wait for one"
-                )
+                raise Unavailable(f"all sessions with the upstream {self._name!r} are in use, and many calls wait for one")
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
             try:

@@ -37,20 +37,20 @@ from toolhall.app.wiring import (
     build_dispatcher,
     build_policy,
     check_egress_allow,
+    check_pages,
     config_for_process,
     upstreams_from,
 )
 from toolhall.auth.authenticator import AsgiApp, Receive, Scope, Send
 from toolhall.authoring.code_digest import code_sha256
 from toolhall.authoring.declaration import BadDeclaration
-from toolhall.authoring.definition import Definition, definitions_of, pages_of, takes_typed
+from toolhall.authoring.definition import Definition, definitions_of, takes_typed
 from toolhall.config import Config, overridden
 from toolhall.execution.executor import FunctionExecutor, limits_from_config
 from toolhall.execution.health_checks import HealthChecks
 from toolhall.execution.long_calls import LongCallRunner
 from toolhall.execution.schema_worker import ProcessValidator
 from toolhall.model.upstream import Upstream
-from toolhall.model.uri_template import UriTemplate
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.states import Valid
 from toolhall.pipeline.verify import Approver, Verify
@@ -280,7 +280,7 @@ class Toolhall:
         definitions = [definition for target in targets for definition in definitions_of(target)]
         if self.lifespans.entered and (late := self.lifespans.find_unknown_toolkit(definitions)):
             raise BadDeclaration(f"toolkit '{late}' has to be entered: add it before the hall is opened")
-        self._check_pages(definitions)
+        check_pages(definitions, self.registry.snapshot)
         drafts = {str(each.tool.id) for each in definitions if not each.versioned}
         self._source_locations.extend((str(each.tool.id), each.source_location) for each in definitions)
         try:
@@ -289,18 +289,6 @@ class Toolhall:
             raise self._with_locations(conflict) from None
         self.undocumented.extend(filter(None, (each.missing_description for each in definitions)))
         self.lifespans.add_toolkits(definitions)
-
-    def _check_pages(self, added: list[Definition]) -> None:
-        """Refuse a tool whose page nothing serves: a client would ask for it with every result."""
-        templates = [UriTemplate(each.tool.resource.uri) for each in added if each.tool.resource is not None]
-        served = self.registry.snapshot.resources
-        for definition in added:
-            for uri in pages_of(definition.tool):
-                if served.match(uri) is None and all(each.match(uri) is None for each in templates):
-                    raise BadDeclaration(
-                        f"{definition.source_location}: tool '{definition.tool.name}' has the page {uri}, and nothing"
-                        f" serves that; add a function with @resource('{uri}') before the tool, or along with it"
-                    )
 
     def remove(self, name: str) -> bool:
         """Remove a tool by its published name or id; False if there is none."""

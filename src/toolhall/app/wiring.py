@@ -7,7 +7,7 @@ settings that cannot work are refused by the constructors all the same.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from toolhall.app.data_dir import DataDir
+from toolhall.authoring.declaration import BadDeclaration
+from toolhall.authoring.definition import Definition, pages_of
 from toolhall.config import FILE_NAME, BadConfig, Config
 from toolhall.egress.addresses import BadAllowlistEntry, EgressAllowlist
 from toolhall.egress.lazy_client import LazyEgressClient
@@ -24,6 +26,7 @@ from toolhall.execution.worker_protocol import is_worker_process
 from toolhall.model.caller import Caller
 from toolhall.model.requirements import AccountRequirement, AccountToken, MissingRequirement
 from toolhall.model.upstream import Upstream, UpstreamSettings
+from toolhall.model.uri_template import UriTemplate
 from toolhall.oauth.providers import BadProvider, build_provider
 from toolhall.pipeline.access_rules import AccessRules, GrantRules
 from toolhall.pipeline.approvals import ApprovalService
@@ -45,7 +48,7 @@ from toolhall.pipeline.validate import Check, Validate
 from toolhall.pipeline.verify import Verify
 from toolhall.registration.access import AccessControl
 from toolhall.registry.registry import Registry
-from toolhall.registry.snapshot import Shortlist
+from toolhall.registry.snapshot import Shortlist, Snapshot
 from toolhall.stores.access import Grant
 from toolhall.stores.approvals import MemoryApprovalStore
 from toolhall.stores.common import StoreFailed, WriteLock
@@ -169,6 +172,18 @@ def config_for_process(config: Config) -> Config:
         if is_worker_process()
         else config
     )
+
+
+def check_pages(added: Sequence[Definition], snapshot: Snapshot) -> None:
+    """Raise BadDeclaration for a tool whose page nothing serves: a client would ask for it with every result."""
+    templates = [UriTemplate(each.tool.resource.uri) for each in added if each.tool.resource is not None]
+    for definition in added:
+        for uri in pages_of(definition.tool):
+            if snapshot.resources.match(uri) is None and all(each.match(uri) is None for each in templates):
+                raise BadDeclaration(
+                    f"{definition.source_location}: tool '{definition.tool.name}' has the page {uri}, and nothing"
+                    f" serves that; add a function with @resource('{uri}') before the tool, or along with it"
+                )
 
 
 def upstreams_from(config: Config) -> dict[str, Upstream]:

@@ -9,6 +9,7 @@ from toolhall.dialects.mcp.client_requests import DEFAULT_LOG_LEVEL
 from toolhall.mcp_client.session import Headers
 from toolhall.model.json import JsonObject
 from toolhall.model.messages import LogLevel
+from toolhall.model.secret import Secret
 from toolhall.model.upstream import shown_args, shown_url
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
@@ -37,6 +38,7 @@ class CommandTarget(msgspec.Struct, frozen=True, kw_only=True):
     env: Mapping[str, str] = {}
     cwd: str | None = None
     max_memory: int | None = None
+    secrets: tuple[Secret, ...] = ()  # of `env`, which the child may print, beside values whose names say it
 
     def __repr__(self) -> str:
         """Without what may be secret."""

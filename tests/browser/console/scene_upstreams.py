@@ -86,6 +86,8 @@ REVIEW: dict[str, Any] = {
     "tools": [
         {
             "id": "Charts.draw@1.1.0",
+            "kind": "tool",
+            "refused": False,
             "was": "Charts.draw@1.0.0",
             "changes": [
                 {"kind": "feature", "path": "/input/properties/scale", "reason": "an optional member was added"}
@@ -103,6 +105,8 @@ REVIEW: dict[str, Any] = {
         },
         {
             "id": "Charts.share@1.0.0",
+            "kind": "tool",
+            "refused": False,
             "was": None,
             "changes": [],
             "findings": [

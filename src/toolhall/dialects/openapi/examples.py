@@ -96,7 +96,9 @@ _REVIEWED: JsonObject = {
     "tools": [
         {
             "id": "Docs.search@1.1.0",
+            "kind": "tool",
             "was": "Docs.search@1.0.0",
+            "refused": False,
             "changes": [
                 {"kind": "feature", "path": "/input/properties/limit", "reason": "an optional member was added"}
             ],

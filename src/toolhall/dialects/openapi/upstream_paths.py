@@ -16,6 +16,7 @@ from toolhall.dialects.openapi.builders import (
     request_body,
 )
 from toolhall.model.json import JsonObject
+from toolhall.model.tool import KINDS
 from toolhall.model.upstream import MAX_NAME_LENGTH
 
 _COUNT: JsonObject = {"type": "integer", "minimum": 0}
@@ -62,7 +63,9 @@ UPSTREAM_SCHEMAS: JsonObject = {
 _CHANGE = object_schema(kind={"enum": ["breaking", "feature", "fix"]}, path=TEXT, reason=TEXT)
 _WAITING = object_schema(
     id=TEXT,
+    kind={"enum": list(KINDS)},
     was={**nullable(TEXT), "description": "What is served instead until then; null for what is new."},
+    refused={**_FLAG, "description": "Whether calls are refused until then."},
     changes={**array_schema(_CHANGE), "description": "Between the two, breaking ones first."},
     findings=array_schema(reference("Finding")),
     document={"description": "The definition as it came."},

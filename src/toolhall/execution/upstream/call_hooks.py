@@ -9,8 +9,9 @@ from collections.abc import Hashable, Mapping
 import msgspec
 
 from toolhall.authoring.context import PausableDeadline
+from toolhall.dialects.mcp.client_questions import write_reply
 from toolhall.execution.client_link import ChangesLink, ThrottledLink
-from toolhall.execution.upstream.questions import read_question, write_answer_result
+from toolhall.execution.upstream.questions import kind_of, read_question
 from toolhall.execution.upstream.sessions import call_owner
 from toolhall.model.errors import ToolhallError
 from toolhall.model.json import JsonObject, encode
@@ -52,9 +53,9 @@ class CallHooks:
         """RequestHooks: ask the caller; the upstream gets an error for what cannot be asked."""
         try:
             question = read_question(self.upstream, method, params)
-            key = f"{type(question).__name__.lower()}_1"
+            key = f"{kind_of(question)}_1"
             answers = await self.ask({key: question})
-            return write_answer_result(answers[key])
+            return write_reply(answers[key])
         except ToolhallError as error:
             self.refusal = self.refusal or error
             raise

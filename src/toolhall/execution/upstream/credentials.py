@@ -3,18 +3,16 @@
 A caller's own credential never goes to an upstream: nothing in this package reads it but to compare it.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol, TypeAlias
+from collections.abc import Awaitable, Mapping
+from typing import Protocol
 
+from toolhall.dialects.mcp.client_handshake import Era
 from toolhall.mcp_client.session import Headers, McpSession, SessionEvents
-from toolhall.model.errors import NeedsRequirement
-from toolhall.model.json import JsonObject
+from toolhall.mcp_client.targets import QuestionHandler
+from toolhall.model.errors import NeedsRequirement, ToolhallError
 from toolhall.model.messages import Call
 from toolhall.model.secret import Secret
 from toolhall.model.upstream import Upstream
-
-# Answers a question of a server that belongs to no request that can be told: method, params; returns the result.
-QuestionHandler: TypeAlias = Callable[[str, JsonObject], Awaitable[JsonObject]]
 
 
 class UpstreamCredentials(Protocol):
@@ -32,7 +30,7 @@ class UpstreamCredentials(Protocol):
         """Renew the token that the upstream refused, once for all who ask now; False if there is nothing to renew."""
         ...
 
-    def missing(self, upstream: Upstream, call: Call | None, challenge: str | None) -> Awaitable[NeedsRequirement]:
+    def missing(self, upstream: Upstream, call: Call | None, challenge: str | None) -> Awaitable[ToolhallError]:
         """Return the error that says what a person has to link or to set, with the scopes of the challenge."""
         ...
 
@@ -60,13 +58,13 @@ class NoUpstreamCredentials:
 class SessionOpener(Protocol):
     """Opens a session with an upstream: detects its era unless that is known, and does the handshake."""
 
-    def __call__(  # noqa: PLR0913 - what a session consists of
+    def __call__(
         self,
         upstream: Upstream,
         events: SessionEvents,
         questions: QuestionHandler,
         *,
-        era: str | None,
+        era: Era | None,
         credentials: Headers,
         env: Mapping[str, str],
     ) -> Awaitable[McpSession]:

@@ -2,11 +2,12 @@
 
 Theory of operation
 -------------------
-A legacy upstream asks inside its call and waits there. A modern client answers with a new request. To run the call again
-from the top, as a tool of our own is, would repeat its effects at the upstream. So the call runs in a task of its own
-(`ParkableCall`). When the upstream asks, the request of the client ends with the questions, and the task waits. A random
-id goes with the questions: the link of the call remembers it, sealed where the client carries it. The next request hands
-its link to the task (`resume`), which reads the answer from it and goes on, until the next question or the end.
+A legacy upstream asks inside its call and waits there. A modern client answers with a new request. To run the call
+again from the top, as a tool of our own is, would repeat its effects at the upstream. So the call runs in a task of its
+own (`ParkableCall`). When the upstream asks, the request of the client ends with the questions, and the task waits. A
+random id goes with the questions: the link of the call remembers it, sealed where the client carries it. The next
+request hands its link to the task (`resume`), which reads the answer from it and goes on, until the next question or
+the end.
 
 A client decides whether it comes back, so what waits is bounded: four calls of a caller, 256 in all, ten minutes. After
 that, or if the next request is refused or comes with another credential, the call is cancelled at the upstream. The
@@ -18,13 +19,14 @@ import asyncio
 import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Mapping
+from typing import Any
 
 from toolhall.concurrency import BackgroundTasks
 from toolhall.execution.deadline import Deadline
 from toolhall.execution.upstream.call_hooks import CallHooks
 from toolhall.execution.upstream.sessions import caller_identity
-from toolhall.model.errors import ToolFailed, Unavailable
-from toolhall.model.messages import Answered, Call, InputRequiredSignal, Question, memory_of
+from toolhall.model.errors import ToolFailed, ToolhallError, Unavailable
+from toolhall.model.messages import Answered, Call, InputRequiredSignal, LogEvent, ProgressEvent, Question, memory_of
 from toolhall.model.secret import Secret
 from toolhall.redaction.redactor import Redactor
 
@@ -32,11 +34,11 @@ PARKED_KEY = "dev.toolhall/parked"  # in the memory of the call
 MAX_PARKED = 256
 MAX_PARKED_PER_CALLER = 4
 PARKED_SECONDS = 600.0
-_GONE = (
-    "the call that asked for this answer is gone: it ended, waited too long, or ran in another process; whether it had an"
-    " effect is not known, so find out before you start it again"
+GONE_MESSAGE = (
+    "the call that asked for this answer is gone: it ended, waited too long, or ran in another process; whether it"
+    " had an effect is not known, so find out before you start it again"
 )
-_OTHER_CREDENTIAL = "the credential has changed since the call asked its question: the call was cancelled; start it again"
+_OTHER_CREDENTIAL = "the credential has changed since the call asked: the call was cancelled; start it again"
 _TOO_MANY = "{} of your calls wait for an answer already: answer them, or wait until they end after {:g} minutes"
 
 
@@ -62,6 +64,16 @@ class ParkableCall(CallHooks):
         self._resumed: asyncio.Future[None] = loop.create_future()
         self._use_credentials(hooks.call)
 
+    def on_progress(self, event: ProgressEvent) -> None:
+        """RequestHooks: tell the caller, while one of its requests waits."""
+        if not self._asked.done():
+            super().on_progress(event)
+
+    def on_log(self, event: LogEvent) -> None:
+        """RequestHooks: tell the caller, while one of its requests waits."""
+        if not self._asked.done():
+            super().on_log(event)
+
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
         """Ask the client of this request; if it answers later, wait for its next request and read the answer there."""
         self.reached_caller = True
@@ -82,19 +94,24 @@ class ParkableCall(CallHooks):
     async def until_round_ends(self) -> object:
         """Wait in the client's request: return or raise what the call does, or InputRequiredSignal for its question."""
         try:
-            await asyncio.wait({self.task, self._asked}, return_when=asyncio.FIRST_COMPLETED)
-            if not self._asked.done():
-                return self.task.result()
-            signal = self._asked.result()
+            either: set[asyncio.Future[Any]] = {self.task, self._asked}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if self.task.done():
+                return self._result()
             await memory_of(self.call.link).remember(PARKED_KEY, self.id.encode())
         except asyncio.CancelledError:
-            self.task.cancel()
+            self._parked.end(self)
             await asyncio.wait({self.task})
             raise
-        except BaseException:
+        except ToolhallError:
             self._parked.end(self)
             raise
-        raise InputRequiredSignal(signal.questions)
+        raise InputRequiredSignal(self._asked.result().questions)
+
+    def _result(self) -> object:
+        if self.task.cancelled():
+            raise Unavailable(GONE_MESSAGE)
+        return self.task.result()
 
     def resume(self, call: Call, deadline: object) -> None:
         """Go on with the next request of the client."""
@@ -107,7 +124,8 @@ class ParkableCall(CallHooks):
         loop = asyncio.get_running_loop()
         self._asked = loop.create_future()
         resumed, self._resumed = self._resumed, loop.create_future()
-        resumed.set_result(None)
+        if not resumed.done():
+            resumed.set_result(None)
 
     def is_continued_by(self, call: Call) -> bool:
         """Whether a request comes with the same credentials."""
@@ -122,8 +140,9 @@ class ParkableCall(CallHooks):
     async def _wait_for_next_request(self, signal: InputRequiredSignal) -> None:
         self._seconds_left = self.deadline.remaining if isinstance(self.deadline, Deadline) else None
         self._parked.add(self)
-        self._asked.set_result(signal)
-        await self._resumed
+        if not self._asked.done():  # else the upstream took back the question that the client answers now
+            self._asked.set_result(signal)
+        await asyncio.shield(self._resumed)
 
     def _use_credentials(self, call: Call) -> None:
         credentials = call.credentials
@@ -159,13 +178,14 @@ class ParkedCalls:
     async def start(self, parkable: ParkableCall, work: Callable[[ParkableCall], Awaitable[object]]) -> object:
         """Run a call that can wait for a later request; raises InputRequiredSignal when it does."""
         parkable.task = self._tasks.start(_run(parkable, work))
+        parkable.task.add_done_callback(lambda done: done.cancelled() or done.exception())  # a later request raises it
         return await parkable.until_round_ends()
 
     async def resume(self, id: str, call: Call, deadline: object) -> object:  # noqa: A002 - the id of a parked call
         """Let a waiting call go on; raises Unavailable if there is none that this request may continue."""
         parkable = self._waiting.get(id)
         if parkable is None or parkable.caller != caller_identity(call):
-            raise Unavailable(_GONE)
+            raise Unavailable(GONE_MESSAGE)
         if not parkable.is_continued_by(call):
             self.end(parkable)
             raise Unavailable(_OTHER_CREDENTIAL)
@@ -180,6 +200,8 @@ class ParkedCalls:
 
     def add(self, parkable: ParkableCall) -> None:
         """The call waits from now on; raises as `check_room` does."""
+        if parkable.id in self._waiting:
+            return
         self.check_room(parkable.call)
         self._waiting[parkable.id] = parkable
         self._per_caller[parkable.caller] += 1

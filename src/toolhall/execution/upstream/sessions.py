@@ -2,11 +2,11 @@
 
 Theory of operation
 -------------------
-A legacy server may keep state in a session, so a session belongs to somebody: to a caller, to one client of a caller, or
-to the hall (`share`). The key also holds a digest of the secrets that a call was equipped with, because a server may tie
-a session to the credential that opened it. A modern server over HTTP keeps nothing between requests: all callers share
-one session, which is no more than a pool of connections, and each request carries its own credential. A child process
-can keep state whatever it speaks, so its key is by `share` in both eras.
+A legacy server may keep state in a session, so a session belongs to somebody: to a caller, to one client of a caller,
+or to the hall (`share`). The key also holds a digest of the secrets that a call was equipped with, because a server may
+tie a session to the credential that opened it. A modern server over HTTP keeps nothing between requests: all callers
+share one session, which is no more than a pool of connections, and each request carries its own credential. A child
+process can keep state whatever it speaks, so its key is by `share` in both eras.
 
 There are at most `max_sessions`. A session is opened once for all who wait for it, in a task that goes on if they give
 up. If there are too many, the one that is idle for longest is ended; a session with a running call never is: who needs
@@ -85,7 +85,9 @@ class PoolEvents(Protocol):
 class PooledSession:
     """One session and the calls that run in it; hears what belongs to no request."""
 
-    def __init__(self, name: str, key: SessionKey, events: PoolEvents, on_lost: "Callable[[PooledSession], None]") -> None:
+    def __init__(
+        self, name: str, key: SessionKey, events: PoolEvents, on_lost: "Callable[[PooledSession], None]"
+    ) -> None:
         self._name = name
         self._events = events
         self._on_lost = on_lost
@@ -129,8 +131,8 @@ class PooledSession:
         call = self._certain_call()
         if call is None:
             _log.warning(
-                "upstream %s asked a question that belongs to one of %d running calls, and does not say to which; it was"
-                ' refused: give the upstream share = "caller" or share = "session"',
+                "upstream %s asked a question that belongs to one of %d running calls, and does not say to which; it"
+                ' was refused: give the upstream share = "caller" or share = "session"',
                 self._name,
                 len(self._calls),
             )
@@ -162,6 +164,7 @@ class SessionPool:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._ending = BackgroundTasks()
         self._retired = False
+        self._empty: asyncio.Future[None] | None = None
 
     def __len__(self) -> int:
         return len(self._sessions) + len(self._leaving)
@@ -232,6 +235,15 @@ class SessionPool:
         while self._waiting:
             self._wake_one()
 
+    async def wait_ended(self) -> None:
+        """Wait until every session of a retired pool has ended with its last call."""
+        while self._opening or self._leaving or self._ending:
+            if self._leaving:
+                self._empty = asyncio.get_running_loop().create_future()
+                await self._empty
+            await asyncio.gather(*self._opening.values(), return_exceptions=True)
+            await self._ending.wait()
+
     async def close(self) -> None:
         """End every session, whatever runs in it."""
         self.retire()
@@ -275,10 +287,10 @@ class SessionPool:
         while len(self) + len(self._opening) >= self._max and not self._retired:
             idle = [each for each in self._sessions.values() if not each.users and each.key != key]
             if idle:
-                self.expire(min(idle, key=lambda each: each.idle_since))
+                self.expire(min(idle, key=lambda each: (each.key == HALL_KEY, each.idle_since)))
                 continue
             if len(self._waiting) >= MAX_WAITING:
-                raise Unavailable(f"all sessions with the upstream {self._name!r} are in use, and many calls wait for one")
+                raise Unavailable(f"all sessions with the upstream {self._name!r} are in use")
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
             try:
@@ -305,6 +317,8 @@ class SessionPool:
 
     def _end(self, pooled: PooledSession) -> None:
         self._leaving.discard(pooled)
+        if self._empty is not None and not self._leaving and not self._empty.done():
+            self._empty.set_result(None)
         if not hasattr(pooled, "session"):  # it was lost during the handshake
             return
         loop = asyncio.get_running_loop()

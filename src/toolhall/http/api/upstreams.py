@@ -33,6 +33,7 @@ from toolhall.model.upstream import UpstreamSettings, UpstreamView, shown_settin
 
 if TYPE_CHECKING:
     from toolhall.execution.upstream.check import CheckStep
+    from toolhall.registration.upstream_definitions import UpstreamFinding
     from toolhall.registration.upstream_sync import UpstreamReview
 
 PREFIX = "/api/upstreams/"
@@ -95,6 +96,10 @@ class ManagedUpstreams(Protocol):
 
     def review(self, name: str) -> "UpstreamReview":
         """Return everything that waits for somebody's look."""
+        ...
+
+    def findings(self, name: str) -> "tuple[UpstreamFinding, ...]":
+        """Return what was mended or withheld in its last list."""
         ...
 
     async def accept(self, name: str, digest: str, by: Caller) -> tuple[str, ...]:
@@ -214,7 +219,7 @@ class UpstreamsApi:
         body = await self._read_empty_body(request)
         steps = await self._context.change(f"check upstream {name}", body, request.caller, apply)
         return json_response(
-            {"name": name, "ok": all(each.ok for each in steps), "steps": [msgspec.structs.asdict(s) for s in steps]}
+            {"name": name, "ok": all(each.passed for each in steps), "steps": list(map(_step_json, steps))}
         )
 
     async def _sync(self, request: HttpRequest, name: str) -> WireResponse:
@@ -237,7 +242,8 @@ class UpstreamsApi:
         """`GET /api/upstreams/{name}/review`."""
         self._context.require_admin(request.caller)  # definitions that nobody has looked at
         query_parameters(request)
-        return json_response(review_json(self._known(name).review(name)))
+        upstreams = self._known(name)
+        return json_response(self._review_json(upstreams.review(name), upstreams.findings(name)))
 
     async def _accept(self, request: HttpRequest, name: str) -> WireResponse:
         """`POST /api/upstreams/{name}/review`."""
@@ -274,6 +280,30 @@ class UpstreamsApi:
         parse_body(body, EmptyBody)
         return body
 
+    def _review_json(self, review: "UpstreamReview", findings: "Sequence[UpstreamFinding]") -> JsonObject:
+        """Return everything of an upstream that waits for a look, with the digest that a yes names."""
+        return {
+            "name": review.name,
+            "digest": review.digest,
+            "tools": [
+                {
+                    "id": each.id,
+                    "kind": each.kind,
+                    "was": None if each.after is None else f"{each.id.rpartition('@')[0]}@{each.after}",
+                    "refused": each.refused,
+                    "changes": each.changes,
+                    "findings": each.findings,
+                    "document": msgspec.Raw(self._context.registration.find(each.id).document),
+                }
+                for each in review.items
+            ],
+            "withheld": [
+                {"tool": each.name, "reason": "; ".join(finding.fix for finding in each.findings)}
+                for each in findings
+                if each.withheld
+            ],
+        }
+
     def _row(self, view: UpstreamView, caller: Caller) -> JsonObject:
         upstream, status = view.upstream, view.status
         named = status.server_name is not None
@@ -309,23 +339,11 @@ def _parse_settings(settings: Mapping[str, object]) -> UpstreamSettings:
         raise Malformed(f"settings: {str(error)[:320]}") from None
 
 
-def review_json(review: "UpstreamReview") -> JsonObject:
-    """Return everything of an upstream that waits for a look, with the digest that a yes names."""
+def _step_json(step: "CheckStep") -> JsonObject:
     return {
-        "name": review.name,
-        "digest": review.digest,
-        "tools": [
-            {
-                "id": each.id,
-                "was": each.was,
-                "changes": [msgspec.to_builtins(change) for change in each.changes],
-                "findings": [msgspec.to_builtins(finding) for finding in each.findings],
-                "document": msgspec.Raw(each.document),
-            }
-            for each in review.waiting
-        ],
-        "withheld": [
-            {"tool": each.name, "reason": "; ".join(finding.fix for finding in each.findings)}
-            for each in review.withheld
-        ],
+        "name": step.name,
+        "ok": step.passed,
+        "seconds": round(step.seconds, 3),
+        "detail": step.text,
+        "fix": step.fix,
     }

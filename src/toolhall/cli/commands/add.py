@@ -89,6 +89,7 @@ class Addition:
         return [secret_name(each) for each in self.server.missing_secrets if secret_name(each) not in self.secrets]
 
 
+MAX_LEVEL = 10
 _DEFAULTS = AddOptions()
 
 
@@ -101,6 +102,8 @@ def add(*words: Word, options: Annotated[AddOptions, Parameter(name="*")] = _DEF
         The URL of a server, a file of an MCP client, or -- and the command that starts a server.
     """
     start_logging(None)
+    if options.level is not None and not 0 <= options.level <= MAX_LEVEL:
+        raise UsageError(f"--level is a number from 0 to {MAX_LEVEL}")
     if not words:
         raise UsageError("add what? A URL, a file of an MCP client, or a command: toolhall add --name Files -- npx ...")
     servers, kind = _servers_of(words, options)

@@ -61,7 +61,8 @@ def move_credentials(upstream: str, settings: UpstreamSettings) -> tuple[Upstrea
         value = parts[found.part][found.name]
         scheme = _SCHEME.match(value)
         start = scheme.end() if scheme is not None and len(value) - scheme.end() >= MIN_SECRET_LENGTH else 0
-        name = secret_name(f"{upstream}_{found.name}".upper().replace("-", "_"))
+        prefix, own = (text.upper().replace("-", "_") for text in (upstream, found.name))
+        name = secret_name(own if own.startswith(f"{prefix}_") else f"{prefix}_{own}")
         while name in moved:
             name += "_"
         moved[name] = Secret(value[start:])

@@ -44,6 +44,8 @@ def test_moved_credentials_leave_references_and_the_scheme() -> None:
         "MY_DOCS_AUTHORIZATION": "abcdefgh",
         "MY_DOCS_X_API_KEY": "key-1234",
     }
+    github = UpstreamSettings(command="a", env={"GITHUB_TOKEN": "abcdefgh"})
+    assert [*move_credentials("github", github)[1]] == ["GITHUB_TOKEN"], "the name is not there twice"
     assert credentials_in(after) == ()
     assert move_credentials("my-docs", after) == (after, {})
 

@@ -170,6 +170,7 @@ class Toolhall:
         self._upstream_runner = RunnerOnDemand(lambda: self.upstreams.runner)
         self.registration = RegistrationService(self.registry, time.time, self._runner_for)
         self.registration.level_overrides = config.levels
+        self.registration.active.has_upstream = self._has_upstream
 
     @property
     def tool_servers(self) -> "ToolServers":
@@ -210,23 +211,20 @@ class Toolhall:
         return self._built_upstreams
 
     def add_upstreams(self, upstreams: Sequence[Upstream]) -> None:
-        """Offer the tools of these upstreams, which a file or the command line names; they win over stored ones.
-
-        Those that were given before under the same names are replaced.
-        """
-        self._given_upstreams |= {each.name: each for each in upstreams}
-        if self._built_upstreams is not None:
-            self._built_upstreams.give(self._given_upstreams.values())
+        """Offer the tools of these upstreams, which a file or the command line names; they win over stored ones."""
+        self._give(self._given_upstreams | {each.name: each for each in upstreams})
 
     def replace_upstreams(self, where: str, upstreams: Sequence[Upstream]) -> None:
-        """Offer these upstreams in place of all others that came from there, a file for example.
-
-        Those that are as they were are not touched.
-        """
+        """Offer these upstreams in place of all others that came from this file; those that are the same go on."""
         others = {name: each for name, each in self._given_upstreams.items() if each.where != where}
-        self._given_upstreams = others | {each.name: each for each in upstreams}
+        self._give(others | {each.name: each for each in upstreams})
+
+    def _give(self, upstreams: dict[str, Upstream]) -> None:
+        self._given_upstreams = upstreams
         if self._built_upstreams is not None:
-            self._built_upstreams.give(self._given_upstreams.values())
+            self._built_upstreams.give(upstreams.values())
+        elif upstreams and self.lifespans.entered:
+            _ = self.upstreams  # the first one of a hall that is served
 
     @property
     def given_upstreams(self) -> tuple[Upstream, ...]:
@@ -237,6 +235,9 @@ class Toolhall:
     def has_upstreams(self) -> bool:
         """Whether there is any upstream."""
         return bool(self._given_upstreams) or self._built_upstreams is not None
+
+    def _has_upstream(self, name: str) -> bool:
+        return self._built_upstreams is not None and self._built_upstreams.is_offered(name)
 
     def _runner_for(self, origin: ToolOrigin) -> Runner:
         """Return the runner of tools that no code here defines."""
@@ -374,9 +375,9 @@ class Toolhall:
         readonly = stores.readonly or stores.tools_readonly or terms.role == "sibling"  # another process has stored it
         vault = None if self.config.data is None else self.credentials.vault
         self.tasks.open(stores.tasks, vault, version=stores.version, readonly=stores.readonly)
+        await self._open_upstreams(stores)
         await self.registration.open(stores.tools, enforce_versions=enforce, files=self._documents, readonly=readonly)
         self.access.write_lock.read_only_reason = terms.locked_message if stores.readonly else None
-        await self._open_upstreams(stores)
         releases_tools = terms.release_tools and not self.has_upstreams  # whose tools this process registers
         tools_locked = stores.readonly or stores.tools_readonly or releases_tools
         self.registration.write_lock.read_only_reason = terms.read_only_reason or (

@@ -125,6 +125,16 @@ class Upstreams:
         """Forget the secrets of upstreams."""
         self.credentials.redact_output({})
 
+    @property
+    def offered(self) -> set[str]:
+        """The names of the upstreams whose tools are listed: those that are not switched off."""
+        return {name for name, each in self._all.items() if not each.settings.off}
+
+    def is_offered(self, name: str) -> bool:
+        """Return whether the tools of an upstream are listed."""
+        found = self._all.get(name)
+        return found is not None and not found.settings.off
+
     def settings_of(self, name: str) -> UpstreamSettings | None:
         """Return the settings of an upstream."""
         found = self._all.get(name)
@@ -231,9 +241,12 @@ class Upstreams:
     def _configure(self) -> None:
         stored = (self._stored(row) for row in self._rows.values() if row.settings is not None)
         merged = {each.name: each for each in stored if each is not None} | self._given
+        before = self.offered
         self._all = {name: self._effective(each) for name, each in merged.items()}
         self.credentials.redact_output(self._all)
         self._sync.configure(self._all)
+        if changed := before ^ self.offered:
+            self._registration.reapply_upstreams(changed)
         self.manager.configure(self._all)
 
     def _stored(self, row: StoredUpstream) -> Upstream | None:

@@ -256,6 +256,11 @@ class RegistrationService:
         """Serve the versions of these tools of upstreams again, since what is held of them has changed."""
         self._active.apply([each for key in keys for each in self._index.versions(key)])
 
+    def reapply_upstreams(self, names: Collection[str]) -> None:
+        """Serve the tools of these upstreams, or serve them no more: the hall has them now, or has them no more."""
+        own = [each for each in self._index.all if each.record.origin == "upstream"]
+        self._active.apply([each for each in own if each.record.origin_detail in names])
+
     @property
     def active(self) -> ActiveTools:
         """What keeps the registry in step with the records."""

@@ -243,12 +243,18 @@ class RegistrationService:
         saved = await self._store.save([each.record for each, _ in change.saved], [*events, *change.events])
         listed = [IndexedTool(record, each.tool) for record, (each, _) in zip(saved, change.saved, strict=True)]
         self._index.put_all(listed)
-        if change.removed:  # after the others: a crash between both leaves a version too much, never one too few
-            records = [each.record for each, _ in change.removed]
-            await self._store.remove(records, [event for _, event in change.removed])
-            for record in records:
+        removed: list[ToolRecord] = []
+        try:
+            if change.removed:  # after the others: a crash between both leaves a version too much, never one too few
+                records = [each.record for each, _ in change.removed]
+                await self._store.remove(records, [event for _, event in change.removed])
+                removed = records
+        finally:  # what was saved is served, whatever becomes of the rest
+            for record in removed:
                 self._index.remove(record.id)
-        self._active.apply(self._with_siblings(listed), [each.record.id for each, _ in change.removed])
+            left = [each for key in {each.key for each in removed} for each in self._index.versions(key)]
+            applied = {each.record.id: each for each in (*left, *self._with_siblings(listed))}
+            self._active.apply(applied.values(), [each.id for each in removed])
         self._active.schedule_sunsets()
         return change
 

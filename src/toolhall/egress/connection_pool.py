@@ -6,6 +6,7 @@ questions, health probes. What it raises is an `ExchangeLost` with `delivered=Fa
 
 import asyncio
 import select
+import ssl
 from collections import deque
 from time import monotonic
 from typing import TypeAlias
@@ -13,7 +14,7 @@ from typing import TypeAlias
 import msgspec
 
 from toolhall.egress.addresses import EgressFailed, EgressRefused
-from toolhall.egress.exchange import TRANSPORT_CLOSED, ExchangeLost
+from toolhall.egress.exchange import TRANSPORT_CLOSED, ExchangeLost, PeerRejected
 from toolhall.egress.http_connection import HttpConnection
 from toolhall.egress.resolver import Dialer
 from toolhall.egress.response_head import ResponseHead
@@ -197,10 +198,15 @@ class ConnectionPool:
                 connection = await self._dial.connect(self._url, lambda: HttpConnection(self))
         except TimeoutError:
             raise ExchangeLost(f"{self._url.origin} cannot be reached in time", delivered=False) from None
+        except ssl.SSLCertVerificationError as error:
+            why = " ".join(str(error.verify_message).split())
+            raise PeerRejected(f"the certificate of {self._url.origin} is not trusted: {why}") from None
         except OSError as error:
             why = " ".join(str(error).split())
             raise ExchangeLost(f"{self._url.origin} cannot be reached: {why}", delivered=False) from None
-        except (EgressRefused, EgressFailed) as error:
+        except EgressRefused as error:
+            raise PeerRejected(str(error)) from None
+        except EgressFailed as error:
             raise ExchangeLost(str(error), delivered=False) from None
         if not connection.is_open:
             raise ExchangeLost(f"{self._url.origin} closes new connections at once", delivered=False)

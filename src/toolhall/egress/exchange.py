@@ -32,6 +32,13 @@ class ExchangeTooLarge(ExchangeLost):
         super().__init__(reason, delivered=True)
 
 
+class PeerRejected(ExchangeLost):
+    """The peer must not be talked to: its address is not allowed, or its certificate is not trusted."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, delivered=False)
+
+
 class MessageQueue(ABC, Generic[HandedT]):
     """Unread messages of one exchange, for one reader; subclasses split the bytes of their transport into messages.
 

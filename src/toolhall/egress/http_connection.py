@@ -5,6 +5,7 @@ are parsed.
 """
 
 import asyncio
+import socket
 from typing import TYPE_CHECKING, cast
 
 import httptools
@@ -98,7 +99,10 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection is established."""
         self._transport = cast("asyncio.Transport", transport)
-        self.fd: int = transport.get_extra_info("socket").fileno()
+        connected = transport.get_extra_info("socket")
+        self.fd: int = connected.fileno()
+        # An answer may take as long as it likes, so a peer that is gone without a word has to be noticed.
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._pool.on_connected(self)
 
     def data_received(self, data: bytes) -> None:

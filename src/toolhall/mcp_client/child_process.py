@@ -1,6 +1,6 @@
 """ChildProcess: a program that talks over its standard streams, owned and ended by the event loop that started it.
 
-One owner starts a child, writes to it and closes it; its ChildListener hears the messages and the end. A supervisor
+One owner starts a child, writes to it and closes it; its PipeListener hears the messages and the end. A supervisor
 (`process_supervisor`) between the two ends the program and everything that it started however this process ends.
 
 Nothing here starts a task or a thread for a message: the loop calls when a pipe can be read, one write sends a message,
@@ -19,12 +19,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Literal, Protocol, TypeAlias
 
-import msgspec
-
 from toolhall import process_supervisor
 from toolhall.concurrency import BackgroundTasks
 from toolhall.mcp_client.child_output import ErrorOutput, FrameSplitter, FrameTooLarge
 from toolhall.mcp_client.session import NotAcceptable, NotSent
+from toolhall.mcp_client.targets import CommandTarget
 from toolhall.model.secret import MIN_SECRET_LENGTH, Secret, looks_secret
 from toolhall.process_supervisor import TERMINATE, inherited_environment, signal_group
 
@@ -57,32 +56,19 @@ _PACKAGES = {
 }
 
 
-class ChildCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """What to run: never through a shell, and with `env` beside the few variables that every child gets."""
-
-    command: str
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = {}
-    cwd: str | None = None
-    max_memory: int | None = None  # bytes of resident memory, of the program and all that it starts
-    secrets: tuple[Secret, ...] = ()  # what its error output is redacted of, beside values of `env` that look secret
-
-    def __repr__(self) -> str:
-        """The command alone: arguments and variables may hold credentials."""
-        return f"<{self.command}>"
-
-    def environment(self) -> dict[str, str]:
-        """All variables of the program."""
-        return {**inherited_environment(os.environ), **self.env}
-
-    def all_secrets(self) -> tuple[Secret, ...]:
-        """The secrets, and the values of variables whose names say that they are."""
-        named = (value for name, value in self.env.items() if looks_secret(name) and len(value) >= MIN_SECRET_LENGTH)
-        return (*self.secrets, *map(Secret, named))
+def child_environment(target: CommandTarget) -> dict[str, str]:
+    """All variables of the program: the few that every child gets, and those of the target."""
+    return {**inherited_environment(os.environ), **target.env}
 
 
-class ChildListener(Protocol):
-    """What hears a child."""
+def child_secrets(target: CommandTarget) -> tuple[Secret, ...]:
+    """What error output is redacted of: stated secrets, and values of variables whose names say that they are."""
+    named = (value for name, value in target.env.items() if looks_secret(name) and len(value) >= MIN_SECRET_LENGTH)
+    return (*target.secrets, *map(Secret, named))
+
+
+class PipeListener(Protocol):
+    """What hears the other side of a pipe of messages."""
 
     def on_frame(self, frame: bytes) -> None:
         """Take a line of standard output that begins like a JSON object or list."""
@@ -93,12 +79,12 @@ class ChildListener(Protocol):
         ...
 
 
-def find_program(command: ChildCommand, environment: Mapping[str, str]) -> str:
+def find_program(target: CommandTarget, environment: Mapping[str, str]) -> str:
     """The absolute path of the program, looked up in the child's own PATH; raises NotAcceptable with what to do."""
-    folder = command.cwd or os.getcwd()  # noqa: PTH109 - as a string
+    folder = target.cwd or os.getcwd()  # noqa: PTH109 - as a string
     if not os.path.isdir(folder):  # noqa: PTH112
         raise NotAcceptable(f"the working folder {folder!r:.300} does not exist; change cwd")
-    name = command.command
+    name = target.command
     if "/" in name:
         path = os.path.join(folder, os.path.expanduser(name))  # noqa: PTH111, PTH118
         if os.path.isfile(path) and os.access(path, os.X_OK):  # noqa: PTH113
@@ -115,8 +101,8 @@ def find_program(command: ChildCommand, environment: Mapping[str, str]) -> str:
 class ChildProcess:
     """A running child; `start` makes one. Close it: nothing of it is left afterwards."""
 
-    def __init__(self, command: ChildCommand, listener: ChildListener, max_frame_bytes: int) -> None:
-        self.errors = ErrorOutput(command.command, command.all_secrets())
+    def __init__(self, target: CommandTarget, listener: PipeListener, max_frame_bytes: int) -> None:
+        self.errors = ErrorOutput(target.command, child_secrets(target))
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._frames = FrameSplitter(max_frame_bytes)
@@ -128,12 +114,12 @@ class ChildProcess:
         self._closing: asyncio.Task[None] | None = None
         self._cause: str | None = None  # why it is killed, if it is
         self._pid: int | None = None
-        self._spawn(command)
+        self._spawn(target)
 
     @classmethod
-    async def start(cls, command: ChildCommand, listener: ChildListener, max_frame_bytes: int) -> "ChildProcess":
+    async def start(cls, target: CommandTarget, listener: PipeListener, max_frame_bytes: int) -> "ChildProcess":
         """Start a program; raises NotAcceptable if it cannot be run, with what to do, and NotSent otherwise."""
-        child = cls(command, listener, max_frame_bytes)
+        child = cls(target, listener, max_frame_bytes)
         try:
             async with asyncio.timeout(_START_SECONDS):
                 await asyncio.shield(child._started)
@@ -197,15 +183,19 @@ class ChildProcess:
 
     async def kill(self, cause: str) -> None:
         """End the program and everything that it started at once, and wait until nothing is left."""
-        self._cause = self._cause or cause
-        self._shut_control()
+        self.abort(cause)
         await self.close()
 
-    def _spawn(self, command: ChildCommand) -> None:
-        environment = command.environment()
-        program = find_program(command, environment)
+    def abort(self, cause: str) -> None:
+        """End the program and everything that it started at once, without waiting for that."""
+        self._cause = self._cause or cause
+        self._shut_control()
+
+    def _spawn(self, target: CommandTarget) -> None:
+        environment = child_environment(target)
+        program = find_program(target, environment)
         control, theirs = socket.socketpair()
-        arguments = [str(theirs.fileno()), str(command.max_memory or 0), program, *command.args]
+        arguments = [str(theirs.fileno()), str((target.max_memory or 0) << 20), program, *target.args]
         try:
             with theirs:
                 self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own program
@@ -216,7 +206,7 @@ class ChildProcess:
                     bufsize=0,
                     pass_fds=(theirs.fileno(),),
                     env=environment,
-                    cwd=command.cwd,
+                    cwd=target.cwd,
                     start_new_session=True,
                 )
         except (OSError, ValueError) as error:  # ValueError: a null character

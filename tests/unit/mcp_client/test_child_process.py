@@ -17,8 +17,9 @@ import pytest
 from tests.harness import seeds
 from tests.harness.patience import patience
 from toolhall.mcp_client import child_process
-from toolhall.mcp_client.child_process import ChildCommand, ChildProcess
+from toolhall.mcp_client.child_process import ChildProcess
 from toolhall.mcp_client.session import NotAcceptable, NotSent
+from toolhall.mcp_client.targets import CommandTarget
 from toolhall.model.secret import Secret
 
 ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
@@ -53,8 +54,8 @@ class Heard:
             return await self.frames.get()
 
 
-def python(code: str, **changes: object) -> ChildCommand:
-    return ChildCommand(command=sys.executable, args=("-S", "-c", code), **changes)  # type: ignore[arg-type]
+def python(code: str, **changes: object) -> CommandTarget:
+    return CommandTarget(command=sys.executable, args=("-S", "-c", code), **changes)  # type: ignore[arg-type]
 
 
 async def started(code: str, **changes: object) -> tuple[ChildProcess, Heard]:
@@ -165,15 +166,15 @@ print(json.dumps([limits, os.nice(0), os.getpgid(0) == os.getpid(), open_files, 
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        (ChildCommand(command="npx-nowhere"), ["'npx-nowhere' is not in PATH", "full path"]),
-        (ChildCommand(command="npx", env={"PATH": "/nowhere"}), ["'npx' is not in PATH", "Node.js"]),
-        (ChildCommand(command="uvx", env={"PATH": "/nowhere"}), ["install uv, https://docs.astral.sh/uv"]),
-        (ChildCommand(command="/nowhere/server"), ["does not exist"]),
-        (ChildCommand(command="cat", cwd="/nowhere"), ["working folder", "change cwd"]),
-        (ChildCommand(command="cat", args=("a\0b",)), ["cannot be started"]),
+        (CommandTarget(command="npx-nowhere"), ["'npx-nowhere' is not in PATH", "full path"]),
+        (CommandTarget(command="npx", env={"PATH": "/nowhere"}), ["'npx' is not in PATH", "Node.js"]),
+        (CommandTarget(command="uvx", env={"PATH": "/nowhere"}), ["install uv, https://docs.astral.sh/uv"]),
+        (CommandTarget(command="/nowhere/server"), ["does not exist"]),
+        (CommandTarget(command="cat", cwd="/nowhere"), ["working folder", "change cwd"]),
+        (CommandTarget(command="cat", args=("a\0b",)), ["cannot be started"]),
     ],
 )
-async def test_command_that_cannot_be_run_says_what_to_do(command: ChildCommand, words: list[str]) -> None:
+async def test_command_that_cannot_be_run_says_what_to_do(command: CommandTarget, words: list[str]) -> None:
     before = descriptors()
     with pytest.raises(NotAcceptable) as caught:
         await ChildProcess.start(command, Heard(), FRAME_LIMIT)
@@ -185,10 +186,10 @@ async def test_file_that_is_no_program_is_refused_by_the_system(tmp_path: Path) 
     program, heard = tmp_path / "server", Heard()
     program.write_text("not a program")
     with pytest.raises(NotAcceptable, match=r"is not executable; allow that with chmod"):
-        await ChildProcess.start(ChildCommand(command="./server", cwd=str(tmp_path)), heard, FRAME_LIMIT)
+        await ChildProcess.start(CommandTarget(command="./server", cwd=str(tmp_path)), heard, FRAME_LIMIT)
     program.chmod(0o700)
     with pytest.raises(NotAcceptable, match="Exec format error"):
-        await ChildProcess.start(ChildCommand(command="./server", cwd=str(tmp_path)), heard, FRAME_LIMIT)
+        await ChildProcess.start(CommandTarget(command="./server", cwd=str(tmp_path)), heard, FRAME_LIMIT)
     assert heard.ends == []
 
 
@@ -238,7 +239,7 @@ async def test_memory_above_the_limit_ends_the_group() -> None:
         "subprocess.Popen([sys.executable, '-S', '-c', \"import time; kept = b'x' * 80_000_000; time.sleep(3600)\"])\n"
         "time.sleep(3600)"
     )
-    child, _ = await started(code, max_memory=60_000_000)
+    child, _ = await started(code, max_memory=60)
     assert "MiB of memory, which is more than max_memory" in await ended(child)
     await child.close()
 
@@ -316,12 +317,13 @@ def test_loop_that_ends_during_a_close_leaves_nothing() -> None:
 
 HALL = """
 import asyncio, os, signal, sys
-from toolhall.mcp_client.child_process import ChildCommand, ChildProcess
+from toolhall.mcp_client.child_process import ChildProcess
+from toolhall.mcp_client.targets import CommandTarget
 class Listener:
     def on_frame(self, frame): print(frame.decode(), flush=True)
     def on_exit(self, reason): pass
 async def main():
-    command = ChildCommand(command=sys.executable, args=("-S", "-c", sys.argv[1]))
+    command = CommandTarget(command=sys.executable, args=("-S", "-c", sys.argv[1]))
     child = await ChildProcess.start(command, Listener(), 1_000_000)
     await asyncio.sleep(3600)
 asyncio.run(main())

@@ -71,7 +71,8 @@ async def test_call_is_sent_with_the_arguments_as_they_were_encoded() -> None:
 
 
 async def test_tool_is_called_by_the_name_that_its_upstream_gave_it() -> None:
-    server = server_with(**{"odd name": returning("done")})
+    server = server_with()
+    server.tools["odd name"] = returning("done")
     assert await UpstreamHarness(server).text("odd", tool=upstream_tool("odd", upstream_name="odd name")) == "done"
 
 

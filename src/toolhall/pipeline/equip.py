@@ -4,7 +4,7 @@ To equip a call is to fetch its credentials as late as possible and to keep them
 lists everything that is missing.
 """
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
 from toolhall.model.caller import Caller
@@ -20,6 +20,7 @@ from toolhall.model.requirements import (
     ResolvedCredentials,
 )
 from toolhall.model.secret import MIN_SECRET_LENGTH, Secret
+from toolhall.oauth.providers import UPSTREAM_PREFIX
 from toolhall.pipeline.states import Equipped, Valid, Verified
 from toolhall.redaction.redactor import redactor_for
 
@@ -28,6 +29,9 @@ _NO_USER = "this tool acts for a user, and nobody is proven to be one: call with
 _NOT_ACCEPTED = (
     "this tool takes no credentials from its callers: leave them out of the context, or let whoever runs this hall"
     " list the tool in accept_credentials"
+)
+_NOT_SENT_ON = (
+    "nothing that a caller sends goes to an upstream: leave the token out of the context, and link the account here"
 )
 
 
@@ -98,16 +102,18 @@ class Equip:
         self._secrets = secrets
         self._accounts = accounts
         self._accept_credentials = accept_credentials
+        # What else must be redacted from the results of a toolkit of somebody else: what its server was set up with.
+        self.foreign_secrets: Callable[[str], tuple[Secret, ...]] = _no_secrets
 
     def __call__(self, verified: Verified) -> Equipped | Awaitable[Equipped]:
         """Return Equipped, or an awaitable of it if a token must be fetched; raises NeedsRequirement or Malformed."""
         call, needs = verified.call, verified.entry.requirements
         if needs is None and call.caller_credentials is None:
-            return _equipped(verified, None)
+            return self._equipped(verified, None)
         credentials = self._resolve_now(verified, needs or Requirements())
         if credentials is None:
             return self._equip_later(verified, needs or Requirements())
-        return _equipped(verified, credentials)
+        return self._equipped(verified, credentials)
 
     async def check_ready(self, valid: Valid) -> None:
         """Raise what `__call__` would raise, before a person is asked to approve a call that cannot run."""
@@ -144,7 +150,18 @@ class Equip:
         return None if needs.user_id and user is None else ResolvedCredentials(secrets, accounts, user)
 
     async def _equip_later(self, verified: Verified, needs: Requirements) -> Equipped:
-        return _equipped(verified, await self._resolve(verified, needs))
+        return self._equipped(verified, await self._resolve(verified, needs))
+
+    def _equipped(self, verified: Verified, credentials: ResolvedCredentials | None) -> Equipped:
+        """Return Equipped with the redactor of all secrets of the call, so that the output cannot reveal them."""
+        secrets = () if credentials is None else credentials.secret_values
+        tool = verified.entry.tool
+        if tool.foreign:
+            secrets = (*secrets, *self.foreign_secrets(tool.id.toolkit))
+        call, redactor = verified.call, redactor_for(verified.call.caller.credential, secrets)
+        return Equipped(
+            call, verified.entry, verified.verdict, verified.arguments, verified.approval, redactor, credentials
+        )
 
     async def _resolve(self, state: Valid | Verified, needs: Requirements) -> ResolvedCredentials:
         """Return the credentials, fetching tokens; raises NeedsRequirement with everything that is missing."""
@@ -184,6 +201,8 @@ class Equip:
             raise Malformed(
                 f"the credential for {sent.too_short[0][:64]!r} is shorter than {MIN_SECRET_LENGTH} characters"
             )
+        if any(name.startswith(UPSTREAM_PREFIX) for name in sent.tokens):
+            raise Malformed(_NOT_SENT_ON)
         _check_declared(sent.secrets, needs.secrets)
         _check_declared(sent.tokens, [need.provider for need in needs.accounts])
         return sent
@@ -200,10 +219,5 @@ def _check_declared(sent: Iterable[str], declared: Iterable[str]) -> None:
         raise Malformed(f"this tool does not require {undeclared[0][:64]!r}; leave it out of the context")
 
 
-def _equipped(verified: Verified, credentials: ResolvedCredentials | None) -> Equipped:
-    """Return Equipped with the redactor of all secrets of the call, so that the tool's output cannot reveal them."""
-    own_credential = verified.call.caller.credential
-    redactor = redactor_for(own_credential, () if credentials is None else credentials.secret_values)
-    return Equipped(
-        verified.call, verified.entry, verified.verdict, verified.arguments, verified.approval, redactor, credentials
-    )
+def _no_secrets(_toolkit: str) -> tuple[Secret, ...]:
+    return ()

@@ -168,7 +168,7 @@ class UpstreamConnection:
         """Renew the token that the upstream refused; False if there is nothing to renew."""
         return self._services.credentials.refresh(self.upstream, call, challenge)
 
-    async def missing(self, call: Call | None, challenge: str | None) -> NeedsRequirement:
+    async def missing(self, call: Call | None, challenge: str | None) -> ToolhallError:
         """The error that says what a person has to link or to set."""
         return await self._services.credentials.missing(self.upstream, call, challenge)
 

@@ -9,7 +9,7 @@ from typing import Protocol
 from toolhall.dialects.mcp.client_handshake import Era
 from toolhall.mcp_client.session import Headers, McpSession, SessionEvents
 from toolhall.mcp_client.targets import QuestionHandler
-from toolhall.model.errors import NeedsRequirement
+from toolhall.model.errors import NeedsRequirement, ToolhallError
 from toolhall.model.messages import Call
 from toolhall.model.secret import Secret
 from toolhall.model.upstream import Upstream
@@ -30,7 +30,7 @@ class UpstreamCredentials(Protocol):
         """Renew the token that the upstream refused, once for all who ask now; False if there is nothing to renew."""
         ...
 
-    def missing(self, upstream: Upstream, call: Call | None, challenge: str | None) -> Awaitable[NeedsRequirement]:
+    def missing(self, upstream: Upstream, call: Call | None, challenge: str | None) -> Awaitable[ToolhallError]:
         """Return the error that says what a person has to link or to set, with the scopes of the challenge."""
         ...
 

@@ -13,9 +13,18 @@ from toolhall.dialects.mcp.client_questions import write_reply
 from toolhall.execution.client_link import ChangesLink, ThrottledLink
 from toolhall.execution.upstream.questions import kind_of, read_question
 from toolhall.execution.upstream.sessions import call_owner
-from toolhall.model.errors import ToolhallError
+from toolhall.model.errors import ToolhallError, Unsupported
 from toolhall.model.json import JsonObject, encode
-from toolhall.model.messages import NULL_LINK, Answered, Call, ClientLink, LogEvent, ProgressEvent, Question
+from toolhall.model.messages import (
+    NULL_LINK,
+    Answered,
+    Call,
+    ClientLink,
+    LogEvent,
+    ProgressEvent,
+    Question,
+    required_feature,
+)
 from toolhall.redaction.redactor import Redactor
 
 
@@ -54,8 +63,7 @@ class CallHooks:
         try:
             question = read_question(self.upstream, method, params)
             key = f"{kind_of(question)}_1"
-            answers = await self.ask({key: question})
-            return write_reply(answers[key])
+            return write_reply((await self.ask({key: question}))[key])
         except ToolhallError as error:
             self.refusal = self.refusal or error
             raise
@@ -64,7 +72,7 @@ class CallHooks:
         """Ask the caller, while the deadline stands still."""
         self.reached_caller = True
         with self.deadline.hold():
-            return await self.call.link.ask(self.clean(questions))
+            return complete_answers(questions, await self.call.link.ask(self.clean(questions)))
 
     def clean(self, questions: Mapping[str, Question]) -> Mapping[str, Question]:
         """The questions without credentials of the hall."""
@@ -72,6 +80,14 @@ class CallHooks:
             return questions
         redact = self.redactor.redact_json
         return {key: msgspec.json.decode(redact(encode(each)), type=type(each)) for key, each in questions.items()}
+
+
+def complete_answers(questions: Mapping[str, Question], answers: Mapping[str, Answered]) -> Mapping[str, Answered]:
+    """The answers; raises Unsupported if one is missing, because there is nobody to ask."""
+    for key, question in questions.items():
+        if key not in answers:
+            raise Unsupported(required_feature(question))
+    return answers
 
 
 def hears_progress(link: ClientLink) -> bool:

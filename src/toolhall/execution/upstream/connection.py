@@ -153,6 +153,9 @@ class UpstreamConnection:
         except SessionExpired:
             self.pool.expire(pooled)
             raise
+        except asyncio.CancelledError:
+            pooled.leave_unanswered(hooks)
+            raise
         finally:
             pooled.leave(hooks)
             self.pool.release(pooled)

@@ -23,7 +23,7 @@ from typing import Any
 
 from toolhall.concurrency import BackgroundTasks
 from toolhall.execution.deadline import Deadline
-from toolhall.execution.upstream.call_hooks import CallHooks
+from toolhall.execution.upstream.call_hooks import CallHooks, complete_answers
 from toolhall.execution.upstream.sessions import caller_identity
 from toolhall.model.errors import ToolFailed, ToolhallError, Unavailable
 from toolhall.model.messages import Answered, Call, InputRequiredSignal, LogEvent, ProgressEvent, Question, memory_of
@@ -89,6 +89,7 @@ class ParkableCall(CallHooks):
                 except InputRequiredSignal as signal:
                     await self._wait_for_next_request(signal)
                 else:
+                    complete_answers(clean, answers)
                     return {key: answers[asked] for key, asked in keys.items()}
 
     async def until_round_ends(self) -> object:

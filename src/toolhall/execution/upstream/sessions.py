@@ -37,6 +37,7 @@ from toolhall.model.text import clean_text
 from toolhall.model.upstream import Share
 
 IDLE_SECONDS = 600.0
+GIVEN_UP_SECONDS = 60.0  # for which a server may still ask for a call that was cancelled
 MAX_WAITING = 1_000  # callers that wait until a session becomes idle
 _log = logging.getLogger("toolhall.upstreams")
 ListKind: TypeAlias = Literal["tools", "resources", "prompts"]
@@ -86,11 +87,18 @@ class PooledSession:
     """One session and the calls that run in it; hears what belongs to no request."""
 
     def __init__(
-        self, name: str, key: SessionKey, events: PoolEvents, on_lost: "Callable[[PooledSession], None]"
+        self,
+        name: str,
+        key: SessionKey,
+        events: PoolEvents,
+        on_lost: "Callable[[PooledSession], None]",
+        clock: Callable[[], float],
     ) -> None:
         self._name = name
         self._events = events
         self._on_lost = on_lost
+        self._clock = clock
+        self._given_up: dict[tuple[Hashable, ...], float] = {}  # owners of calls that were, and until when it matters
         self._calls: list[CallSessionHooks] = []  # the newest last
         self.key = key
         self.users = 0  # calls, and others who use it now
@@ -104,6 +112,10 @@ class PooledSession:
     def leave(self, call: CallSessionHooks) -> None:
         """The call has ended."""
         self._calls.remove(call)
+
+    def leave_unanswered(self, call: CallSessionHooks) -> None:
+        """The call was given up, and the server may still ask for it."""
+        self._given_up[call.owner] = self._clock() + GIVEN_UP_SECONDS
 
     def on_list_changed(self, kind: ListKind) -> None:
         """SessionEvents: tell the owner of the pool."""
@@ -143,6 +155,11 @@ class PooledSession:
         calls = self._calls
         if not calls or any(each.owner != calls[0].owner for each in calls):
             return None
+        if self._given_up:
+            now, owner = self._clock(), calls[0].owner
+            self._given_up = {each: until for each, until in self._given_up.items() if until > now}
+            if any(each != owner for each in self._given_up):
+                return None
         return calls[-1]
 
 
@@ -258,7 +275,7 @@ class SessionPool:
     # --- private ---
 
     async def _open(self, key: SessionKey, open_session: OpenPooled) -> PooledSession:
-        pooled = PooledSession(self._name, key, self._events, self._on_lost)
+        pooled = PooledSession(self._name, key, self._events, self._on_lost, self._clock)
         try:
             pooled.session = await open_session(pooled)
         except RequestLost as lost:  # the handshake was lost: no call was sent

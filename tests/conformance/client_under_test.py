@@ -180,8 +180,8 @@ async def main(url: str) -> int:
     suite = Suite.from_environment()
     try:
         await authorize(suite, url)
-    except Exception as error:  # whatever ends the scenario, the suite reads only the status
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+    except Exception as error:  # noqa: BLE001 - whatever ends the scenario, the suite reads only the status
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return 1
     return 0
 

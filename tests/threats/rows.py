@@ -135,6 +135,23 @@ ROWS = {
     "D9": Row("two refreshes of one token", "claimed before it is asked for, kept before it is used; reuse breaks it"),
     "D10": Row("scopes by way of other tools", "granted scopes are kept; what is missing is asked for on a page"),
     "D11": Row("credentials for another issuer", "an account belongs to one issuer; nothing of it goes to another"),
+    "D13": Row(
+        "a caller's credential, or another person's token, at an upstream",
+        "a call carries its own user's account for that upstream; nothing of callers is sent on",
+    ),
+    "D14": Row(
+        "an upstream whose metadata is for another resource",
+        "its own URL or origin, or none; `resource` in every request for a token",
+    ),
+    "D15": Row(
+        "an upstream that names somebody else's authorization server",
+        "a configured client serves the upstreams it names; issuers are compared, and have redirects of their own",
+    ),
+    "D16": Row(
+        "metadata of an upstream that leads inside",
+        "as D8; a public upstream may name public addresses only, and few",
+    ),
+    "D17": Row("tokens and registrations in logs and lists", "encrypted rows; errors hold codes, not answers"),
     "E1": Row("inner addresses, in any spelling", "all addresses of a host are judged before one is connected to"),
     "E2": Row("a name that leads elsewhere a moment later", "the address that was judged is the one connected to"),
     "E3": Row("redirects to the inside", "not followed; who follows one by choice meets the same guard"),

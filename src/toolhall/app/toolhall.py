@@ -20,7 +20,7 @@ asks whether it was built.
 import asyncio
 import re
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -574,7 +574,7 @@ class Toolhall:
             {} if self._built_upstreams is None else self._built_upstreams.health(),
         )
 
-    def _upstream_metrics(self) -> Sequence[Metric]:
+    def _upstream_metrics(self) -> Iterable[Metric]:
         return () if self._built_upstreams is None else self._built_upstreams.manager.metrics()
 
     def _search_entry(self) -> Entry:

@@ -40,8 +40,10 @@ from toolhall.mcp_client.session import (
     Unauthorized,
 )
 from toolhall.mcp_client.sse_session import SseSession
-from toolhall.mcp_client.targets import ClientProfile, HttpTarget, QuestionHandler
+from toolhall.mcp_client.stdio_session import open_command
+from toolhall.mcp_client.targets import ClientProfile, CommandTarget, HttpTarget, QuestionHandler
 from toolhall.model.errors import Malformed
+from toolhall.model.json import JsonObject
 
 DISCOVER_SECONDS = 10.0  # some old servers say nothing to what they do not know
 HANDSHAKE_SECONDS = 30.0
@@ -149,7 +151,7 @@ class HttpOpener:
         try:
             request = McpRequest(
                 method="initialize",
-                params=initialize_params(self._profile.client_info, self._profile.features),
+                params=self._initialize_params(),
                 credentials=self._credentials,
             )
             result, session_id = await session.initialize(request)
@@ -165,6 +167,10 @@ class HttpOpener:
         if self._profile.listens:
             session.listen()
         return session
+
+    def _initialize_params(self) -> JsonObject:
+        profile = self._profile
+        return initialize_params(profile.client_info, profile.features, profile.offered_revision)
 
     def _may_be_old(self, error: SessionError, session: LegacyHttpSession) -> bool:
         return (
@@ -183,8 +189,7 @@ class HttpOpener:
                 if first is not None and not session.has_stream:
                     raise first from None
                 raise error from None
-            params = initialize_params(self._profile.client_info, self._profile.features)
-            result = await session.request(McpRequest(method="initialize", params=params))
+            result = await session.request(McpRequest(method="initialize", params=self._initialize_params()))
             server = _described(read_initialize_result, result, "the server")
             session.begin(server)
             await session.notify("notifications/initialized", {})
@@ -214,7 +219,7 @@ async def open_http_session(opener: HttpOpener, era: Era | None) -> McpSession:
 
 
 async def open_session(  # noqa: PLR0913 - what a session consists of
-    target: HttpTarget,
+    target: HttpTarget | CommandTarget,
     profile: ClientProfile,
     events: SessionEvents,
     *,
@@ -225,9 +230,11 @@ async def open_session(  # noqa: PLR0913 - what a session consists of
 ) -> McpSession:
     """Open a session: detect the era unless it is known, and do the handshake.
 
-    `credentials` are sent with the handshake and with what the session asks for by itself. Raises the errors of
-    `mcp_client.session`.
+    `credentials` are sent with the handshake and with what the session asks for by itself; a command gets its own in
+    `env`. Raises the errors of `mcp_client.session`.
     """
+    if isinstance(target, CommandTarget):
+        return await open_command(target, profile, events, era=era, questions=questions)
     return await open_http_session(HttpOpener(target, profile, events, questions, credentials, dialer), era)
 
 

@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from toolhall.dialects.mcp.client_handshake import OFFERED_REVISION
 from toolhall.dialects.mcp.client_requests import DEFAULT_LOG_LEVEL
 from toolhall.mcp_client.session import Headers
 from toolhall.model.json import JsonObject
@@ -54,6 +55,7 @@ class ClientProfile(msgspec.Struct, frozen=True, kw_only=True):
     features: tuple[str, ...] = ("elicitation", "elicitation.url", "sampling")  # of CLIENT_FEATURES
     log_level: LogLevel = DEFAULT_LOG_LEVEL  # from which on log messages are wanted
     max_message_bytes: int = MAX_MESSAGE_BYTES
+    offered_revision: str = OFFERED_REVISION.name  # in `initialize`; the server decides
     listens: bool = True  # whether to hear of changed lists and resources while no request runs
 
     @property

@@ -8,11 +8,11 @@ the hall says of a definition (its id and names, level and requirements) is adde
 import hashlib
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from typing import Any
 
 import msgspec
 
 from toolhall.dialects import strict_json
+from toolhall.dialects.base import Catalog
 from toolhall.dialects.findings import BadDocument, Finding
 from toolhall.dialects.mcp.catalog import ID_KEY, NAME_KEY
 from toolhall.dialects.mcp.mending import mend_definition
@@ -30,6 +30,7 @@ from toolhall.schema.cost import BadSchema
 FIRST_VERSION = "1.0.0"
 MAX_DEFINITIONS = 20_000  # of one upstream, of all kinds together
 MAX_DEFINITION_BYTES = 256 * 1024
+MAX_UPSTREAM_BYTES = 64 * 1024 * 1024  # of all definitions of one upstream
 MAX_SHOWN_NAME = 256
 DIALECT = "mcp"
 WITHHELD_RULE = "upstream/withheld"
@@ -85,9 +86,15 @@ class DefinitionReader:
         """Yield each definition of the list; the iteration may be interrupted between two."""
         revision = REVISIONS.get(listing.revision)
         any_output = revision is not None and revision.any_output
-        self._now = {}
+        self._now, size = {}, 0
         for kind, stated in definitions_of(listing):
             encoded = _encoded(stated)
+            size += len(encoded or b"")
+            if size > MAX_UPSTREAM_BYTES:
+                yield _refused(
+                    _bare(stated, kind), f"the definitions of one upstream have at most {MAX_UPSTREAM_BYTES} bytes"
+                )
+                continue
             key = hashlib.sha256(encoded or b"", usedforsecurity=False).digest() + kind.encode() + bytes([any_output])
             found = self._last.get(key) or self._now.get(key)
             if found is None:
@@ -109,8 +116,7 @@ def definitions_of(listing: UpstreamListing) -> Iterator[tuple[Kind, Json]]:
 
 def read_foreign(stated: Json, encoded: bytes | None, kind: Kind, *, any_output: bool) -> ForeignDefinition:
     """Read one definition, mended; what is wrong with it is in its findings."""
-    name, upstream_name = _names(stated, kind)
-    bare = ForeignDefinition(kind=kind, upstream_name=upstream_name, stated=name)
+    bare = _bare(stated, kind)
     if not isinstance(stated, dict) or encoded is None or len(encoded) > MAX_DEFINITION_BYTES:
         return _refused(bare, f"a definition is a JSON object of at most {MAX_DEFINITION_BYTES} bytes")
     if _needs_task(stated):
@@ -137,7 +143,12 @@ def read_foreign(stated: Json, encoded: bytes | None, kind: Kind, *, any_output:
     )
 
 
-def _catalog() -> Any:
+def _bare(stated: Json, kind: Kind) -> ForeignDefinition:
+    name, upstream_name = _names(stated, kind)
+    return ForeignDefinition(kind=kind, upstream_name=upstream_name, stated=name)
+
+
+def _catalog() -> Catalog:
     from toolhall.dialects.catalogs import readable_catalog  # lazy: every dialect, only where definitions are read
 
     return readable_catalog(DIALECT)

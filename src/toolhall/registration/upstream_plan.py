@@ -30,6 +30,7 @@ from toolhall.registration.upstream_changes import (
 from toolhall.registration.upstream_definitions import (
     DIALECT,
     MAX_DEFINITIONS,
+    MAX_UPSTREAM_BYTES,
     ForeignDefinition,
     UpstreamFinding,
     document_of,
@@ -43,7 +44,6 @@ from toolhall.registry.registry import NameClaims, name_conflict
 from toolhall.registry.snapshot import tool_key
 from toolhall.stores.tools import ToolEvent, ToolEventKind, ToolRecord, ToolState
 
-MAX_UPSTREAM_BYTES = 64 * 1024 * 1024  # of the documents of one upstream
 NOT_OFFERED = "its upstream no longer offers it"
 _OFFERED_AGAIN = "its upstream offers it again"
 _LEFT_OUT = "the settings of its upstream leave it out"

@@ -1,75 +1,25 @@
 """UpstreamAccounts: what the hall sends to an upstream, and what follows when the upstream refuses it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 
-import msgspec
 import pytest
 
-from tests.servers.account_broker import (
-    ALICE,
-    BOB,
-    SECRET,
-    BrokerHarness,
-    broker_harness,
-    egress_client_for,
-    provider_settings,
-)
+from tests.servers.account_broker import ALICE, BOB, SECRET, provider_settings
 from tests.servers.http_server import HttpResponse
 from tests.servers.protected_upstream import ProtectedUpstream, protected_upstream
 from tests.servers.scripted_authority import json_response
-from toolhall.model.caller import Caller
+from tests.servers.upstream_accounts import ACCOUNT, NAME, accounts_at
 from toolhall.model.errors import NeedsRequirement, Unavailable
-from toolhall.model.messages import NULL_LINK, Call
-from toolhall.model.requirements import AccountRequirement, ResolvedCredentials
-from toolhall.model.upstream import Upstream, UpstreamAuth, UpstreamSettings
-from toolhall.oauth.client import OAuthClient
+from toolhall.model.requirements import AccountRequirement
+from toolhall.model.upstream import UpstreamAuth
 from toolhall.oauth.providers import ProviderSettings
-from toolhall.oauth.upstream_accounts import HallTokens, UpstreamAccounts, account_name
-
-NAME = "notes"
-ACCOUNT = account_name(NAME)
-
-
-class AccountsHarness(msgspec.Struct):
-    """The accounts of one upstream, `notes`, and the broker below."""
-
-    accounts: UpstreamAccounts
-    hall: BrokerHarness
-    upstream: Upstream
-
-    async def call(self, caller: Caller = ALICE, call_id: str = "c1") -> Call:
-        """A call as the runner gets it, with the token that the equip stage found."""
-        token = await self.hall.token(AccountRequirement(ACCOUNT), caller.user or "")
-        credentials = None if token is None else ResolvedCredentials(accounts={ACCOUNT: token})
-        made = Call(call_id, "notes.list@1.0.0", {}, caller, NULL_LINK, "mcp", 10, 0.0)
-        return msgspec.structs.replace(made, credentials=credentials)
-
-    async def sent(self, call: Call | None) -> str | None:
-        """The token that would be sent."""
-        headers = dict(await self.accounts.headers(self.upstream, call))
-        assert headers.keys() <= {"authorization"}
-        return headers["authorization"].removeprefix("Bearer ") if headers else None
 
 
 @pytest.fixture
 def server() -> Iterator[ProtectedUpstream]:
     with protected_upstream() as upstream:
         yield upstream
-
-
-@asynccontextmanager
-async def accounts_at(
-    server: ProtectedUpstream, auth: UpstreamAuth = "oauth", providers: dict[str, ProviderSettings] | None = None
-) -> AsyncGenerator[AccountsHarness]:
-    settings = UpstreamSettings(url=server.url, auth=auth)
-    egress = egress_client_for(server.origin, server.authority.issuer)
-    async with broker_harness(providers or {}, egress=egress, upstreams={NAME: settings}) as hall:
-        tokens = HallTokens(hall.broker.upstreams, OAuthClient(egress), hall.clock)
-        accounts = UpstreamAccounts(hall.broker, tokens, hall.clock)
-        yield AccountsHarness(accounts, hall, Upstream(name=NAME, settings=settings, source="file"))
-        await accounts.close()
 
 
 async def test_headers_of_a_call_have_the_token_of_its_user_only(server: ProtectedUpstream) -> None:
@@ -145,11 +95,9 @@ async def test_refusal_asks_to_link_with_the_union_of_the_scopes(server: Protect
 async def test_refusal_after_the_authorization_server_changed_links_at_the_new_one(server: ProtectedUpstream) -> None:
     with protected_upstream() as other:
         server.authority.tokens = {"refresh_token": None}
-        async with accounts_at(server) as given:
+        async with accounts_at(server, more=(other.authority.issuer,)) as given:
             await given.hall.connect(ALICE, (), ACCOUNT)
             old = server.authority
-            egress = egress_client_for(server.origin, old.issuer, other.authority.issuer)
-            given.hall.broker.upstreams._client._egress = egress
             server.authority = other.authority
             call = await given.call()
             challenge = f'Bearer error="invalid_token", resource_metadata="{server.origin}{server.metadata_path}"'

@@ -30,13 +30,14 @@ def schema(*required: str, **properties: str) -> JsonObject:
 
 def listing(*tools: Any, **other: Any) -> UpstreamListing:
     """A list of tools, and of what else is stated."""
-    return UpstreamListing(**{"tools": tools, "revision": "2025-11-25", **other})
+    plain: dict[str, Any] = {"tools": tools, "revision": "2025-11-25"}
+    return UpstreamListing(**plain | other)
 
 
 def upstream(name: str = "Docs", *, named: bool = False, **settings: Any) -> Upstream:
     """An upstream; `named` by a person at this machine."""
-    described = UpstreamSettings(**{"url": "https://mcp.example.com/mcp", **settings})
-    return Upstream(name=name, settings=described, source="file", named_by_person=named)
+    plain: dict[str, Any] = {"url": "https://mcp.example.com/mcp"}
+    return Upstream(name=name, settings=UpstreamSettings(**plain | settings), source="file", named_by_person=named)
 
 
 class UpstreamHarness(RegistrationHarness):

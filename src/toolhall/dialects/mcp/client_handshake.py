@@ -65,10 +65,12 @@ def era_of(status: int, message: IncomingMessage | None) -> EraFinding:
     return EraFinding("legacy")
 
 
-def initialize_params(client_info: JsonObject, features: tuple[str, ...]) -> JsonObject:
+def initialize_params(
+    client_info: JsonObject, features: tuple[str, ...], offered: str = OFFERED_REVISION.name
+) -> JsonObject:
     """The params of `initialize`."""
     return {
-        "protocolVersion": OFFERED_REVISION.name,
+        "protocolVersion": offered,
         "capabilities": write_client_capabilities(features),
         "clientInfo": client_info,
     }

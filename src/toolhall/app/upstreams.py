@@ -182,7 +182,8 @@ class Upstreams:
         if len(self._all) >= MAX_UPSTREAMS:
             raise Malformed(f"there are {MAX_UPSTREAMS} upstreams; remove one first")
         now = time.time()
-        row = StoredUpstream(name=name, settings=msgspec.to_builtins(settings), by=by.id, added_at=now, changed_at=now)
+        document = msgspec.json.decode(msgspec.json.encode(settings))  # with lists, as it is stored
+        row = StoredUpstream(name=name, settings=document, by=by.id, added_at=now, changed_at=now)
         upstream = self._from_row(row, settings)
         if settings.url is not None:
             try:

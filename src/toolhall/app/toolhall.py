@@ -202,7 +202,6 @@ class Toolhall:
                 changed=self.changed,
             )
             self._built_upstreams = built = Upstreams(self.config, parts, self._given_upstreams.values())
-            self.credentials.equip.foreign_secrets = built.hidden_secrets
             self.credentials.upstream_settings = built.settings_of
             if self._stores is not None:  # it has none so far, or this would have been built with it
                 built.open(self._stores.upstreams, ())

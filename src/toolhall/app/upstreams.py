@@ -36,7 +36,6 @@ from toolhall.mcp_client.targets import ClientProfile, QuestionHandler
 from toolhall.model.caller import LOCAL, Caller
 from toolhall.model.errors import Malformed, NeedsRequirement, NotFound
 from toolhall.model.requirements import AccountRequirement, MissingRequirement
-from toolhall.model.secret import Secret
 from toolhall.model.upstream import (
     Upstream,
     UpstreamAuth,
@@ -125,7 +124,8 @@ class Upstreams:
         self.manager.start()
 
     async def suspend(self) -> None:
-        """End sessions and children, because the loop that they belong to ends."""
+        """End sessions and children, because the loop that they belong to ends; `start` begins anew."""
+        self.manager.suspend()
         await self.manager.close()
 
     def close(self) -> None:
@@ -146,11 +146,6 @@ class Upstreams:
         """Return the settings of an upstream."""
         found = self._all.get(name)
         return None if found is None else found.settings
-
-    def hidden_secrets(self, toolkit: str) -> tuple[Secret, ...]:
-        """Return what must be redacted from the results of a toolkit."""
-        found = self._all.get(toolkit)
-        return () if found is None else self.credentials.hidden(found)
 
     def health(self) -> dict[str, UpstreamHealth]:
         """Return what each upstream means for the health of the hall; one that is off is not counted."""

@@ -66,10 +66,15 @@ class Known(NamedTuple):
 
 DEFINITIONS = st.builds(Definition, st.integers(0, 2), st.booleans(), st.booleans())
 LISTS = st.dictionaries(st.sampled_from(NAMES), DEFINITIONS, max_size=3)
+
+
+def source(on_change: str, trusted: bool) -> Upstream:
+    """The upstream with these settings."""
+    return upstream(on_change=on_change, trusted=trusted, named=True)
+
+
 SOURCES = st.builds(
-    lambda on_change, trusted: upstream(on_change=on_change, trusted=trusted, named=True),
-    st.sampled_from(["keep", "keep", "hold", "follow"]),
-    st.sampled_from([False, False, False, True]),
+    source, st.sampled_from(["keep", "keep", "hold", "follow"]), st.sampled_from([False, False, False, True])
 )
 
 

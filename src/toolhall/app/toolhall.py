@@ -190,20 +190,10 @@ class Toolhall:
     def upstreams(self) -> "Upstreams":
         """The servers of somebody else whose tools are offered; built on first use."""
         if self._built_upstreams is None:
-            from toolhall.app.upstreams import UpstreamParts, Upstreams  # lazy: sessions, children and sync
+            from toolhall.app.upstreams import build_upstreams  # lazy: sessions, children and sync
 
-            parts = UpstreamParts(
-                registration=self.registration,
-                secrets=self.credentials.vault,
-                accounts=lambda: self.credentials.upstream_accounts,
-                write_lock=self.access.write_lock,
-                hall_id=derive_key(self._data_dir.root_key, _HALL_ID_PURPOSE)[:8].hex(),
-                note_server=self.dispatcher.audit.note_server,
-                has_resource=self._toolkit_has_resource,
-                changed=self.changed,
-            )
-            self._built_upstreams = built = Upstreams(self.config, parts, self._given_upstreams.values())
-            self.credentials.upstream_settings = built.settings_of
+            hall_id = derive_key(self._data_dir.root_key, _HALL_ID_PURPOSE)[:8].hex()
+            self._built_upstreams = built = build_upstreams(self, hall_id, self._given_upstreams.values())
             if self._stores is not None:  # it has none so far, or this would have been built with it
                 built.open(self._stores.upstreams, ())
             if self.lifespans.entered and self._reaches_upstreams:

@@ -15,12 +15,13 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
 from toolhall import __version__
 from toolhall.app.upstream_credentials import HallCredentials, SecretReader, dialer_for
+from toolhall.concurrency import BackgroundTasks
 from toolhall.config import Config
 from toolhall.dialects.mcp.client_handshake import Era
 from toolhall.egress.addresses import EgressRefused
@@ -34,7 +35,7 @@ from toolhall.http.health import UpstreamHealth
 from toolhall.mcp_client.session import Headers, McpSession, NotAcceptable, SessionEvents
 from toolhall.mcp_client.targets import ClientProfile, QuestionHandler
 from toolhall.model.caller import LOCAL, Caller
-from toolhall.model.errors import Malformed, NeedsRequirement, NotFound
+from toolhall.model.errors import Malformed, NeedsRequirement, NotFound, ToolhallError
 from toolhall.model.requirements import AccountRequirement, MissingRequirement
 from toolhall.model.upstream import (
     Upstream,
@@ -45,12 +46,17 @@ from toolhall.model.upstream import (
     UpstreamView,
     upstream_name_problem,
 )
+from toolhall.oauth.providers import UPSTREAM_PREFIX
 from toolhall.oauth.upstream_accounts import UpstreamAccounts, account_name
 from toolhall.registration.service import RegistrationService
 from toolhall.registration.upstream_definitions import DefinitionReader, UpstreamFinding, qualified_uri
 from toolhall.registration.upstream_sync import UpstreamReview, UpstreamSync
+from toolhall.stores.accounts import Account
 from toolhall.stores.common import Stale, StoreFailed, Unstorable, WriteLock
 from toolhall.stores.upstreams import MemoryUpstreamStore, StoredUpstream, UpstreamStore
+
+if TYPE_CHECKING:
+    from toolhall.app.toolhall import Toolhall
 
 MAX_UPSTREAMS = 1_000
 _log = logging.getLogger("toolhall.upstreams")
@@ -82,6 +88,7 @@ class Upstreams:
         self._rows: dict[str, StoredUpstream] = {}
         self._given: dict[str, Upstream] = {}
         self._all: dict[str, Upstream] = {}
+        self._tasks = BackgroundTasks()
         self._detected: dict[str, UpstreamAuth] = {}  # how upstreams want to be called that do not say it
         self.credentials = HallCredentials(parts.secrets, parts.accounts, self._on_challenge)
         self._sync = UpstreamSync(parts.registration, time.time, local=self._local)
@@ -125,6 +132,7 @@ class Upstreams:
 
     async def suspend(self) -> None:
         """End sessions and children, because the loop that they belong to ends; `start` begins anew."""
+        await self._tasks.shutdown()
         await self.manager.close()
 
     def close(self) -> None:
@@ -145,6 +153,19 @@ class Upstreams:
         """Return the settings of an upstream."""
         found = self._all.get(name)
         return None if found is None else found.settings
+
+    def on_linked(self, account: Account) -> None:
+        """Fetch the lists of an upstream with the account that somebody has just linked, in that moment only."""
+        name = account.provider.removeprefix(UPSTREAM_PREFIX)
+        if account.provider.startswith(UPSTREAM_PREFIX) and name in self._all:
+            self._tasks.start(self._sync_with(name, account.user))
+
+    def on_secrets_changed(self) -> None:
+        """Try those again that wait for a secret."""
+        self.credentials.redact_output(self._all)
+        for status in self.manager.statuses():
+            if status.state == "waiting":
+                self.manager.retry_now(status.name)
 
     def health(self) -> dict[str, UpstreamHealth]:
         """Return what each upstream means for the health of the hall; one that is off is not counted."""
@@ -371,6 +392,13 @@ class Upstreams:
 
     # --- sessions -------------------------------------------------------------------------------------------------
 
+    async def _sync_with(self, name: str, user: str) -> None:
+        with self._parts.accounts().lend(name, user):
+            try:
+                await self.manager.sync_now(name)
+            except ToolhallError as failed:
+                _log.warning("the lists of %s could not be fetched with the account of %s: %s", name, user, failed)
+
     async def _open_session(
         self,
         upstream: Upstream,
@@ -410,6 +438,30 @@ class Upstreams:
             " in the console",
             missing=[MissingRequirement("account", account=need)],
         )
+
+
+def build_upstreams(hall: "Toolhall", hall_id: str, given: Iterable[Upstream]) -> Upstreams:
+    """Build the upstreams of a hall, and let them hear of linked accounts and of secrets."""
+
+    def has_resource(toolkit: str, uri: str) -> bool:
+        found = hall.registry.snapshot.resources.match(uri)
+        return found is not None and found.value.tool.id.toolkit == toolkit
+
+    credentials = hall.credentials
+    parts = UpstreamParts(
+        registration=hall.registration,
+        secrets=credentials.vault,
+        accounts=lambda: credentials.upstream_accounts,
+        write_lock=hall.access.write_lock,
+        hall_id=hall_id,
+        note_server=hall.dispatcher.audit.note_server,
+        has_resource=has_resource,
+        changed=hall.changed,
+    )
+    built = Upstreams(hall.config, parts, given)
+    credentials.upstream_settings, credentials.on_linked = built.settings_of, built.on_linked
+    credentials.vault.on_change = built.on_secrets_changed
+    return built
 
 
 def _where(upstream: Upstream) -> str:

@@ -224,7 +224,7 @@ async def test_secret_of_the_hall_goes_upstream_and_its_lack_is_waited_for(docs:
         await reached(hall, state="waiting")
         assert "toolhall secret set DOCS_KEY" in (hall.upstreams.view("Docs").status.reason or "")
         await hall.credentials.vault.set("DOCS_KEY", Secret(TOKEN), None, "tests")
-        await hall.upstreams.sync("Docs")
+        await reached(hall)
         await call(hall, "Docs.search@1.0.0")
         assert {wire.headers.get("x-key") for wire in docs.seen} == {TOKEN}
 

@@ -132,7 +132,7 @@ class SyncPlanner:
 
     def take(self, definition: ForeignDefinition) -> None:
         """Take the next definition of the list."""
-        known = self._keys.get(definition.identity)
+        known = self._keys.get(definition.identity) or self._reread_key(definition)
         if len(self._identities) >= MAX_DEFINITIONS or definition.identity in self._identities:
             twice = "it is listed twice" if definition.identity in self._identities else None
             why = twice or f"an upstream has at most {MAX_DEFINITIONS} definitions here"
@@ -173,6 +173,17 @@ class SyncPlanner:
                     self._save(each, "inactive", "deactivated", {"reason": "a newer version took its place"})
         if server is not None:
             self.change.events.append(server)
+
+    def _reread_key(self, definition: ForeignDefinition) -> str | None:
+        """The key of a tool that was read again from its document, because its row was changed behind the hall's back.
+
+        What its upstream calls it was lost with the row.
+        """
+        key = f"{self._upstream.name}.{own_name(definition, self._upstream.settings)}"
+        found = self._versions.get(key)
+        if found is None or found.newest.tool.upstream_name is not None or found.newest.tool.kind != definition.kind:
+            return None
+        return key
 
     # --- one definition -----------------------------------------------------------------------------------------------
 

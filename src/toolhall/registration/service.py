@@ -59,10 +59,10 @@ _log = logging.getLogger("toolhall.registrar")
 
 
 class RecordChange(msgspec.Struct, frozen=True):
-    """Records to save and to remove together, each with its event; a save may have none."""
+    """Records to save and to remove together, each with its event, if it has one."""
 
     saved: list[tuple[IndexedTool, ToolEvent | None]] = []
-    removed: list[tuple[IndexedTool, ToolEvent]] = []
+    removed: list[tuple[IndexedTool, ToolEvent | None]] = []
     events: list[ToolEvent] = []  # beside those of records
 
     def __bool__(self) -> bool:
@@ -249,7 +249,7 @@ class RegistrationService:
         try:
             if change.removed:  # after the others: a crash between both leaves a version too much, never one too few
                 records = [each.record for each, _ in change.removed]
-                await self._store.remove(records, [event for _, event in change.removed])
+                await self._store.remove(records, [event for _, event in change.removed if event is not None])
                 removed = records
         finally:  # what was saved is served, whatever becomes of the rest
             for record in removed:

@@ -38,7 +38,7 @@ from toolhall.registration.upstream_changes import (
     size_of,
 )
 from toolhall.registration.upstream_definitions import DefinitionReader, ForeignDefinition, UpstreamFinding, shown_name
-from toolhall.registration.upstream_plan import SyncOutcome, SyncPlanner, upstream_records
+from toolhall.registration.upstream_plan import EventBudget, SyncOutcome, SyncPlanner, upstream_records
 from toolhall.stores.tools import ToolEvent
 
 DIGEST_PREFIX = "sha256-"
@@ -83,6 +83,7 @@ class UpstreamSync:
         self._readers: dict[str, DefinitionReader] = {}
         self._findings: dict[str, tuple[UpstreamFinding, ...]] = {}
         self._servers: dict[str, str | None] = {}  # the version that each server stated last
+        self._budgets: dict[str, EventBudget] = {}
         self._holds: dict[tuple[str, ...], Hold | None] = {}  # by both records and the setting: a comparison is slow
         registration.active.hold_for = self._hold_for
 
@@ -104,10 +105,10 @@ class UpstreamSync:
         async def plan() -> RecordChange:
             nonlocal planner
             planner = SyncPlanner(
-                self._registration.index,
-                self._registration.active,
+                self._registration,
                 upstream,
                 RegistrationSource("upstream", recorded_author(upstream.name), self._clock(), upstream.name),
+                budget=self._budgets.setdefault(upstream.name, EventBudget()),
                 first_sight_is_look=self._local and upstream.named_by_person,
                 shared=listing.shared,
             )

@@ -1,5 +1,8 @@
 """What an upstream lists is served as somebody has looked at it; what it changes waits, by the table of `on_change`."""
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +12,8 @@ from tests.unit.registration.upstream_lists import UpstreamHarness, listing, sch
 from toolhall.contracts.release import check_release
 from toolhall.model.errors import Malformed
 from toolhall.registration.upstream_changes import HELD_MESSAGE
+from toolhall.stores.common import DATABASE_FILE
+from toolhall.stores.sqlite import open_sqlite
 
 LOCAL = upstream(named=True)
 TEXT = tool(description="Searches all documents.")
@@ -430,3 +435,26 @@ async def test_other_version_of_the_server_is_an_event(pinned: UpstreamHarness) 
         ("server changed", "1.0", "1.1"),
         ("server changed", None, "1.0"),
     ]
+
+
+@pytest.mark.parametrize("column", ["model", "state"])
+async def test_row_changed_by_another_program_waits_for_a_look(tmp_path: Path, column: str) -> None:
+    """It is known by its name again, and is served once somebody has looked at what the upstream lists."""
+    secret = upstream(named=True, headers={"X-Key": "${secret:KEY}"})
+    with closing(open_sqlite(tmp_path)) as stores:
+        hall = UpstreamHarness(stores.tools, local=True)
+        await hall.open()
+        await hall.list(secret, tool(), tool("fetch"))
+    with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection, connection:
+        changed = "CAST(replace(model, 'Searches', 'Sends') AS BLOB)" if column == "model" else "'inactive'"
+        connection.execute(f"UPDATE tools SET {column} = {changed} WHERE tool = 'search'")
+    with closing(open_sqlite(tmp_path)) as stores:
+        hall = UpstreamHarness(stores.tools, local=True)
+        await hall.open()
+        assert hall.served == ["Docs.fetch@1.0.0"]
+        await hall.list(secret, tool(), tool("fetch"))
+        assert hall.states() == {"search@1.0.0": "quarantined", "fetch@1.0.0": "active"}
+        await hall.accept()
+        found = hall.entry("Docs_search")
+        assert (found.tool.upstream_name, found.tool.description) == ("search", "Searches the documents.")
+        assert found.requirements is not None

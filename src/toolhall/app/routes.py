@@ -39,7 +39,7 @@ from toolhall.http.request_guard import LOOPBACK_HOSTS, RequestValidator
 from toolhall.http.request_slots import ConcurrencyLimiter
 from toolhall.http.rest import OpenApiEndpoint, RestEndpoint, ToolListEndpoint
 from toolhall.http.rest_readings import ReadingEndpoints
-from toolhall.http.stdio_lines import open_stdio, serve_stdio
+from toolhall.http.stdio_lines import StdioLines, open_stdio, serve_stdio
 from toolhall.http.tasks import TasksEndpoint
 from toolhall.http.tool_server_join import JoinEndpoint
 from toolhall.http.websocket import HubWebSocket
@@ -148,9 +148,14 @@ class HallRoutes:
         max_bytes = self._config.max_body_bytes
         lines = await open_stdio(max_bytes)
         if dialect == "mcp":
-            await McpStdio(self._dispatcher, self._server, self._stateless_mcp(), lines, max_bytes).run()
+            await self.serve_mcp_lines(lines)
         else:
             await serve_stdio(lines, self.machine.answer if dialect == "machine" else self.hub.answer, max_bytes)
+
+    async def serve_mcp_lines(self, lines: StdioLines) -> None:
+        """Serve MCP to one client that sends and gets lines, as the local caller, until its lines end."""
+        max_bytes = self._config.max_body_bytes
+        await McpStdio(self._dispatcher, self._server, self._stateless_mcp(), lines, max_bytes).run()
 
     def end_streams(self) -> None:
         """End every stream that a client holds open; running calls may finish."""

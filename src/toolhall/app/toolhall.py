@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from toolhall.http.health import ComponentHealth
     from toolhall.http.hub import HubHandler
     from toolhall.http.machine import MachineHandler
+    from toolhall.http.stdio_lines import StdioLines
     from toolhall.stores.bundle import Stores
 
 _HALL_ID_PURPOSE = "toolhall hops"  # of requests to upstreams, which a circle of halls would send for ever
@@ -426,6 +427,15 @@ class Toolhall:
         await self.open(stdio_open_options(dialect))  # in this loop, even if it was opened in another one
         await self._routes.serve_lines(dialect)
         await self.settle()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it runs: `open` was called, and `settle` was not since."""
+        return self._watching
+
+    async def serve_mcp_lines(self, lines: "StdioLines") -> None:
+        """Serve MCP to a client in this process that sends and gets lines, until these end; the hall must be open."""
+        await self._routes.serve_mcp_lines(lines)
 
     def end_streams(self) -> None:
         """End the streams that clients hold open, so that a server can stop; running calls may finish."""

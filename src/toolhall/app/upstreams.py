@@ -125,7 +125,6 @@ class Upstreams:
 
     async def suspend(self) -> None:
         """End sessions and children, because the loop that they belong to ends; `start` begins anew."""
-        self.manager.suspend()
         await self.manager.close()
 
     def close(self) -> None:

@@ -236,7 +236,9 @@ class RegistrationService:
         return await self.write_lock.exclusive(self._change(plan))
 
     async def _change(self, plan: Callable[[], Awaitable[RecordChange]]) -> RecordChange:
-        change = await plan()
+        return await self._apply_change(await plan())
+
+    async def _apply_change(self, change: RecordChange) -> RecordChange:
         if not change:
             return change
         events = [event for _, event in change.saved if event is not None]
@@ -324,12 +326,14 @@ class RegistrationService:
         state, what = next_state("activate", listed.record)
         changed = self._changed(listed, state=state, deprecated_at=None, sunset=None, successor=None)
         self._active.check_conflict(changed)
-        saved = await self._save([changed], what, by, {"document": listed.record.document_digest})
-        replaced = self._replaced_by(listed.record)
-        if replaced:
-            detail: JsonObject = {"reason": f"{listed.record.version} took its place"}
-            await self._save([self._changed(each, state="inactive") for each in replaced], "deactivated", by, detail)
-        return saved[0]
+        detail: JsonObject = {"document": listed.record.document_digest}
+        change = RecordChange(saved=[(changed, self._event(listed.record, what, by, detail))])
+        for each in self._replaced_by(listed.record):
+            reason: JsonObject = {"reason": f"{listed.record.version} took its place"}
+            event = self._event(each.record, "deactivated", by, reason)
+            change.saved.append((self._changed(each, state="inactive"), event))
+        await self._apply_change(change)
+        return self._lookup.find(listed.record.id).record
 
     def _replaced_by(self, record: ToolRecord) -> list[IndexedTool]:
         """Return the served versions that this one replaces: an upstream has one version of each tool."""

@@ -90,6 +90,8 @@ class SyncPlanner:
         self._upstream = upstream
         self._source = source
         self._versions = _versions_of(index, upstream.name)
+        everything = index.in_toolkit(upstream.name)
+        self._is_taken = len(everything) > sum(len(each.all) for each in self._versions.values())
         self._serves_new = upstream.settings.trusted or (first_sight_is_look and not self._versions)
         self._keys: dict[tuple[Kind, str], str] = {
             (each.newest.tool.kind, each.newest.tool.upstream_name or ""): key for key, each in self._versions.items()
@@ -283,8 +285,8 @@ class SyncPlanner:
         toolkit = tool.id.toolkit
         if skeleton(toolkit) == skeleton(SEARCH_TOOL.toolkit) or self._active.has_code_toolkit(toolkit):
             return f"{toolkit!r} is served already, from code; give the upstream another name"
-        if self._index.versions(tool_key(tool)):
-            return f"{tool_key(tool)} is registered already, from elsewhere; give the upstream another name"
+        if self._is_taken:
+            return f"{toolkit!r} is registered already, from elsewhere; give the upstream another name"
         for claims in (self._index.name_claims, self._claims, self._active.code_claims):
             if (other := claims.conflict(tool)) is not None:
                 return name_conflict(tool, other)

@@ -107,7 +107,7 @@ class UpstreamSync:
                 self._registration.index,
                 self._registration.active,
                 upstream,
-                RegistrationSource("upstream", upstream.name, self._clock(), upstream.name),
+                RegistrationSource("upstream", recorded_author(upstream.name), self._clock(), upstream.name),
                 first_sight_is_look=self._local and upstream.named_by_person,
                 shared=listing.shared,
             )
@@ -201,7 +201,7 @@ class UpstreamSync:
             "server": shown_name(listing.server_name or ""),
             "revision": listing.revision if listing.revision in REVISIONS else shown_name(listing.revision),
         }
-        return ToolEvent(at=self._clock(), by=name, id=name, what="server changed", detail=detail)
+        return ToolEvent(at=self._clock(), by=recorded_author(name), id=name, what="server changed", detail=detail)
 
     # --- what waits ---------------------------------------------------------------------------------------------------
 
@@ -276,6 +276,11 @@ class UpstreamSync:
         keys = [key for key, each in self._own(name).items() if DefinitionVersions.of(each).waiting is not None]
         if keys:
             self._registration.reapply(keys)
+
+
+def recorded_author(name: str) -> str:
+    """The author of what an upstream registers; no caller has such an id."""
+    return f"upstream:{name}"
 
 
 def _differ(before: Mapping[str, Upstream], after: Mapping[str, Upstream], name: str) -> bool:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.registration.harness import own
+from tests.unit.registration.harness import mcp, own
 from tests.unit.registration.upstream_lists import UpstreamHarness, listing, schema, tool, upstream
 from toolhall.contracts.release import check_release
 from toolhall.model.errors import Malformed
@@ -40,7 +40,7 @@ async def test_first_list_of_an_upstream_that_a_person_named_is_served_at_once(h
     assert (hall.entry("Docs_search").tool.foreign, hall.entry("Docs_search").tool.upstream_name) == (True, "search")
     assert len(hall.heard) == 1
     (record, _) = hall.service.all_records
-    assert (record.origin, record.origin_detail, record.by) == ("upstream", "Docs", "Docs")
+    assert (record.origin, record.origin_detail, record.by) == ("upstream", "Docs", "upstream:Docs")
 
 
 @pytest.mark.parametrize(("local", "named"), [(False, True), (True, False)])
@@ -337,6 +337,14 @@ async def test_name_that_code_has_withholds_that_tool_alone(hall: UpstreamHarnes
     (withheld,) = (await hall.list(upstream("Kit_a", named=True), tool("b"), tool("y"))).withheld
     assert "'Kit_a_b', which some dialect cannot tell apart from Kit.a_b@1.0.0" in str(withheld.findings[-1])
     assert hall.served == ["Kit.a_b@1.0.0", "Kit_a.y@1.0.0"]
+
+
+async def test_toolkit_of_an_upstream_takes_no_tools_from_elsewhere(pinned: UpstreamHarness) -> None:
+    with pytest.raises(Malformed, match="'Docs' is the name of an upstream"):
+        await pinned.register(mcp("other", "Docs.other@1.0.0"), "mcp")
+    await pinned.register(mcp("other", "Wiki.other@1.0.0"), "mcp")
+    outcome = await pinned.list(upstream("Wiki", named=True), tool())
+    assert "'Wiki' is registered already, from elsewhere" in str(outcome.withheld[0].findings[-1])
 
 
 async def test_prompts_and_resources_are_registered_beside_tools(hall: UpstreamHarness) -> None:

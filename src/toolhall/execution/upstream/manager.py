@@ -88,10 +88,12 @@ class UpstreamManager:
             self._connections[connection.name] = UpstreamConnection(connection.upstream, self._services)
 
     async def close(self) -> None:
-        """End everything: sessions, children, waiting calls."""
+        """End everything: sessions, children, waiting calls; `start` begins anew, also in another loop."""
         self._is_running = False
         await self.runner.parked.close()
         connections = list(self._connections.values())
+        for each in connections:
+            self._connections[each.name] = UpstreamConnection(each.upstream, self._services)
         await asyncio.gather(*(each.close() for each in connections), return_exceptions=True)
         await self.runner.stragglers.shutdown()
         await self._ending.shutdown(RUNNING_CALLS_SECONDS)

@@ -73,7 +73,7 @@ def _named_issuer(url: str) -> str:
     """The issuer in the metadata of the server: an operator reads it there."""
     parts = urlsplit(url)
     place = f"{parts.scheme}://{parts.netloc}/.well-known/oauth-protected-resource{parts.path}"
-    with urllib.request.urlopen(place, timeout=10) as reply:  # noqa: S310 - the suite's own
+    with urllib.request.urlopen(place, timeout=10) as reply:
         named: str = json.loads(reply.read())["authorization_servers"][0]
     return named
 

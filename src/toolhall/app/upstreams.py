@@ -21,6 +21,7 @@ import msgspec
 
 from toolhall import __version__
 from toolhall.app.upstream_credentials import HallCredentials, SecretReader, dialer_for
+from toolhall.app.wiring import resource_lookup
 from toolhall.concurrency import BackgroundTasks
 from toolhall.config import Config
 from toolhall.dialects.mcp.client_handshake import Era
@@ -89,6 +90,7 @@ class Upstreams:
         self._given: dict[str, Upstream] = {}
         self._all: dict[str, Upstream] = {}
         self._tasks = BackgroundTasks()
+        self.registers = True  # False: another process of this data folder registers what upstreams list
         self._detected: dict[str, UpstreamAuth] = {}  # how upstreams want to be called that do not say it
         self.credentials = HallCredentials(parts.secrets, parts.accounts, self._on_challenge)
         self._sync = UpstreamSync(parts.registration, time.time, local=self._local)
@@ -360,14 +362,14 @@ class Upstreams:
 
     async def _apply(self, upstream: Upstream, listing: UpstreamListing) -> None:
         """Register what an upstream listed, and remember what was seen of it."""
-        if self._registration.write_lock.read_only_reason is not None:
-            return  # the process that may change tools does it
+        if not self.registers:
+            return  # another process does it
         await self._sync.apply(upstream, listing)
         await self._remember(upstream, listing)
 
     async def _remember(self, upstream: Upstream, listing: UpstreamListing) -> None:
         status = next((each for each in self.manager.statuses() if each.name == upstream.name), None)
-        if self._parts.write_lock.read_only_reason is not None or upstream.name not in self._all:
+        if upstream.name not in self._all:
             return
         row = self._rows.get(upstream.name) or self._new_row(upstream.name, upstream.where or LOCAL.id)
         seen = msgspec.structs.replace(
@@ -442,11 +444,6 @@ class Upstreams:
 
 def build_upstreams(hall: "Toolhall", hall_id: str, given: Iterable[Upstream]) -> Upstreams:
     """Build the upstreams of a hall, and let them hear of linked accounts and of secrets."""
-
-    def has_resource(toolkit: str, uri: str) -> bool:
-        found = hall.registry.snapshot.resources.match(uri)
-        return found is not None and found.value.tool.id.toolkit == toolkit
-
     credentials = hall.credentials
     parts = UpstreamParts(
         registration=hall.registration,
@@ -455,7 +452,7 @@ def build_upstreams(hall: "Toolhall", hall_id: str, given: Iterable[Upstream]) -
         write_lock=hall.access.write_lock,
         hall_id=hall_id,
         note_server=hall.dispatcher.audit.note_server,
-        has_resource=has_resource,
+        has_resource=resource_lookup(hall.registry),
         changed=hall.changed,
     )
     built = Upstreams(hall.config, parts, given)

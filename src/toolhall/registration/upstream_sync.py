@@ -119,7 +119,7 @@ class UpstreamSync:
             planner.finish(await self._server_event(upstream.name, listing))
             return planner.change
 
-        await self._registration.change(plan)
+        await self._registration.change(plan, by_hall=True)
         if planner is None:
             raise RuntimeError("nothing was planned")
         if listing.server_version is not None:

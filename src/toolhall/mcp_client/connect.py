@@ -37,7 +37,6 @@ from toolhall.mcp_client.session import (
     ServerDescription,
     SessionError,
     SessionEvents,
-    Unauthorized,
 )
 from toolhall.mcp_client.sse_session import SseSession
 from toolhall.mcp_client.stdio_session import open_command
@@ -173,11 +172,8 @@ class HttpOpener:
         return initialize_params(profile.client_info, profile.features, profile.offered_revision)
 
     def _may_be_old(self, error: SessionError, session: LegacyHttpSession) -> bool:
-        return (
-            self._target.transport == "auto"
-            and session.refused_status in OLD_TRANSPORT_STATUSES
-            and not isinstance(error, Unauthorized)
-        )
+        is_modern = isinstance(error, RpcError) and error.code == UNSUPPORTED_VERSION
+        return self._target.transport == "auto" and session.refused_status in OLD_TRANSPORT_STATUSES and not is_modern
 
     async def _open_old(self, first: SessionError | None = None) -> McpSession:
         """The handshake over HTTP+SSE; if there is no such thing either, `first` says what is wrong."""

@@ -133,6 +133,8 @@ class HttpLine:
 
     async def refusal(self, response: HttpResponse, *, in_session: bool) -> SessionError:
         """The error for a response with another status than 200."""
+        if 300 <= response.status < 400 and response.failure is not None:
+            return NotAcceptable(response.failure)  # names where it leads
         return refusal_of(self.peer, response.status, response.headers, await read_text(response), in_session)
 
 

@@ -380,17 +380,18 @@ class LegacyHttpSession(_HttpSession):
             _log.info("%s did not take a message: %s", self._line.peer, error.reason)
 
     async def _resume(self, pending: PendingRequest, response: HttpResponse, lost: ExchangeLost) -> IncomingMessage:
-        failures = 0
+        failures, retry_ms = 0, None
         while True:
             events = response.events
             if events is None or events.last_id is None or failures >= MAX_RESUMES:
                 raise self._line.lost(lost)
             last_id = events.last_id
-            await asyncio.sleep(_pause(events.retry_ms) * 2**failures)
+            retry_ms = events.retry_ms if events.retry_ms is not None else retry_ms
+            await asyncio.sleep(_pause(retry_ms) * 2**failures)
             failures += 1
             try:
                 connection = await self._line.connect(for_call=True)
-            except NotSent:
+            except SessionError:
                 continue
             resumed = connection.send(self._stream_head("GET", last_id))
             try:
@@ -400,6 +401,9 @@ class LegacyHttpSession(_HttpSession):
                 if resumed.events is not None and resumed.events.last_id not in (None, last_id):
                     response, failures = resumed, 0
                 connection.release(finished=False)
+            except SessionError:  # it refused the stream, not the call, which may have run
+                connection.release(finished=False)
+                raise self._line.lost(lost) from None
             except BaseException:
                 connection.release(finished=False)
                 raise

@@ -27,6 +27,7 @@ from toolhall.http.api.settings import DeployedHall, SettingsApi
 from toolhall.http.api.tasks import TasksApi
 from toolhall.http.api.tool_servers import ToolServersApi
 from toolhall.http.api.tools import ManagementApi
+from toolhall.http.api.upstreams import ManagedUpstreams, UpstreamsApi
 from toolhall.http.app import HttpApp
 from toolhall.http.authentication import public_hosts
 from toolhall.http.health import ComponentCheck, HealthEndpoint, MetricsEndpoint
@@ -38,7 +39,7 @@ from toolhall.http.request_guard import LOOPBACK_HOSTS, RequestValidator
 from toolhall.http.request_slots import ConcurrencyLimiter
 from toolhall.http.rest import OpenApiEndpoint, RestEndpoint, ToolListEndpoint
 from toolhall.http.rest_readings import ReadingEndpoints
-from toolhall.http.stdio_lines import open_stdio, serve_stdio
+from toolhall.http.stdio_lines import StdioLines, open_stdio, serve_stdio
 from toolhall.http.tasks import TasksEndpoint
 from toolhall.http.tool_server_join import JoinEndpoint
 from toolhall.http.websocket import HubWebSocket
@@ -71,6 +72,8 @@ class ServedComponents(NamedTuple):
     credentials: CredentialSources
     telemetry: Telemetry
     tool_servers: ToolServers
+    find_upstreams: Callable[[], ManagedUpstreams | None]
+    build_upstreams: Callable[[], ManagedUpstreams]
     check_health: ComponentCheck
     deployment: Callable[[], Deployment]
 
@@ -116,7 +119,10 @@ class HallRoutes:
             workers=lambda: components.deployment().workers,
         )
         self.api = ManagementApi(context, self._validator)
-        sources = EventSources(self.api.verification, self.health_state, components.check_health)
+        find, build = components.find_upstreams, components.build_upstreams
+        self._upstreams = UpstreamsApi(context, find, build, self._validator)
+        verification, check = self.api.verification, components.check_health
+        sources = EventSources(verification, self.health_state, check, self._upstreams.marks)
         self._events = EventsApi(context, sources)
         self.http = self._http_app(startup)
 
@@ -142,9 +148,14 @@ class HallRoutes:
         max_bytes = self._config.max_body_bytes
         lines = await open_stdio(max_bytes)
         if dialect == "mcp":
-            await McpStdio(self._dispatcher, self._server, self._stateless_mcp(), lines, max_bytes).run()
+            await self.serve_mcp_lines(lines)
         else:
             await serve_stdio(lines, self.machine.answer if dialect == "machine" else self.hub.answer, max_bytes)
+
+    async def serve_mcp_lines(self, lines: StdioLines) -> None:
+        """Serve MCP to one client that sends and gets lines, as the local caller, until its lines end."""
+        max_bytes = self._config.max_body_bytes
+        await McpStdio(self._dispatcher, self._server, self._stateless_mcp(), lines, max_bytes).run()
 
     def end_streams(self) -> None:
         """End every stream that a client holds open; running calls may finish."""
@@ -256,8 +267,10 @@ class HallRoutes:
         servers, context = self._components.tool_servers, self.api.context
         tool_servers = ToolServersApi(context, servers.pools, servers.leases, self._validator)
         context.needs["servers"] = tool_servers.needs
+        context.needs["upstreams"] = self._upstreams.needs
         return {
             **tool_servers.endpoints(),
+            **self._upstreams.endpoints(),
             **TasksApi(context, self._dispatcher.tasks, self._validator).endpoints(),
             **SettingsApi(context, self._deployed_hall).endpoints(),
         }

@@ -11,6 +11,7 @@ from tests.unit.registration.harness import mcp, own
 from tests.unit.registration.upstream_lists import UpstreamHarness, listing, schema, tool, upstream
 from toolhall.contracts.release import check_release
 from toolhall.model.errors import Malformed
+from toolhall.registration import upstream_sync
 from toolhall.registration.upstream_changes import HELD_MESSAGE
 from toolhall.stores.common import DATABASE_FILE
 from toolhall.stores.sqlite import open_sqlite
@@ -226,6 +227,22 @@ async def test_yes_counts_for_exactly_the_set_that_was_shown(pinned: UpstreamHar
     await pinned.list(LOCAL, TEXT)  # what was shown, once more
     assert await pinned.sync.accept("Docs", shown, "eve") == ("Docs.search@1.0.1",)
     assert (await pinned.told("Docs.search@1.0.1"))[0] == ("activated", "eve")
+
+
+async def test_review_of_many_definitions_shows_the_first_and_a_yes_counts_for_those(
+    hall: UpstreamHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = 10
+    monkeypatch.setattr(upstream_sync, "MAX_REVIEWED", most)
+    await hall.list(upstream(), *(tool(f"t{number:03}") for number in range(most + 5)))
+    review = hall.sync.review("Docs")
+    assert (len(review.items), review.more, hall.sync.waiting("Docs")) == (most, 5, most + 5)
+    assert len(await hall.accept()) == len(hall.served) == most
+    assert next(item.upstream_name for item in hall.sync.review("Docs").items) == f"t{most:03}"
+    await hall.accept()
+    assert len(hall.served) == most + 5
+    await hall.list(upstream(), *(tool(f"b{number}", "x" * 250_000) for number in range(9)))
+    assert 1 <= len(hall.sync.review("Docs").items) < 9
 
 
 async def test_one_tool_can_be_activated_alone(pinned: UpstreamHarness) -> None:

@@ -4,7 +4,7 @@ Only a hall that is served imports this module: it loads HTTP, MCP, the pages an
 """
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
 from toolhall import __version__
@@ -130,6 +130,10 @@ class HallRoutes:
         """Keep used request states and ended sessions in this store, which all processes of the hall share."""
         self._request_state.used_states = states
         self._components.approval_components.sessions.ended.use_store(states)
+
+    def on_round_refused(self, tell: Callable[[Mapping[str, bytes]], None]) -> None:
+        """Tell what a call remembered whose next request was refused: an upstream may still wait for that."""
+        self._request_state.on_refused = tell
 
     async def reload_sessions(self) -> None:
         """Load the sessions that were ended in other processes; raises StoreFailed."""

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
+import msgspec
+
 from toolhall import __version__
 from toolhall.app.upstream_credentials import dialer_for
 from toolhall.config import Config
@@ -24,6 +26,8 @@ class UpstreamSessionOpener:
         self._profile = ClientProfile(
             name=_CLIENT_NAME, version=__version__, title="Toolhall", max_message_bytes=config.max_frame_bytes
         )
+        # A server asks for roots once and keeps them, so only a session of one client has them.
+        self._client_profile = msgspec.structs.replace(self._profile, features=(*self._profile.features, "roots"))
 
     async def __call__(
         self,
@@ -36,14 +40,15 @@ class UpstreamSessionOpener:
         env: Mapping[str, str],
     ) -> McpSession:
         """Return the open session; raises the errors of `mcp_client.session`."""
+        profile = self._client_profile if upstream.settings.share == "session" else self._profile
 
         async def attempt(known: Era | None) -> McpSession:
             target = _target(upstream, env)
             if isinstance(target, CommandTarget):
-                return await open_command(target, self._profile, events, era=known, questions=questions)
+                return await open_command(target, profile, events, era=known, questions=questions)
             return await open_session(
                 target,
-                self._profile,
+                profile,
                 events,
                 dialer=dialer_for(upstream, self._config),
                 era=known,

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from toolhall import __version__
 from toolhall.app.upstream_credentials import HallCredentials, SecretReader, dialer_for
+from toolhall.app.upstream_sessions import UpstreamSessionOpener
 from toolhall.app.wiring import resource_lookup
 from toolhall.concurrency import BackgroundTasks
 from toolhall.config import Config
@@ -29,12 +29,9 @@ from toolhall.egress.addresses import EgressRefused
 from toolhall.execution.health_checks import DEGRADED, HEALTHY, UNHEALTHY
 from toolhall.execution.upstream.check import CheckStep, CheckTools
 from toolhall.execution.upstream.manager import ManagerOptions, UpstreamManager
-from toolhall.execution.upstream.opening import UpstreamOpener
 from toolhall.execution.upstream.runner import UpstreamRunner
 from toolhall.http.api.events import UpstreamMark
 from toolhall.http.health import UpstreamHealth
-from toolhall.mcp_client.session import Headers, McpSession, NotAcceptable, SessionEvents
-from toolhall.mcp_client.targets import ClientProfile, QuestionHandler
 from toolhall.model.caller import LOCAL, Caller
 from toolhall.model.errors import Malformed, NeedsRequirement, NotFound, ToolhallError
 from toolhall.model.requirements import AccountRequirement, MissingRequirement
@@ -94,12 +91,8 @@ class Upstreams:
         self._detected: dict[str, UpstreamAuth] = {}  # how upstreams want to be called that do not say it
         self.credentials = HallCredentials(parts.secrets, parts.accounts, self._on_challenge)
         self._sync = UpstreamSync(parts.registration, time.time, local=self._local)
-        profile = ClientProfile(
-            name="toolhall", version=__version__, title="Toolhall", max_message_bytes=config.max_frame_bytes
-        )
-        self._opener = UpstreamOpener(profile, lambda upstream: dialer_for(upstream, config), local=self._local)
         self.manager = UpstreamManager(
-            self._open_session,
+            UpstreamSessionOpener(config, self._last_era),
             self._apply,
             self.credentials,
             ManagerOptions(
@@ -168,6 +161,10 @@ class Upstreams:
         for status in self.manager.statuses():
             if status.state == "waiting":
                 self.manager.retry_now(status.name)
+
+    def abandon(self, memory: Mapping[str, bytes]) -> None:
+        """Cancel what waits for the next request of a call, which was refused; `memory` is what the call remembered."""
+        self.runner.parked.abandon(memory)
 
     def health(self) -> dict[str, UpstreamHealth]:
         """Return what each upstream means for the health of the hall; one that is off is not counted."""
@@ -386,6 +383,10 @@ class Upstreams:
         except (StoreFailed, Stale, Unstorable) as problem:  # it is asked again after the next start
             _log.warning("what was seen of the upstream %s is not remembered: %s", upstream.name, problem)
 
+    def _last_era(self, name: str) -> Era | None:
+        row = self._rows.get(name)
+        return None if row is None else row.era
+
     def _on_resource_updated(self, name: str, uri: str) -> None:
         """Tell who subscribed to a resource of an upstream, by the URI that it has here."""
         found = next((each for each in (uri, qualified_uri(uri, name)) if self._parts.has_resource(name, each)), None)
@@ -400,26 +401,6 @@ class Upstreams:
                 await self.manager.sync_now(name)
             except ToolhallError as failed:
                 _log.warning("the lists of %s could not be fetched with the account of %s: %s", name, user, failed)
-
-    async def _open_session(
-        self,
-        upstream: Upstream,
-        events: SessionEvents,
-        questions: QuestionHandler,
-        *,
-        era: Era | None,
-        credentials: Headers,
-        env: Mapping[str, str],
-    ) -> McpSession:
-        """SessionOpener: try first what the upstream spoke before this start."""
-        row = self._rows.get(upstream.name)
-        remembered = row.era if row is not None and era is None else None
-        if remembered is not None:
-            try:
-                return await self._opener(upstream, events, questions, era=remembered, credentials=credentials, env=env)
-            except NotAcceptable:
-                pass  # it may speak another revision by now
-        return await self._opener(upstream, events, questions, era=era, credentials=credentials, env=env)
 
     async def _on_challenge(self, upstream: Upstream, challenge: str | None) -> NeedsRequirement:
         """Find out how an upstream wants to be called that refused the hall itself, and say what has to be done."""

@@ -44,7 +44,7 @@ from toolhall.mcp_client.session import (
     SessionEvents,
     SessionExpired,
 )
-from toolhall.mcp_client.subscriptions import SUBSCRIBE_METHODS, Subscriptions
+from toolhall.mcp_client.subscriptions import SUBSCRIBE_METHODS, ListenStream
 from toolhall.mcp_client.targets import ClientProfile, QuestionHandler
 from toolhall.model.errors import Malformed
 from toolhall.model.json import Json
@@ -228,15 +228,15 @@ class ModernHttpSession(_HttpSession):
         start, _, self._end = line.head("POST", version + b"\0").partition(b"\0")
         self._start = start
         self._own = own
-        self._subscriptions = Subscriptions(server, super().request, own)
-        if profile.listens and self._subscriptions.is_needed:
-            self._tasks.start(self._subscriptions.run())
+        self._listen_stream = ListenStream(server, super().request, own)
+        if profile.listens and self._listen_stream.is_needed:
+            self._tasks.start(self._listen_stream.run())
 
     async def request(self, request: McpRequest, hooks: RequestHooks | None = None) -> msgspec.Raw:
         """Send a request and return its result; subscriptions change what the server is listened to for."""
         if request.method in SUBSCRIBE_METHODS:
-            if self._subscriptions.change(request) and not self._subscriptions.is_running:
-                self._tasks.start(self._subscriptions.run())
+            if self._listen_stream.change(request) and not self._listen_stream.is_running:
+                self._tasks.start(self._listen_stream.run())
             return msgspec.Raw(b"{}")
         return await super().request(request, hooks)
 

@@ -1,8 +1,10 @@
 """Responses of a keep-alive connection: status, headers, every kind of body, and connections that must not be used."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -43,6 +45,10 @@ async def exchange(content: bytes, settings: PeerSettings = SETTINGS) -> tuple[H
         except ExchangeLost as lost:
             connection.release(finished=False)
             return response, messages, lost
+
+
+def _given(context: ssl.SSLContext) -> ssl.SSLContext:
+    return context
 
 
 def head(*lines: str, status: str = "200 OK") -> bytes:
@@ -116,7 +122,7 @@ async def test_certificate_decides_whether_a_peer_is_talked_to(tmp_path: Path) -
     (serving, trusted), (_, other) = tls_contexts(tmp_path, "a.example"), tls_contexts(tmp_path, "b.example")
     async with loopback_server(raw_response(head("Content-Length: 2") + b"{}"), tls=serving) as server:
         for context in (trusted, other):
-            dialer = Dialer(EgressAllowlist(), fixed_resolver(["127.0.0.1"]), lambda context=context: context)
+            dialer = Dialer(EgressAllowlist(), fixed_resolver(["127.0.0.1"]), partial(_given, context))
             dialer = dialer.with_address(ip_address("127.0.0.1"))
             url = dialer.parse(f"https://a.example:{server.port}")
             pool = ConnectionPool(dialer, url, SETTINGS, asyncio.get_running_loop())

@@ -24,8 +24,8 @@ from tests.unit.execution.remote.fake_tool_server import (
     until,
 )
 from toolhall.dialects.hub.call_messages import CallEvent, ToolResponseMessage
+from toolhall.egress.exchange import ExchangeLost
 from toolhall.execution.remote.http_transport import HttpTransport
-from toolhall.execution.remote.replica_transport import CallLost
 from toolhall.model.json import encode
 from toolhall.model.secret import Secret
 
@@ -239,13 +239,13 @@ async def ignore_event(_: CallEvent) -> None:
 
 async def call_once(
     line: HttpTransport, call_id: str, seconds: float | None = None
-) -> ToolResponseMessage | CallLost | None:
+) -> ToolResponseMessage | ExchangeLost | None:
     """What came of a call; None: its caller gave it up."""
     request = encode({"type": "tool_request", "id": call_id, "tool": "A", "method": "b", "params": {"c": "x" * 300}})
     try:
         async with asyncio.timeout(seconds or patience()):
             return await line.call(request, call_id, ignore_event)
-    except CallLost as lost:
+    except ExchangeLost as lost:
         return lost
     except TimeoutError:
         return None
@@ -267,7 +267,7 @@ async def test_http_transport_through_faults_gives_each_call_one_result_or_one_l
         flaky.plan(*random_faults(random), share=0.7)
         line = HttpTransport(f"http://127.0.0.1:{flaky.port}", Secret(TOKEN), LOCAL)
         ids = [f"{random.getrandbits(64):016x}" for _ in range(CALLS)]
-        found: dict[str, ToolResponseMessage | CallLost | None] = {}
+        found: dict[str, ToolResponseMessage | ExchangeLost | None] = {}
 
         async def several(mine: list[str]) -> None:
             for call_id in mine:
@@ -280,7 +280,7 @@ async def test_http_transport_through_faults_gives_each_call_one_result_or_one_l
         assert found.keys() == set(ids)
         assert not [call_id for call_id, end in found.items() if undelivered(end) and upstream.saw[call_id]]
         assert [call_id for call_id, end in found.items() if isinstance(end, ToolResponseMessage)]
-        assert [call_id for call_id, end in found.items() if isinstance(end, CallLost) and end.delivered]
+        assert [call_id for call_id, end in found.items() if isinstance(end, ExchangeLost) and end.delivered]
         assert max(upstream.saw.values()) == 1
         assert all(upstream.saw[call_id] for call_id, end in found.items() if is_result(end))
         flaky.plan()
@@ -292,11 +292,11 @@ async def test_http_transport_through_faults_gives_each_call_one_result_or_one_l
         await until(lambda: not line.open_count and not flaky.open and not server.wires)
 
 
-def undelivered(end: ToolResponseMessage | CallLost | None) -> bool:
-    return isinstance(end, CallLost) and not end.delivered
+def undelivered(end: ToolResponseMessage | ExchangeLost | None) -> bool:
+    return isinstance(end, ExchangeLost) and not end.delivered
 
 
-def is_result(end: ToolResponseMessage | CallLost | None) -> bool:
+def is_result(end: ToolResponseMessage | ExchangeLost | None) -> bool:
     return isinstance(end, ToolResponseMessage) and end.error is None
 
 
@@ -308,7 +308,7 @@ async def test_http_transport_through_a_cut_delivers_nothing_and_then_recovers()
         flaky.cut()
         await until(lambda: not flaky.open)
         for call_id in ("2", "3"):
-            assert isinstance(await call_once(line, call_id), CallLost)
+            assert isinstance(await call_once(line, call_id), ExchangeLost)
         assert set(upstream.saw) == {"1"}
         flaky.heal()
         assert is_result(await call_once(line, "4"))

@@ -7,9 +7,9 @@ from ipaddress import ip_address
 from typing import NamedTuple
 
 from toolhall.egress.addresses import EgressAllowlist
+from toolhall.egress.connection_pool import ConnectionPool, PeerSettings
+from toolhall.egress.http_connection import HttpConnection
 from toolhall.egress.resolver import Dialer
-from toolhall.execution.remote.http_connection import HttpConnection
-from toolhall.execution.remote.http_transport import ConnectionPool
 
 MAX_BODY = 2_000
 _DIAL = Dialer(EgressAllowlist()).with_address(ip_address("127.0.0.1"))
@@ -58,14 +58,14 @@ class ResponseStreams:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, recognizes: bool = True) -> None:
         self._recognizes = recognizes
-        self._pool = ConnectionPool(_DIAL, _URL, MAX_BODY, loop)
+        self._pool = ConnectionPool(_DIAL, _URL, PeerSettings(max_bytes=MAX_BODY), loop)
         self.parsed = 0  # responses that the parser was given
 
     def exchange(self, streams: Iterable[Sequence[bytes]]) -> list[Outcome]:
         """Send a request for each stream on one connection, as long as it takes one, and feed the pieces."""
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            connection = CountingConnection(self._pool, MAX_BODY)
+            connection = CountingConnection(self._pool)
             connection.connection_made(MemoryTransport(ours))
             outcomes: list[Outcome] = []
             for pieces in streams:

@@ -18,13 +18,13 @@ from tests.threats import isolated_tools as tools
 from tests.threats.guarded import inside
 from toolhall.authoring.definition import definitions_of
 from toolhall.execution.executor import ExecutorLimits, FunctionExecutor
-from toolhall.execution.sandbox import worker_environment
 from toolhall.execution.worker_protocol import WorkerLimits
 from toolhall.model.caller import LOCAL, Allow
 from toolhall.model.errors import BadOutput, Crashed, TimedOut
 from toolhall.model.messages import NULL_LINK, Call
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.states import Equipped
+from toolhall.process_supervisor import inherited_environment
 from toolhall.registry.snapshot import compile_entry
 
 MEGABYTE = 1 << 20
@@ -180,8 +180,8 @@ async def test_G10_worker_environment_holds_only_the_allowed_variables(  # noqa:
         monkeypatch.setenv(name, "CANARY-30ad")
     seen = await hall.call(tools.environment)
     assert "CANARY-30ad" not in seen.values()
-    assert worker_environment(seen) == seen
-    assert worker_environment({"MINE": "1", "PATH": "/bin"}, ("MINE",)) == {"MINE": "1", "PATH": "/bin"}
+    assert inherited_environment(seen) == seen
+    assert inherited_environment({"MINE": "1", "PATH": "/bin"}, ("MINE",)) == {"MINE": "1", "PATH": "/bin"}
 
 
 @pytest.mark.threat("G6")

@@ -1,4 +1,4 @@
-"""Sandbox of a worker process: environment variables, resource limits, a Landlock domain and the seccomp filter.
+"""Sandbox of a worker process: resource limits, a Landlock domain and the seccomp filter.
 
 Landlock knows allow-lists only. To hide the data folder, the worker walks from `/` down to it and grants every
 neighbour on the way, never a folder that leads to it: what is hidden is reachable by no rule. The rules name what is
@@ -22,11 +22,12 @@ import socket
 import stat
 import struct
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from toolhall.execution.seccomp import PROC, WORKER_NICENESS, install_filter
+from toolhall.execution.seccomp import WORKER_NICENESS, install_filter
 from toolhall.execution.worker_protocol import WorkerLimits
+from toolhall.process_supervisor import count_user_threads
 
 NO_LANDLOCK = "it may trace this user's other programs and read the hall's data folder (Landlock needs Linux 5.19)"
 NO_THREAD_SIGNAL_FILTER = (
@@ -34,10 +35,6 @@ NO_THREAD_SIGNAL_FILTER = (
 )
 NO_SIGNAL_FILTER = "it may signal this user's programs and the hall (Landlock scopes need Linux 6.12)"
 NO_SECCOMP = "it may change the limits and priorities of this user's programs (no seccomp filter on this machine)"
-# Enough to run Python and to find programs, files, time zones and certificates.
-_PROGRAM_VARIABLES = ("PATH", "VIRTUAL_ENV", "HOME", "USER", "LOGNAME", "TMPDIR", "TMP", "TEMP")
-_LOCALE_VARIABLES = ("LANG", "LANGUAGE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR")
-_ALLOWED_VARIABLES = frozenset((*_PROGRAM_VARIABLES, *_LOCALE_VARIABLES))
 _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 24, 38
 # With these, root could get around the rest: DAC_READ_SEARCH (files by handle), SYS_MODULE, SYS_RAWIO, SYS_PTRACE,
 # SYS_ADMIN, SYS_BOOT, SYS_RESOURCE (its own limits), MKNOD, PERFMON (other programs' memory), BPF.
@@ -91,15 +88,6 @@ def landlock_abi() -> int:
     return max(0, int(_libc().syscall(_CREATE_RULESET, None, 0, _GET_VERSION)))
 
 
-def worker_environment(environment: Mapping[str, str], extra_names: tuple[str, ...] = ()) -> dict[str, str]:
-    """The variables of this environment that a worker gets; `extra_names` adds to the usual ones."""
-    return {
-        name: value
-        for name, value in environment.items()
-        if name in _ALLOWED_VARIABLES or name in extra_names or name.startswith("LC_")
-    }
-
-
 def is_hidden(hidden_paths: Iterable[str], path: str) -> bool:
     """Whether this path is, or is below, one of the hidden paths."""
     real = Path(os.path.realpath(path))
@@ -135,17 +123,7 @@ def _resource_limits(limits: WorkerLimits) -> Iterator[tuple[int, int]]:
     yield resource.RLIMIT_NOFILE, limits.files
     yield resource.RLIMIT_FSIZE, limits.file_bytes
     if os.getuid() != 0:  # the kernel never holds root to it
-        yield resource.RLIMIT_NPROC, _count_user_threads() + limits.processes
-
-
-def _count_user_threads() -> int:
-    """How many threads this user runs: RLIMIT_NPROC counts all of them, not only ours."""
-    count = 0
-    for process in PROC.glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if process.stat().st_uid == os.getuid():
-                count += len(os.listdir(process / "task"))  # noqa: PTH208 - only their number counts
-    return count
+        yield resource.RLIMIT_NPROC, count_user_threads() + limits.processes
 
 
 def _enter_landlock(libc: ctypes.CDLL, hidden_paths: frozenset[str], abi: int) -> None:

@@ -37,7 +37,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from contextvars import copy_context
 from typing import Any
@@ -51,7 +51,7 @@ from toolhall.egress.lazy_client import LazyEgressClient
 from toolhall.execution.function_ref import FunctionRef, load_function, load_module
 from toolhall.execution.lifespan import LEAVE_SECONDS, Lifespans
 from toolhall.execution.sandbox import allow_cpu_seconds, apply_resource_limits, enter_sandbox, kill_process_group
-from toolhall.execution.seccomp import PROC, supervise_signals
+from toolhall.execution.seccomp import supervise_signals
 from toolhall.execution.worker_protocol import (
     FRAME_HEADER_BYTES,
     KILL_WORKER_SIGNAL,
@@ -91,6 +91,7 @@ from toolhall.model.messages import (
     ResourceChanged,
 )
 from toolhall.model.tool import Kind
+from toolhall.process_supervisor import exit_like, kill_descendants
 from toolhall.redaction.log_redaction import install_log_redaction, start_redaction, stop_redaction
 from toolhall.redaction.redactor import Redactor, redactor_for
 
@@ -376,8 +377,8 @@ def supervise(hall_pid: int, socket_fd: int) -> socket.socket:
         _close_descriptors(socket_fd)
         threading.Thread(target=supervise_signals, args=(supervisor_end,), daemon=True).start()
         status = _wait_for_worker(worker, hall_pid)
-        _kill_descendants()
-        _exit_like(status)
+        kill_descendants()
+        exit_like(status)
     finally:
         os._exit(1)
 
@@ -396,43 +397,6 @@ def _wait_for_worker(worker: int, hall_pid: int) -> int:
                 break
         number = signal.sigwait(_WAITED_SIGNALS)
         must_kill = must_kill or number == KILL_WORKER_SIGNAL or os.getppid() != hall_pid
-
-
-def _kill_descendants() -> None:
-    """Kill the children of this process until none is left; the children of a killed one become its own next."""
-    while True:
-        for pid in _children():
-            os.kill(pid, signal.SIGKILL)  # not yet reaped by us, so its id cannot belong to another process
-        try:
-            os.waitpid(-1, 0)
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                continue
-        except ChildProcessError:
-            return
-
-
-def _children() -> Iterator[int]:
-    own = os.getpid()
-    try:
-        yield from map(int, (PROC / f"{own}/task/{own}/children").read_text().split())
-    except FileNotFoundError:  # a kernel without this list
-        for each in PROC.glob("[0-9]*/stat"):
-            try:
-                parent = each.read_text().rpartition(")")[2].split()[1]
-            except OSError:
-                continue
-            if int(parent) == own:
-                yield int(each.parent.name)
-
-
-def _exit_like(status: int) -> None:
-    code = os.waitstatus_to_exitcode(status)
-    if code >= 0:
-        os._exit(code)
-    if -code not in (signal.SIGKILL, signal.SIGSTOP):
-        signal.signal(-code, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {-code})
-    os.kill(os.getpid(), -code)
 
 
 def _close_descriptors(socket_fd: int) -> None:

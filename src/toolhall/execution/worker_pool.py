@@ -27,11 +27,12 @@ from collections.abc import Callable
 from toolhall.authoring.context import PausableDeadline
 from toolhall.execution.function_ref import FunctionRef
 from toolhall.execution.lifespan import LEAVE_SECONDS
-from toolhall.execution.sandbox import is_hidden, worker_environment
+from toolhall.execution.sandbox import is_hidden
 from toolhall.execution.thread_pool import FairScheduler, SchedulerLimits
 from toolhall.execution.worker_process import OutputReader, WorkerExited, WorkerHandle
 from toolhall.execution.worker_protocol import ImportFailure, WorkerLimits, WorkerReady
 from toolhall.model.errors import Unavailable
+from toolhall.process_supervisor import inherited_environment
 
 DEFAULT_POOL_SIZE = 8
 _RESERVE_FACTOR = 4  # times the size, so that every tool can have its first worker
@@ -165,7 +166,7 @@ class WorkerPool:
 
     def _environment(self) -> dict[str, str]:
         """The environment of a worker; TMPDIR is a folder of its own if a hidden path is below the usual one."""
-        environment = worker_environment(os.environ, self._environment_variables)
+        environment = inherited_environment(os.environ, self._environment_variables)
         default = tempfile.gettempdir()
         if self._temp_dir is None and any(is_hidden((default,), each) for each in self._hidden_paths):
             self._temp_dir = tempfile.TemporaryDirectory(prefix="toolhall-", ignore_cleanup_errors=True)

@@ -30,10 +30,11 @@ from toolhall.dialects.hub import catalog
 from toolhall.dialects.hub.call_messages import HEALTH, write_request
 from toolhall.dialects.hub.lease_messages import JOIN, LEAVE
 from toolhall.egress.addresses import EgressRefused, IpAddress
+from toolhall.egress.exchange import ExchangeLost
 from toolhall.egress.urls import display_url
 from toolhall.execution.remote.leases import EXPIRY_SECONDS, HEARTBEAT_SECONDS, LeaseManager
 from toolhall.execution.remote.replica import ReplicaInfo
-from toolhall.execution.remote.replica_transport import MAX_MESSAGE_BYTES, CallLost, Transport
+from toolhall.execution.remote.replica_transport import MAX_MESSAGE_BYTES, Transport
 from toolhall.execution.remote.websocket_transport import PeerSocket, WebSocketTransport
 from toolhall.http.request import WebSocketExtension
 from toolhall.model.caller import ADMIN, SERVE_ALL, TRUSTED_SERVER, Caller, serve_scope
@@ -306,7 +307,7 @@ async def _probe(transport: Transport, url: str) -> None:
     try:
         async with asyncio.timeout(REACH_SECONDS):
             await transport.request(write_request(probe_id, HEALTH, {}), probe_id)
-    except CallLost as lost:
+    except ExchangeLost as lost:
         reason = lost.reason
     except TimeoutError:
         reason = f"no answer to {HEALTH} within {REACH_SECONDS:g} seconds"

@@ -51,8 +51,8 @@ class RequestHooks(Protocol):
     async def on_question(self, method: str, params: JsonObject) -> JsonObject:
         """Answer a request of the server: `elicitation/create`, `sampling/createMessage`, `roots/list`.
 
-        Raises a ToolhallError, which the server gets as a JSON-RPC error. Only servers of older revisions ask like this;
-        in 2026-07-28 the result of the request is `input_required` and holds the questions.
+        Raises a ToolhallError, which the server gets as a JSON-RPC error. Only servers of older revisions ask like
+        this; in 2026-07-28 the result of the request is `input_required` and holds the questions.
         """
         ...
 
@@ -129,7 +129,7 @@ class McpSession(Protocol):
 
 
 class SessionError(Exception):
-    """Base of these errors. `reason` is one line for people, without secrets; parts from outside are cleaned and cut."""
+    """Base of these errors. `reason` is one line for people, without secrets; what is from outside is cleaned, cut."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason

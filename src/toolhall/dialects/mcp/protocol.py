@@ -69,6 +69,9 @@ class Revision(msgspec.Struct, frozen=True):
     url_elicitation: bool = True  # URL-mode elicitation
     core_tasks: bool = False  # tasks are a part of the protocol itself, and clients ask for them
     subscribe: bool = True  # resources/subscribe; without it, subscriptions/listen
+    version_header: bool = True  # MCP-Protocol-Version in requests over HTTP
+    batches: bool = False  # several messages may come in one JSON array
+    one_url: bool = True  # streamable HTTP; without it, HTTP+SSE: a stream to read and a second URL to write to
 
 
 REVISION_2025_06_18 = Revision("2025-06-18", icons=False, url_elicitation=False)
@@ -77,6 +80,10 @@ REVISION_2026_07_28 = Revision("2026-07-28", stateless=True, any_output=True, su
 STATEFUL_REVISIONS = {revision.name: revision for revision in (REVISION_2025_06_18, REVISION_2025_11_25)}
 REVISIONS = {revision.name: revision for revision in (REVISION_2025_06_18, REVISION_2025_11_25, REVISION_2026_07_28)}
 SUPPORTED_VERSIONS = tuple(sorted(REVISIONS, reverse=True))
+# Revisions that are spoken as a client only: servers of them are called, and none is served.
+REVISION_2024_11_05 = Revision("2024-11-05", icons=False, url_elicitation=False, version_header=False, one_url=False)
+REVISION_2025_03_26 = Revision("2025-03-26", icons=False, url_elicitation=False, version_header=False, batches=True)
+CLIENT_REVISIONS = {each.name: each for each in (REVISION_2024_11_05, REVISION_2025_03_26)} | REVISIONS
 
 
 def negotiate_revision(requested: str) -> Revision:

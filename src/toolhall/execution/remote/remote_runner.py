@@ -40,11 +40,11 @@ from toolhall.dialects.hub.results import (
     messages_or_raise,
     result_or_raise,
 )
+from toolhall.egress.exchange import ExchangeLost, ExchangeTooLarge
 from toolhall.execution.client_link import client_features
 from toolhall.execution.deadline import Deadline
 from toolhall.execution.remote.replica import Replica, ReplicaCall
 from toolhall.execution.remote.replica_pools import ReplicaPools
-from toolhall.execution.remote.replica_transport import CallLost, ResponseTooLarge
 from toolhall.model.caller import Caller
 from toolhall.model.errors import BadOutput, ToolhallError, Unavailable
 from toolhall.model.json import JsonObject, encode
@@ -68,7 +68,7 @@ _TOO_LARGE_MESSAGE = "the tool returned more than is passed on"
 _log = logging.getLogger("toolhall.toolservers")
 # Whether a toolkit has a resource with this URI, and so may tell of its changes.
 HasResource: TypeAlias = Callable[[str, str], bool]
-_FailedAttempt: TypeAlias = tuple[Replica, CallLost | NotStarted]
+_FailedAttempt: TypeAlias = tuple[Replica, ExchangeLost | NotStarted]
 _RETRY_RATIO = 0.1  # of all calls
 _MIN_RETRIES = 10.0  # within a window, however few calls there are
 _WINDOW_SECONDS = 10.0
@@ -202,11 +202,11 @@ class RemoteRunner:
                 if events.reached_caller:
                     events.raise_if_input_required()
                 return result_or_raise(response) if complete is not None else _value_or_raise(call, response)
-            except ResponseTooLarge as too_large:  # the tool ran to its end, and the replica is healthy
+            except ExchangeTooLarge as too_large:  # the tool ran to its end, and the replica is healthy
                 attempt.record_success()
                 events.raise_if_input_required()
                 raise BadOutput(_TOO_LARGE_MESSAGE, detail=too_large.reason) from None
-            except CallLost as lost:
+            except ExchangeLost as lost:
                 attempt.record_loss()
                 self._pools.lost_calls += lost.delivered
                 events.raise_if_input_required()
@@ -341,7 +341,7 @@ def _remaining_seconds(deadline: PausableDeadline) -> float | None:
 def _was_delivered(failed: _FailedAttempt) -> bool:
     """Whether the tool may have run."""
     failure = failed[1]
-    return isinstance(failure, CallLost) and failure.delivered
+    return isinstance(failure, ExchangeLost) and failure.delivered
 
 
 def _unavailable_error(failed: list[_FailedAttempt]) -> Unavailable:

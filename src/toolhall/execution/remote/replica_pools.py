@@ -9,8 +9,8 @@ from random import Random
 import msgspec
 
 from toolhall.dialects.hub.call_messages import HEALTH, write_request
+from toolhall.egress.exchange import ExchangeLost
 from toolhall.execution.remote.replica import HealthState, Replica, ToolkitVersion
-from toolhall.execution.remote.replica_transport import CallLost
 from toolhall.model.errors import Unavailable
 from toolhall.model.json import Json, JsonObject
 from toolhall.telemetry import Metric
@@ -271,7 +271,7 @@ class HealthProber:
         try:
             async with asyncio.timeout(self._timeout):
                 response = await replica.transport.request(write_request(probe_id, HEALTH, {}), probe_id)
-        except (CallLost, TimeoutError):
+        except (ExchangeLost, TimeoutError):
             health = None
         else:
             health = _parse_health(response)

@@ -16,15 +16,14 @@ from toolhall.dialects.hub.call_messages import (
     read_tool_server_message,
     write_request,
 )
+from toolhall.egress.exchange import TRANSPORT_CLOSED, ExchangeLost, MessageQueue
 from toolhall.execution.remote.replica_transport import (
     MAX_MESSAGE_BYTES,
-    TRANSPORT_CLOSED,
-    CallLost,
-    MessageQueue,
     ReportHandler,
     check_report,
     check_response,
     decode_message,
+    handle_report,
 )
 from toolhall.model.errors import Malformed
 from toolhall.model.json import JsonObject
@@ -37,7 +36,7 @@ _SMALL_FRAME_BYTES = (
 _MESSAGE_TYPES = frozenset(
     {"tool_progress", "tool_log", CHANGED, "tool_question", "tool_response", "tool_error", "response"}
 )
-# Writes one frame. Raises CallLost, which says whether it was written; after any other exception that is not known.
+# Writes one frame. Raises ExchangeLost, which says whether it was written; after any other exception that is not known.
 SendFrame: TypeAlias = Callable[[bytes], Awaitable[None]]
 
 
@@ -49,7 +48,7 @@ class _Envelope(msgspec.Struct):
 _decode_envelope: Callable[[bytes], _Envelope] = msgspec.json.Decoder(_Envelope).decode
 
 
-class _CallQueue(MessageQueue):
+class _CallQueue(MessageQueue[ToolServerMessage]):
     """The unread frames of one call."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, transport: "WebSocketTransport") -> None:
@@ -146,25 +145,25 @@ class PeerSocket:
     def open_queue(self, call_id: str, transport: "WebSocketTransport") -> _CallQueue:
         """Receive frames with this id from now on."""
         if call_id in self._calls:
-            raise CallLost("a call with this id runs on this socket already", delivered=False)
+            raise ExchangeLost("a call with this id runs on this socket already", delivered=False)
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
         self._calls[call_id] = queue = _CallQueue(self._loop, transport)
         return queue
 
     async def write(self, request: bytes) -> None:
-        """Write one frame; raises CallLost, which says whether it may have been delivered."""
+        """Write one frame; raises ExchangeLost, which says whether it may have been delivered."""
         if self._send_now is not None and self._send_now(request):
             return
         try:
             await self._send(request)
-        except CallLost:
+        except ExchangeLost:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the call may have been delivered
-            raise CallLost(f"the tool server's socket broke: {type(error).__name__}", delivered=True) from None
+            raise ExchangeLost(f"the tool server's socket broke: {type(error).__name__}", delivered=True) from None
 
     def pop_message(self, queue: _CallQueue) -> ToolServerMessage | None:
-        """The next unread message of a call; raises CallLost if it cannot be read."""
+        """The next unread message of a call; raises ExchangeLost if it cannot be read."""
         body = queue.pop()
         if body is None:
             return None
@@ -206,7 +205,7 @@ class PeerSocket:
     async def _write_cancel(self, call_id: str) -> None:
         try:
             await self.write(write_request(f"c{call_id}", CANCEL, {"id": call_id}))
-        except CallLost:
+        except ExchangeLost:
             return  # the end of the socket cancels the call
 
 
@@ -225,7 +224,7 @@ class WebSocketTransport:
     async def call(self, request: bytes, id: str, on_report: ReportHandler) -> ToolResponseMessage:  # noqa: A002 - its name in the protocol
         """Run a call at the replica; cancelling this cancels it there."""
         if self._socket.running >= MAX_RUNNING_CALLS:  # `request` has no such limit: a full socket is healthy
-            raise CallLost(f"{MAX_RUNNING_CALLS} calls run on this socket already", delivered=False)
+            raise ExchangeLost(f"{MAX_RUNNING_CALLS} calls run on this socket already", delivered=False)
         socket, queue = self._socket, self._open_queue(id)
         finished = False
         try:
@@ -238,10 +237,10 @@ class WebSocketTransport:
                 if isinstance(report, ToolResponseMessage):
                     finished = True
                     return report
-                answer = await queue.handle_report(on_report, report)
+                answer = await handle_report(queue, on_report, report)
                 if answer is not None:
                     await self._send_answer(answer)
-        except CallLost as lost:
+        except ExchangeLost as lost:
             finished = not lost.delivered
             raise
         finally:
@@ -270,12 +269,12 @@ class WebSocketTransport:
 
     def _open_queue(self, call_id: str) -> _CallQueue:
         if not self.is_open:
-            raise CallLost(TRANSPORT_CLOSED, delivered=False)
+            raise ExchangeLost(TRANSPORT_CLOSED, delivered=False)
         return self._socket.open_queue(call_id, self)
 
     async def _send_answer(self, answer: bytes) -> None:
         """Send the answer to a question; if that fails, the call itself still counts as delivered."""
         try:
             await self._socket.write(answer)
-        except CallLost as lost:
-            raise CallLost(f"an answer did not get there: {lost.reason}", delivered=True) from None
+        except ExchangeLost as lost:
+            raise ExchangeLost(f"an answer did not get there: {lost.reason}", delivered=True) from None

@@ -10,9 +10,10 @@ from tests.harness.patience import patience
 from tests.unit.builders import Clock
 from toolhall.dialects.hub.call_messages import ErrorPayload, ToolResponseMessage, read_tool_server_message
 from toolhall.dialects.hub.results import write_failure
+from toolhall.egress.exchange import ExchangeLost
 from toolhall.execution.remote.replica import Replica, ReplicaInfo
 from toolhall.execution.remote.replica_pools import ReplicaPools
-from toolhall.execution.remote.replica_transport import CallLost, ReportHandler
+from toolhall.execution.remote.replica_transport import ReportHandler
 from toolhall.model.errors import ToolhallError
 from toolhall.model.json import Json, JsonObject
 
@@ -82,12 +83,12 @@ class HoldingTransport(FakeTransport):
         super().close()
         for waiter in self.running.values():
             if not waiter.done():
-                waiter.set_exception(CallLost("closed", delivered=True))
+                waiter.set_exception(ExchangeLost("closed", delivered=True))
         self.running.clear()
 
 
-def lost(*, delivered: bool) -> CallLost:
-    return CallLost("its connection broke", delivered=delivered)
+def lost(*, delivered: bool) -> ExchangeLost:
+    return ExchangeLost("its connection broke", delivered=delivered)
 
 
 def replica_info(

@@ -11,10 +11,10 @@ from tests.unit.toolserver.tools import ExampleTool
 from toolhall import Toolkit, tool
 from toolhall.dialects.hub.call_messages import CallEvent, read_hub_message
 from toolhall.dialects.hub.messages import HubRequest
+from toolhall.egress.exchange import ExchangeLost
 from toolhall.execution.health_checks import CHECK_SECONDS
 from toolhall.execution.remote.replica import FAILURE_THRESHOLD, Replica
 from toolhall.execution.remote.replica_pools import PROBE_TIMEOUT_SECONDS, HealthProber, ReplicaPools
-from toolhall.execution.remote.replica_transport import CallLost
 from toolhall.execution.remote.websocket_transport import MAX_RUNNING_CALLS, PeerSocket
 from toolhall.model.errors import Unavailable
 from toolhall.model.json import JsonObject
@@ -156,7 +156,7 @@ async def test_health_prober_full_socket_still_carries_probe() -> None:
         assert not replica.is_suspected
         socket.on_closed()
         await asyncio.wait(calls)
-        assert all(isinstance(call.exception(), CallLost) for call in calls)
+        assert all(isinstance(call.exception(), ExchangeLost) for call in calls)
 
 
 # --- again and again -------------------------------------------------------------------------------------------------

@@ -28,9 +28,11 @@ from tests.unit.execution.remote.fake_tool_server import (
 )
 from toolhall.dialects.hub.call_messages import CallEvent, ProgressMessage, QuestionMessage, ToolResponseMessage
 from toolhall.egress.addresses import EgressAllowlist, EgressRefused
+from toolhall.egress.connection_pool import MAX_CALL_CONNECTIONS, MAX_CONNECTIONS, MAX_WAITING
+from toolhall.egress.exchange import ExchangeLost, ExchangeTooLarge
 from toolhall.egress.resolver import Dialer
-from toolhall.execution.remote.http_transport import MAX_CALL_CONNECTIONS, MAX_CONNECTIONS, MAX_WAITING, HttpTransport
-from toolhall.execution.remote.replica_transport import CallLost, ResponseTooLarge, Transport
+from toolhall.execution.remote.http_transport import HttpTransport
+from toolhall.execution.remote.replica_transport import Transport
 from toolhall.model.json import encode
 from toolhall.model.secret import Secret
 
@@ -58,12 +60,12 @@ async def ignore_event(_: CallEvent) -> None:
     return None
 
 
-async def lost(server: FakeToolServer, *, most_bytes: int = 10_000) -> CallLost:
+async def lost(server: FakeToolServer, *, most_bytes: int = 10_000) -> ExchangeLost:
     """How one call is lost."""
     line = server.line(most_bytes)
     try:
         async with asyncio.timeout(patience()):
-            with pytest.raises(CallLost) as raised:
+            with pytest.raises(ExchangeLost) as raised:
                 await line.call(REQUEST, "1", ignore_event)
     finally:
         line.close()
@@ -173,8 +175,8 @@ async def test_http_transport_accepts_response_framings(reply: bytes) -> None:
         (http_response(b"x" * 10_001), "more than 10000 bytes"),
         (STREAM + chunk(b"x" * 5_001) * 2, "more than 10000 bytes"),
         (STREAM + chunk(progress("1", 1) + b"\n") * 250, "more than 10000 bytes"),
-        (stream(progress("1", 1)), "without a tool_response"),
-        (stream(), "without a tool_response"),
+        (stream(progress("1", 1)), "without its last message"),
+        (stream(), "without its last message"),
         (http_response(tool_response("2")), "another call"),
         (stream(progress("2", 1)), "another call"),
         (http_response(HEALTHY), "not with a tool_response"),
@@ -186,7 +188,7 @@ async def test_http_transport_invalid_response_is_call_lost(reply: bytes, why: s
         found = await lost(server)
         assert found.delivered
         assert why in found.reason
-        assert isinstance(found, ResponseTooLarge) == ("more than" in why)
+        assert isinstance(found, ExchangeTooLarge) == ("more than" in why)
         await until_gone(server)
 
 
@@ -292,7 +294,7 @@ async def test_http_transport_stale_connection_is_not_reused(monkeypatch: pytest
     async with fake_tool_server(saying(http_response(tool_response("1")))) as server:
         line = server.line()
         await asyncio.gather(*(line.call(REQUEST, "1", ignore_event) for _ in range(3)))
-        monkeypatch.setattr("toolhall.execution.remote.http_transport.IDLE_SECONDS", -1.0)
+        monkeypatch.setattr("toolhall.egress.connection_pool.IDLE_SECONDS", -1.0)
         await line.call(REQUEST, "1", ignore_event)
         assert server.connections == 4
         line.close()
@@ -312,7 +314,7 @@ async def test_http_transport_failed_connect_frees_its_slot() -> None:
     line = server.line()
     async with asyncio.timeout(patience()):
         for _ in range(MAX_CALL_CONNECTIONS + 1):
-            with pytest.raises(CallLost, match="cannot be reached"):
+            with pytest.raises(ExchangeLost, match="cannot be reached"):
                 await line.call(REQUEST, "1", ignore_event)
 
 
@@ -320,7 +322,7 @@ async def test_http_transport_forbidden_address_is_not_connected() -> None:
     async with fake_tool_server(silent) as server:
         rebinding = Dialer(EgressAllowlist(), fixed_resolver(["127.0.0.1"]))
         line = HttpTransport(f"https://evil.example:{server.port}", Secret(TOKEN), rebinding)
-        with pytest.raises(CallLost, match="egress_allow") as raised:
+        with pytest.raises(ExchangeLost, match="egress_allow") as raised:
             await line.call(REQUEST, "1", ignore_event)
         assert not raised.value.delivered
         assert server.connections == 0
@@ -394,7 +396,7 @@ async def test_http_transport_lost_call_cancels_question() -> None:
     async with fake_tool_server(answer) as server:
         line = server.line()
         async with asyncio.timeout(patience()):
-            with pytest.raises(CallLost) as raised:
+            with pytest.raises(ExchangeLost) as raised:
                 await line.call(REQUEST, "1", on_report)
         assert raised.value.delivered
         line.close()
@@ -508,10 +510,10 @@ async def test_http_transport_waiters_are_limited_and_fail_on_close() -> None:
         assert sum(call.done() for call in calls) == 1
         line.close()
         ends = await asyncio.gather(*calls, return_exceptions=True)
-        assert all(isinstance(end, CallLost) for end in ends)
-        delivered = [end.delivered for end in ends if isinstance(end, CallLost)]
+        assert all(isinstance(end, ExchangeLost) for end in ends)
+        delivered = [end.delivered for end in ends if isinstance(end, ExchangeLost)]
         assert (delivered.count(True), delivered.count(False)) == (MAX_CALL_CONNECTIONS, MAX_WAITING + 1)
-        with pytest.raises(CallLost, match="closed"):
+        with pytest.raises(ExchangeLost, match="closed"):
             await line.call(REQUEST, "1", ignore_event)
         await until_gone(server)
 
@@ -519,6 +521,6 @@ async def test_http_transport_waiters_are_limited_and_fail_on_close() -> None:
 async def test_http_transport_response_with_wrong_id_is_call_lost() -> None:
     async with fake_tool_server(saying(http_response(HEALTHY))) as server:
         line = server.line()
-        with pytest.raises(CallLost, match="something else"):
+        with pytest.raises(ExchangeLost, match="something else"):
             await line.request(b"{}", "h2")
         line.close()

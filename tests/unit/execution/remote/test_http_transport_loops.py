@@ -17,8 +17,9 @@ from tests.unit.execution.remote.fake_tool_server import (
 )
 from toolhall import Toolhall
 from toolhall.dialects.hub.call_messages import CallEvent
+from toolhall.egress.connection_pool import MAX_CALL_CONNECTIONS
+from toolhall.egress.exchange import ExchangeLost
 from toolhall.execution.remote.http_transport import HttpTransport
-from toolhall.execution.remote.replica_transport import CallLost
 from toolhall.http.tool_server_join import HttpPeer
 from toolhall.model.caller import LOCAL
 from toolhall.model.json import encode
@@ -78,17 +79,16 @@ def test_http_transport_stopped_loop_is_replaced() -> None:
 
 
 @unsettled
-def test_http_transport_closes_after_loop_ended_during_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody in such a loop waits any more, and nothing can be said to it; one call ran, and one waited for that."""
-    monkeypatch.setattr("toolhall.execution.remote.http_transport.MAX_CALL_CONNECTIONS", 1)
+def test_http_transport_closes_after_loop_ended_during_calls() -> None:
+    """Nobody in such a loop waits any more, and nothing can be said to it; some calls ran, and one waited for them."""
     with fake_tool_server_in_thread(silent) as server:
         line, loop = server.line(), asyncio.new_event_loop()
         loop.set_exception_handler(unsaid)
-        calls = [loop.create_task(line.call(REQUEST, "1", ignore_event)) for _ in range(2)]
-        loop.run_until_complete(until(lambda: bool(server.bodies)))
+        calls = [loop.create_task(line.call(REQUEST, "1", ignore_event)) for _ in range(MAX_CALL_CONNECTIONS + 1)]
+        loop.run_until_complete(until(lambda: len(server.bodies) == MAX_CALL_CONNECTIONS))
         loop.close()
         line.close()
-        with pytest.raises(CallLost, match="closed"):
+        with pytest.raises(ExchangeLost, match="closed"):
             asyncio.run(one(line))
         assert not any(call.done() for call in calls)
 

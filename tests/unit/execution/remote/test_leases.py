@@ -15,9 +15,9 @@ from tests.unit.execution.remote.fake_transports import (
     replica_info,
 )
 from toolhall.dialects.hub.call_messages import CallEvent
+from toolhall.egress.exchange import ExchangeLost
 from toolhall.execution.remote.leases import Lease, LeaseManager, UnknownLease
 from toolhall.execution.remote.replica_pools import ReplicaPools
-from toolhall.execution.remote.replica_transport import CallLost
 from toolhall.model.errors import Denied, Unauthenticated, Unavailable
 
 KIT = "Kit", "1.0.0"
@@ -159,7 +159,7 @@ async def test_lease_rejoin_over_another_socket_loses_running_calls(harness: Lea
     call = harness.run()
     await asyncio.sleep(0)
     new = harness.leases.join(replica_info(listens=False), FakeTransport())
-    with pytest.raises(CallLost):
+    with pytest.raises(ExchangeLost):
         await call
     harness.leases.on_socket_closed(old.id)  # the first socket is found closed only now
     assert harness.pools.pick(*KIT) is new.replica
@@ -200,7 +200,7 @@ async def test_lease_leave_ends_after_thirty_seconds(harness: LeaseHarness) -> N
     assert not leaving.done()
     harness.wait(1.5)
     assert (await leaving, await again) == (1, 1)
-    with pytest.raises(CallLost):
+    with pytest.raises(ExchangeLost):
         await call
 
 
@@ -243,7 +243,7 @@ async def test_lease_end_loses_running_calls(harness: LeaseHarness) -> None:
     calls = [harness.run(), harness.run()]
     await asyncio.sleep(0)
     harness.wait(16)
-    assert [type(each) for each in await asyncio.gather(*calls, return_exceptions=True)] == [CallLost, CallLost]
+    assert [type(each) for each in await asyncio.gather(*calls, return_exceptions=True)] == [ExchangeLost, ExchangeLost]
 
 
 def test_lease_join_beyond_caller_limit_is_denied(harness: LeaseHarness) -> None:
@@ -312,7 +312,7 @@ async def test_lease_manager_close_removes_all_replicas(harness: LeaseHarness) -
     leaving = asyncio.ensure_future(harness.leases.leave(leases[0].id, "ci"))
     await asyncio.sleep(0)
     harness.leases.close()
-    assert [type(each) for each in await asyncio.gather(*calls, return_exceptions=True)] == [CallLost, CallLost]
+    assert [type(each) for each in await asyncio.gather(*calls, return_exceptions=True)] == [ExchangeLost, ExchangeLost]
     assert await leaving == 1
     assert harness.leases.timer() is None
     assert len(harness.pools) == 0

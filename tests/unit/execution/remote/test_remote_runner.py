@@ -19,11 +19,12 @@ from tests.unit.execution.remote.fake_transports import (
 from toolhall.authoring.context import PausableDeadline
 from toolhall.dialects.hub.call_messages import CallEvent, LogMessage, ProgressMessage, QuestionMessage
 from toolhall.dialects.hub.results import NoSuchMethod
+from toolhall.egress.exchange import ExchangeTooLarge
 from toolhall.execution.client_link import ThrottledLink
 from toolhall.execution.deadline import Deadline
 from toolhall.execution.remote.remote_runner import RemoteRunner
 from toolhall.execution.remote.replica import Replica
-from toolhall.execution.remote.replica_transport import ReportHandler, ResponseTooLarge
+from toolhall.execution.remote.replica_transport import ReportHandler
 from toolhall.model.caller import Caller
 from toolhall.model.errors import BadArguments, BadOutput, NotFound, Problem, ToolFailed, Unavailable, Unsupported
 from toolhall.model.json import Json, JsonObject
@@ -232,7 +233,7 @@ class DeferringLink(RecordingLink):
 
 
 @pytest.mark.parametrize(
-    "end", [{"done": True}, ToolFailed("unwound"), NOT_STARTED, lost(delivered=True), ResponseTooLarge("much")], ids=str
+    "end", [{"done": True}, ToolFailed("unwound"), NOT_STARTED, lost(delivered=True), ExchangeTooLarge("much")], ids=str
 )
 async def test_remote_runner_deferred_question_raises_input_required(end: Any) -> None:
     harness, one, other = two_replicas(end, idempotent=("*",))
@@ -356,7 +357,7 @@ async def test_remote_runner_second_run_is_logged(caplog: pytest.LogCaptureFixtu
 
 
 async def test_remote_runner_oversized_response_is_bad_output() -> None:
-    harness, one, other = two_replicas(*[ResponseTooLarge("more than 10 bytes")] * 6, idempotent=("*",))
+    harness, one, other = two_replicas(*[ExchangeTooLarge("more than 10 bytes")] * 6, idempotent=("*",))
     harness.replicas[0].circuit.record_failure()
     for _ in range(6):
         harness.first(0)

@@ -11,7 +11,8 @@ import pytest
 from tests.harness.patience import patience
 from tests.unit.execution.remote.fake_tool_server import progress, question, tool_response, until
 from toolhall.dialects.hub.call_messages import CallEvent, ProgressMessage, ToolResponseMessage, write_request
-from toolhall.execution.remote.replica_transport import CallLost, ResponseTooLarge, Transport
+from toolhall.egress.exchange import ExchangeLost, ExchangeTooLarge
+from toolhall.execution.remote.replica_transport import Transport
 from toolhall.execution.remote.websocket_transport import MAX_RUNNING_CALLS, MAX_UNREAD_FACTOR, PeerSocket
 from toolhall.model.json import JsonObject, encode
 
@@ -53,9 +54,9 @@ async def ignore_event(_: CallEvent) -> None:
     return None
 
 
-async def lost(call: Running) -> CallLost:
+async def lost(call: Running) -> ExchangeLost:
     async with asyncio.timeout(patience()):
-        with pytest.raises(CallLost) as raised:
+        with pytest.raises(ExchangeLost) as raised:
             await call
     return raised.value
 
@@ -144,7 +145,7 @@ async def test_websocket_transport_invalid_frame_loses_and_cancels_call(body: by
     found = await lost(call)
     assert found.delivered
     assert why in found.reason
-    assert isinstance(found, ResponseTooLarge) == ("more than" in why)
+    assert isinstance(found, ExchangeTooLarge) == ("more than" in why)
     await until(lambda: cancels(socket) == [CANCELLED])
 
 
@@ -182,7 +183,9 @@ async def test_websocket_transport_limits_unread_bytes_of_all_calls() -> None:
     async with asyncio.timeout(patience()):
         done, _ = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
     losses = [await lost(call) for call in done]
-    assert {(type(found), found.reason) for found in losses} == {(CallLost, "the tool server says more than is read")}
+    assert {(type(found), found.reason) for found in losses} == {
+        (ExchangeLost, "the tool server says more than is read")
+    }
     socket.called.on_closed()
     for call in calls:
         call.cancel()
@@ -209,7 +212,7 @@ async def test_websocket_transport_answer_uses_same_socket() -> None:
     socket.called.handle_frame(question("1", 1))
     await until(lambda: len(socket.sent) == 2)
     assert socket.sent[1] == b'{"type":"tool_answer"}'
-    socket.fails = CallLost("closed", delivered=False)
+    socket.fails = ExchangeLost("closed", delivered=False)
     socket.called.handle_frame(question("1", 2))
     assert (await lost(call)).delivered  # the call itself was
 
@@ -217,8 +220,8 @@ async def test_websocket_transport_answer_uses_same_socket() -> None:
 @pytest.mark.parametrize(
     ("error", "delivered"),
     [
-        (CallLost("it is closed", delivered=False), False),
-        (CallLost("half of it", delivered=True), True),
+        (ExchangeLost("it is closed", delivered=False), False),
+        (ExchangeLost("half of it", delivered=True), True),
         (ConnectionResetError(), True),
         (RuntimeError("who knows"), True),
     ],
@@ -247,7 +250,7 @@ async def test_websocket_transport_close_loses_running_calls(way: str) -> None:
     socket.line.close() if way == "close" else socket.called.on_closed()
     assert [(await lost(call)).delivered for call in (asking, calling)] == [True, True]
     assert (await done).id == "3"  # that was here before
-    with pytest.raises(CallLost, match="closed") as raised:
+    with pytest.raises(ExchangeLost, match="closed") as raised:
         await socket.line.call(REQUEST, "4", ignore_event)
     assert not raised.value.delivered
     await asyncio.sleep(0)

@@ -1,8 +1,8 @@
-"""`ResponseHead`: the head of a tool server's response, recognized by its bytes when it comes again.
+"""`ResponseHead`: the head of a server's response, recognized by its bytes when it comes again.
 
 Theory of operation
 -------------------
-A tool server sends the same head with nearly every response; only the digits of Content-Length differ, and the Date
+A server sends the same head with nearly every response; only the digits of Content-Length differ, and the Date
 once a second. A response whose bytes are those of a known head, but for these digits, means what the parser said of the
 first one, so it need not be parsed again. With a new Date it is parsed, and its head becomes the known one.
 
@@ -13,6 +13,8 @@ end. A recognized response has to come in one piece as well, with as many bytes 
 length alone says which digits these must be. Everything else is parsed.
 """
 
+from collections.abc import Mapping
+
 MAX_HEAD_BYTES = 4 * 1024  # of a head that is kept
 MAX_LENGTH_DIGITS = 10
 _MAX_HEADS = 64  # of different lengths
@@ -21,17 +23,18 @@ _LENGTH_LINE = b"\r\ncontent-length:"
 
 
 class ResponseHead:
-    """A known head: the bytes before and after the digits of its Content-Length."""
+    """A known head: the bytes before and after the digits of its Content-Length, and its headers if they are kept."""
 
-    __slots__ = ("_after", "_before", "_heads")
+    __slots__ = ("_after", "_before", "_heads", "headers")
 
-    def __init__(self, before: bytes, after: bytes) -> None:
+    def __init__(self, before: bytes, after: bytes, headers: Mapping[bytes, bytes]) -> None:
+        self.headers = headers
         self._before = before
         self._after = after
         self._heads: dict[int, bytes] = {}  # with their digits, by the length of the response
 
     @classmethod
-    def of(cls, response: bytes, body: bytes) -> "ResponseHead | None":
+    def of(cls, response: bytes, body: bytes, headers: Mapping[bytes, bytes]) -> "ResponseHead | None":
         """The head of a whole response, which the parser found plain, with this body; None if it cannot be kept."""
         end = response.find(_BLANK_LINE) + len(_BLANK_LINE)
         if end > MAX_HEAD_BYTES or response[end:] != body:
@@ -45,7 +48,7 @@ class ResponseHead:
         after = start + len(digits)
         if response[start:after] != digits or not response.startswith(b"\r\n", after):
             return None
-        return cls(response[:start], response[after:end])
+        return cls(response[:start], response[after:end], headers)
 
     def body_of(self, response: bytes) -> bytes | None:
         """The body of a response with this head; None if the parser has to look at it."""

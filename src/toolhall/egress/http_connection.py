@@ -5,104 +5,46 @@ are parsed.
 """
 
 import asyncio
+import socket
 from typing import TYPE_CHECKING, cast
 
 import httptools
 
-from toolhall.execution.remote.replica_transport import TRANSPORT_CLOSED, MessageQueue
-from toolhall.execution.remote.response_head import ResponseHead
+from toolhall.egress.exchange import TRANSPORT_CLOSED
+from toolhall.egress.http_response import Framing, HttpResponse
+from toolhall.egress.response_head import ResponseHead
+from toolhall.egress.urls import display_url
 
 if TYPE_CHECKING:
-    from toolhall.execution.remote.http_transport import ConnectionPool
+    from toolhall.egress.connection_pool import ConnectionPool
 
 MAX_HEAD_BYTES = 64 * 1024
 _MAX_FRAMING_RATIO = 8  # bytes received per byte of body: a chunk of one byte takes six
 LINGER_SECONDS = 2.0  # for the last chunk of a response whose last message has arrived
-_NDJSON = b"application/x-ndjson"
-
-
-class ResponseBody(MessageQueue):
-    """The body of one response as messages: one JSON text, or with `is_ndjson` one on each line."""
-
-    # As class attributes, the initial values cost nothing per response.
-    is_ndjson = False
-    is_complete = False
-    size = 0  # bytes received
-    body: bytes | None = None  # of one JSON text, once it is complete; None also after it was popped
-    _scanned = 0  # bytes of the line buffer that are known to hold no line end
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, max_bytes: int) -> None:
-        super().__init__(loop)
-        self._max_bytes = max_bytes
-
-    def start(self, *, is_ndjson: bool) -> None:
-        """The body begins; it comes in pieces."""
-        self.is_ndjson = is_ndjson
-        self._buffer = bytearray()  # of lines that were not popped yet, or of one JSON text
-
-    def deliver(self, body: bytes) -> None:
-        """Take the whole body, one JSON text, at once, and wake the reader."""
-        self.body, self.is_complete = body, True
-        self.notify()
-
-    def feed(self, piece: bytes) -> None:
-        """Take more of the body; fails the response if more is unread than allowed."""
-        self.size += len(piece)
-        self._buffer += piece
-        if len(self._buffer) > self._max_bytes:  # a long call may report more in all
-            self.failure, self.is_too_large = f"more than {self._max_bytes} bytes of the answer wait to be read", True
-
-    def finish(self) -> None:
-        """The body is complete."""
-        self.is_complete = True
-        if not self.is_ndjson:
-            self.body = bytes(self._buffer)
-        elif self._buffer:
-            self._buffer += b"\n"  # the last line may lack its line end
-
-    def has_message(self) -> bool:
-        """Whether a whole message has arrived."""
-        return b"\n" in self._buffer if self.is_ndjson else self.body is not None
-
-    def pop(self) -> bytes | None:
-        """The next message, if a whole one has arrived."""
-        message = None
-        if self.is_ndjson:
-            message = self._pop_line()
-        elif self.failure is None:
-            message, self.body = self.body, None
-        if message is None and self.is_complete and self.failure is None:
-            self.failure = "the answer ended without a tool_response"
-        return message
-
-    def _pop_line(self) -> bytes | None:
-        """The next line that is not blank."""
-        while (end := self._buffer.find(b"\n", self._scanned)) >= 0:
-            line = bytes(self._buffer[:end])
-            del self._buffer[: end + 1]
-            self._scanned = 0
-            if line and not line.isspace():
-                return line
-        self._scanned = len(self._buffer)
-        return None
+_FRAMINGS: dict[bytes, Framing] = {b"application/x-ndjson": "lines", b"text/event-stream": "events"}
+_LOCATION_BYTES = 300
 
 
 class HttpConnection(asyncio.Protocol):
     """One keep-alive connection, one request at a time; bytes that no request asked for end it."""
 
-    def __init__(self, pool: "ConnectionPool", max_bytes: int) -> None:
+    def __init__(self, pool: "ConnectionPool") -> None:
         self._pool = pool
-        self._max_bytes = max_bytes
+        self._peer = pool.settings.peer
+        self._max_bytes = pool.settings.max_bytes
+        self._keeps_headers = pool.settings.keeps_headers
         self._loop = pool.loop
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport
-        self._response: ResponseBody | None = None
+        self._response: HttpResponse | None = None
         self._is_closed = False  # by either side, or about to be
         self._keep_alive = True
         self._received_bytes = 0  # of this response, with headers and chunk sizes
         self._in_body = False
-        self._is_ndjson = False
+        self._framing: Framing = "whole"
+        self._headers: dict[bytes, bytes] = {}  # if they are kept
         self._is_plain = False  # the head may be kept: see `response_head`
+        self._is_delimited = False  # the head says where the body ends
         self._linger_timer: asyncio.TimerHandle | None = None
         self.idle_since = 0.0  # when it was last used
         self.serves_call = False  # set by the pool, which limits the connections of calls
@@ -119,9 +61,9 @@ class HttpConnection(asyncio.Protocol):
         """Whether it waits for a request, so that the server has nothing to say."""
         return self._response is None
 
-    def send(self, request: bytes) -> ResponseBody:
+    def send(self, request: bytes) -> HttpResponse:
         """Write a request; returns its response, to be read message by message."""
-        self._response = response = ResponseBody(self._loop, self._max_bytes)
+        self._response = response = HttpResponse(self._loop, self._max_bytes)
         self._received_bytes = 0
         self._in_body = False
         self._transport.write(request)
@@ -157,7 +99,10 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection is established."""
         self._transport = cast("asyncio.Transport", transport)
-        self.fd: int = transport.get_extra_info("socket").fileno()
+        connected = transport.get_extra_info("socket")
+        self.fd: int = connected.fileno()
+        # An answer may take as long as it likes, so a peer that is gone without a word has to be noticed.
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._pool.on_connected(self)
 
     def data_received(self, data: bytes) -> None:
@@ -170,9 +115,10 @@ class HttpConnection(asyncio.Protocol):
         if is_first:
             head = self._pool.known_head
             body = None if head is None else head.body_of(data)
-            if body is not None and len(body) <= self._max_bytes:  # whole, and there is nothing to parse
+            # It is whole, and there is nothing to parse.
+            if head is not None and body is not None and len(body) <= self._max_bytes:
                 self._keep_alive = True
-                response.deliver(body)
+                response.deliver(body, head.headers)
                 return
         self._received_bytes += len(data)
         try:
@@ -188,18 +134,23 @@ class HttpConnection(asyncio.Protocol):
             self._finish_linger(response)
         else:
             if is_first and self._is_plain and response.body is not None:
-                self._pool.known_head = ResponseHead.of(data, response.body)
+                self._pool.known_head = ResponseHead.of(data, response.body, response.headers)
             response.notify()
 
     def eof_received(self) -> None:
-        """The server has closed its side: an incomplete response is lost."""
-        self.abort("the tool server closed the connection before its answer was whole")
+        """The server has closed its side: an incomplete response is lost, unless just this is its end."""
+        response = self._response
+        if response is not None and self._in_body and not (self._is_delimited or response.is_complete):
+            self._keep_alive = False
+            response.finish()
+            response.notify()
+        self.abort(f"{self._peer} closed the connection before its answer was whole")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection has ended, for whatever reason."""
         del exc
         self._is_closed = True
-        self._fail_pending("the connection to the tool server broke before its answer was whole")
+        self._fail_pending(f"the connection to {self._peer} broke before its answer was whole")
         self._pool.on_closed(self)
 
     # --- httptools callbacks ---
@@ -208,24 +159,36 @@ class HttpConnection(asyncio.Protocol):
         """Refuse a second response to one request."""
         if self._response is None or self._response.is_complete:
             raise ValueError("unexpected response: no request is pending")
-        self._is_ndjson, self._is_plain = False, True
+        self._framing, self._is_plain, self._is_delimited = "whole", True, False
+        self._headers = {}
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Read the content type; trailers behind the body do not count."""
+        """Read how the body is to be read; trailers behind the body do not count."""
         name = name.lower()
-        if name == b"content-type" and not self._in_body:
-            self._is_ndjson = value[: len(_NDJSON)].lower() == _NDJSON
+        if self._in_body:
+            if name == b"transfer-encoding":
+                self._is_plain = False
+            return
+        if name == b"content-type":
+            self._framing = _FRAMINGS.get(value.partition(b";")[0].strip().lower(), "whole")
+        elif name == b"content-length":
+            self._is_delimited = True
         elif name == b"transfer-encoding":
-            self._is_plain = False
+            self._is_plain, self._is_delimited = False, True
+        elif name == b"content-encoding" and value.strip().lower() != b"identity":
+            self._fail_response(f"{self._peer} encoded its answer, which was not asked for")
+        if self._keeps_headers:
+            known = self._headers.get(name)
+            self._headers[name] = value if known is None else b"%b, %b" % (known, value)
 
     def on_headers_complete(self) -> None:
         """Refuse redirects and upgrades."""
         status = self._parser.get_status_code()
         if status == 101 or 300 <= status < 400:
-            self._fail_response(f"the tool server answered {status}; neither upgrades nor redirects are followed")
+            self._refuse_redirect(status)
         self._in_body = status >= 200
         if self._in_body and self._response is not None:
-            self._response.start(is_ndjson=self._is_ndjson)
+            self._response.start(status, self._headers, self._framing)
         self._is_plain = self._is_plain and status == 200 and self._parser.get_http_version() == "1.1"
 
     def on_body(self, piece: bytes) -> None:
@@ -246,10 +209,15 @@ class HttpConnection(asyncio.Protocol):
         if self._response is not None and self._response.failure is None:
             self._response.failure = reason
 
-    def _reject_invalid(self, response: ResponseBody) -> None:
+    def _refuse_redirect(self, status: int) -> None:
+        where = self._headers.get(b"location", b"")[:_LOCATION_BYTES].decode("ascii", "replace")
+        to = f" (to {display_url(where)})" if where else ""
+        self._fail_response(f"{self._peer} answered {status}{to}; neither upgrades nor redirects are followed")
+
+    def _reject_invalid(self, response: HttpResponse) -> None:
         """Close after invalid HTTP, or bytes behind the response. A response that was complete before stays valid."""
         if not response.is_complete:
-            self._fail_response("what the tool server answers is no HTTP")
+            self._fail_response(f"what {self._peer} answers is no HTTP")
         self.abort()
         response.notify()
 
@@ -261,7 +229,7 @@ class HttpConnection(asyncio.Protocol):
         if response is not None and (response.failure is not None or not response.is_complete):
             response.fail(reason)
 
-    def _finish_linger(self, response: ResponseBody) -> None:
+    def _finish_linger(self, response: HttpResponse) -> None:
         """Keep the connection once the end of a lingering response has arrived."""
         if response.is_complete and self._linger_timer is not None:
             self._linger_timer.cancel()

@@ -79,30 +79,30 @@ def test_upstream_of_the_settings_is_switched_off_and_on(cli: CliRunner) -> None
 def test_added_command_is_stored_with_its_secret_in_the_vault_and_reviewed(cli: CliRunner) -> None:
     entry = command(cli, SHOP)
     env = [word for name, value in entry["env"].items() for word in ("--env", f"{name}={value}")]
-    done = cli.run("add", "--name", "Shop", *env, "--json", "--", entry["command"], *entry["args"])
+    done = cli.run("add", "--name", "Store", *env, "--json", "--", entry["command"], *entry["args"])
     assert done.code == 0, done
     (added,) = done.json()["added"]
-    assert added["secrets"] == ["SHOP_KIT_TOKEN"]
+    assert added["secrets"] == ["STORE_KIT_TOKEN"]
     assert TOKEN not in done.out + done.err
     assert TOKEN.encode() not in b"".join(each.read_bytes() for each in cli.data.rglob("*") if each.is_file())
-    again = cli.run("add", "--name", "shop", "--", "true")
+    again = cli.run("add", "--name", "store", "--", "true")
     assert (again.code, "there is an upstream of the name" in again.err) == (1, True), again
-    checked = cli.run("upstream", "check", "Shop", "--json")
+    checked = cli.run("upstream", "check", "Store", "--json")
     assert (checked.code, checked.json()["ok"]) == (0, True), checked
     key = cli.run("key", "create", "boss", "--scopes", "admin,tools:*").out.strip()
     cli.environment["TOOLHALL_KEY"] = key
     with cli.serve(KIT, "--profile", "server") as server:
-        assert eventually(lambda: listed(cli, server.url)["Shop"]["waiting"] > 0)
-        unseen = cli.run("upstream", "review", "Shop", "--url", server.url)
+        assert eventually(lambda: listed(cli, server.url)["Store"]["waiting"] > 0)
+        unseen = cli.run("upstream", "review", "Store", "--url", server.url)
         assert unseen.code == 1
         assert "(new)" in unseen.err
-        accepted = cli.run("upstream", "review", "Shop", "--yes", "--url", server.url)
+        accepted = cli.run("upstream", "review", "Store", "--yes", "--url", server.url)
         assert accepted.code == 0, accepted
-        assert "Shop.greet@1.0.0 is active" in accepted.out
-        nothing = cli.run("upstream", "review", "Shop", "--url", server.url)
-        assert (nothing.code, "nothing of Shop waits" in nothing.err) == (0, True), nothing
-        removed = cli.run("upstream", "remove", "Shop", "--yes", "--url", server.url)
-        assert (removed.code, "Shop is removed" in removed.out) == (0, True), removed
+        assert "Store.Shop_greet@1.0.0 is active" in accepted.out
+        nothing = cli.run("upstream", "review", "Store", "--url", server.url)
+        assert (nothing.code, "nothing of Store waits" in nothing.err) == (0, True), nothing
+        removed = cli.run("upstream", "remove", "Store", "--yes", "--url", server.url)
+        assert (removed.code, "Store is removed" in removed.out) == (0, True), removed
         assert listed(cli, server.url) == {}
 
 

@@ -11,10 +11,11 @@ import psutil
 import pytest
 
 from tests.harness.http_client import HOST, fetch, http_request, request_url
-from tests.harness.mcp_messages import REVISIONS, encoded, request_in
+from tests.harness.mcp_messages import REVISIONS
 from tests.harness.patience import patience
 from tests.harness.server_process import ServerProcess, environment, eventually, server_process, toolhall
 from tests.harness.sync_mcp_client import SyncHttpMcpClient, call_tool
+from tests.upstreams.listing import listed_names, upstream_states
 from tests.upstreams.programs import Program, client_file, programs
 
 NOBODY = "http://127.0.0.1:9/mcp"  # the port of `discard`, where nothing listens
@@ -45,29 +46,8 @@ def health(server: ServerProcess) -> tuple[int, dict[str, Any]]:
     return reply.status, json.loads(reply.body)
 
 
-def states(server: ServerProcess) -> dict[str, str]:
-    reply = request_url(f"{server.origin}/api/upstreams")
-    return {each["name"]: each["state"] for each in json.loads(reply.body)["upstreams"]}
-
-
 def wait_until_listed(server: ServerProcess, chosen: dict[str, Program]) -> None:
-    assert eventually(lambda: all(states(server).get(name) == "ready" for name in chosen)), server.log
-
-
-def listed_names(server: ServerProcess, revision: str) -> set[str]:
-    client = SyncHttpMcpClient(server.port, revision)
-    names: set[str] = set()
-    params: dict[str, Any] = {}
-    while True:
-        page = client.ask(_encoded(revision, "tools/list", params)).result
-        names |= {tool["name"] for tool in page["tools"]}
-        if "nextCursor" not in page:
-            return names
-        params = {"cursor": page["nextCursor"]}
-
-
-def _encoded(revision: str, method: str, params: dict[str, Any]) -> bytes:
-    return encoded(request_in(revision, method, params))
+    assert eventually(lambda: all(upstream_states(server).get(name) == "ready" for name in chosen)), server.log
 
 
 def test_hall_is_ready_before_any_server_was_reached(chosen: dict[str, Program], tmp_path: Path) -> None:
@@ -85,14 +65,14 @@ def test_health_is_degraded_and_names_the_dead_server(hall: ServerProcess, chose
     wait_until_listed(hall, chosen)
     status, body = health(hall)
     assert (status, body["status"]) == (200, "degraded")
-    assert states(hall)["Nobody"] != "ready"
+    assert upstream_states(hall)["Nobody"] != "ready"
     assert "Nobody" in json.dumps(body)
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_every_tool_is_listed_below_its_toolkit(hall: ServerProcess, chosen: dict[str, Program], revision: str) -> None:
     wait_until_listed(hall, chosen)
-    names = listed_names(hall, revision)
+    names = listed_names(SyncHttpMcpClient(hall.port, revision))
     counted = {name: sum(each.startswith(f"{name}_") for each in names) for name in chosen}
     assert counted == {name: each.tools for name, each in chosen.items()}
 

@@ -11,13 +11,12 @@ from functools import lru_cache
 
 import msgspec
 
-from toolhall.dialects.mcp.protocol import RequestId, Revision
+from toolhall.dialects.mcp.protocol import TASKS_EXTENSION, RequestId, Revision
 from toolhall.dialects.mcp.requests import NAME_MEMBERS
 from toolhall.model.json import Json, JsonObject, encode
-from toolhall.model.messages import LogLevel
+from toolhall.model.messages import TASKS_FEATURE, LogLevel
 from toolhall.model.tool import HeaderParameter
 
-HOPS_KEY = "dev.toolhall/hops"  # ids of the halls that a request went through
 PROTOCOL_PREFIX = "io.modelcontextprotocol/"
 DEFAULT_LOG_LEVEL: LogLevel = "info"
 MAX_HEADER_VALUE = 8_192
@@ -75,12 +74,14 @@ def _encoded_method(method: str) -> bytes:
 
 
 def write_client_capabilities(features: tuple[str, ...]) -> JsonObject:
-    """The capabilities of a client with these of CLIENT_FEATURES."""
+    """The capabilities of a client with these of CLIENT_FEATURES, and perhaps TASKS_FEATURE."""
     capabilities: JsonObject = {}
     for feature in features:
         name, _, mode = feature.partition(".")
         if name == "elicitation":
             capabilities.setdefault(name, {})[mode or "form"] = {}
+        elif feature == TASKS_FEATURE:
+            capabilities["extensions"] = {TASKS_EXTENSION: {}}
         else:
             capabilities[name] = {}
     return capabilities

@@ -29,7 +29,6 @@ from toolhall.mcp_client.session import (
 from toolhall.mcp_client.targets import HttpTarget
 from toolhall.model.errors import Malformed
 from toolhall.model.text import clean_text
-from toolhall.model.upstream import shown_url
 
 HttpMethod: TypeAlias = Literal["POST", "GET", "DELETE"]
 CONNECT_SECONDS = 10.0
@@ -161,9 +160,6 @@ def refusal_of(peer: str, status: int, headers: HeaderFields, text: bytes, in_se
     error = read_error(message) if message is not None and message.has_error else None
     said = "" if error is None else f": {error.message}"
     reason = f"{peer} answered HTTP {status}{said}"
-    if 300 <= status < 400:
-        elsewhere = shown_url(_shown(headers.get(b"location", b"").decode("latin-1")) or "nowhere")
-        return NotAcceptable(f"{peer} redirects to {elsewhere}; if you trust it, use that as the URL", status)
     if status in (401, 403):
         challenge = headers.get(b"www-authenticate")
         return Unauthorized(reason, status, None if challenge is None else challenge.decode("latin-1"))

@@ -417,8 +417,8 @@ class Upstreams:
                 )
         need = AccountRequirement(account_name(name))
         return NeedsRequirement(
-            f"nobody has linked an account with {name}: use 'toolhall account link {account_name(name)}', or Accounts"
-            " in the console",
+            f"nobody has linked an account with {name}: use 'toolhall account connect {account_name(name)}', or"
+            " Accounts in the console",
             missing=[MissingRequirement("account", account=need)],
         )
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from toolhall.app.upstream_credentials import HallCredentials, SecretReader, dialer_for
+from toolhall.app.upstream_credentials import HallCredentials, SecretReader, dialer_for, own_addresses
 from toolhall.app.upstream_sessions import UpstreamSessionOpener
 from toolhall.app.wiring import resource_lookup
 from toolhall.concurrency import BackgroundTasks
@@ -148,6 +148,10 @@ class Upstreams:
         """Return the settings of an upstream."""
         found = self._all.get(name)
         return None if found is None else found.settings
+
+    def own_addresses(self) -> tuple[str, ...]:
+        """Return the addresses on this machine that a person named: the hall looks for accounts there, too."""
+        return tuple(entry for each in self._all.values() for entry in own_addresses(each, self._config))
 
     def on_linked(self, account: Account) -> None:
         """Fetch the lists of an upstream with the account that somebody has just linked, in that moment only."""
@@ -438,6 +442,7 @@ def build_upstreams(hall: "Toolhall", hall_id: str, given: Iterable[Upstream]) -
     )
     built = Upstreams(hall.config, parts, given)
     credentials.upstream_settings, credentials.on_linked = built.settings_of, built.on_linked
+    credentials.egress.more = built.own_addresses
     credentials.vault.on_change = built.on_secrets_changed
     return built
 

@@ -61,6 +61,10 @@ class ProviderUnreachable(Exception):
     """The provider did not give a usable response; the message is for the log. A retry may succeed."""
 
 
+class AddressRefused(ProviderUnreachable):
+    """The hall does not connect to this address; the message names the setting that would allow it."""
+
+
 class DiscoveryFailed(ProviderUnreachable):
     """The authorization server of an upstream cannot be used; the message is for people, and names the fix."""
 

@@ -232,7 +232,9 @@ def said(answers: Callable[[Stub, dict[str, Any]], None]) -> str:
 
 
 def test_remote_redirect_is_not_followed() -> None:
-    assert "(to http://127.0.0.1:1/secret); neither upgrades nor redirects" in said(lambda http, _: http.reply(307, Location="http://127.0.0.1:1/secret"))
+    assert "(to http://127.0.0.1:1/secret); neither upgrades nor redirects" in said(
+        lambda http, _: http.reply(307, Location="http://127.0.0.1:1/secret")
+    )
 
 
 @pytest.mark.parametrize(

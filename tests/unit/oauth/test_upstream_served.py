@@ -12,6 +12,7 @@ from tests.harness.patience import patience
 from tests.harness.server_process import serving
 from tests.servers import account_tools
 from tests.servers.protected_upstream import ProtectedUpstream, protected_upstream
+from tests.servers.scripted_authority import json_response
 from tests.servers.served_hall import NetworkBrowser, ServedHall
 
 
@@ -46,6 +47,15 @@ async def test_served_hall_calls_an_upstream_with_the_account_that_its_user_link
         tool = await listed(hall)
         status, said = hall.ask("POST", "/oxp/tools/call", {"request": {"tool_id": tool}})
         assert (status, said["result"]["success"]) == (200, True), said
-    called = [each for each in notes.received if b"tools/call" in each.body]
-    assert [each.headers["authorization"] for each in called] == [f"Bearer {notes.authority.issued[0]}"]
-    assert notes.authority.issued[0].encode() not in bytes(hall.seen)
+        notes.refused.add(notes.authority.issued[0])
+        status, said = hall.ask("POST", "/oxp/tools/call", {"request": {"tool_id": tool}})
+        assert (status, said["result"]["success"]) == (200, True), said
+        notes.refused.update(notes.authority.issued)
+        notes.authority.paths["/token"] = lambda _: json_response({"error": "invalid_grant"}, 400)
+        status, said = hall.ask("POST", "/oxp/tools/call", {"request": {"tool_id": tool}})
+        (missing,) = said["missing_requirements"]["authorization"]
+        assert (status, hall.status(missing["check_url"])) == (400, "pending")
+    first, second = notes.authority.issued
+    called = [each.headers["authorization"] for each in notes.received if b"tools/call" in each.body]
+    assert called == [f"Bearer {each}" for each in (first, first, second, second)]
+    assert not [each for each in notes.authority.issued if each.encode() in bytes(hall.seen)]

@@ -507,11 +507,6 @@ class Toolhall:
         locations = [f"{tool} is at {where}" for tool, where in dict.fromkeys(self._source_locations) if tool in named]
         return Conflict(f"{conflict} ({', '.join(locations)})") if locations else conflict
 
-    def _abandon_waiting_call(self, memory: Mapping[str, bytes]) -> None:
-        """The next request of a call was refused: what waits for it at an upstream is cancelled."""
-        if self._built_upstreams is not None:
-            self._built_upstreams.runner.parked.abandon(memory)
-
     def _build_routes(self) -> "HallRoutes":
         from toolhall.app.observation import audit_metrics, task_metrics  # lazy: only for `/metrics`
         from toolhall.app.routes import HallRoutes, ServedComponents  # lazy: HTTP, MCP and the pages
@@ -537,7 +532,6 @@ class Toolhall:
             deployment=lambda: self.deployment,
         )
         routes = HallRoutes(self.config, served, self.dispatcher, self.registration, self.open)
-        routes.on_round_refused(self._abandon_waiting_call)
         routes.http.on_shutdown, routes.http.open_on_request = self.settle, self._open_on_first_request
         if self._stores is not None and not self._stores.readonly:
             routes.use_state_store(self._stores.states)

@@ -125,6 +125,10 @@ class Upstreams:
         """Forget the secrets of upstreams."""
         self.credentials.redact_output({})
 
+    def end_waiting_call(self, memory: Mapping[str, bytes]) -> None:
+        """Cancel a call that waits at its upstream, because its next request was refused."""
+        self.manager.runner.parked.abandon(memory)
+
     def settings_of(self, name: str) -> UpstreamSettings | None:
         """Return the settings of an upstream."""
         found = self._all.get(name)

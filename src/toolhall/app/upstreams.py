@@ -144,6 +144,10 @@ class Upstreams:
         found = self._all.get(name)
         return found is not None and not found.settings.off
 
+    def end_waiting_call(self, memory: Mapping[str, bytes]) -> None:
+        """Cancel a call that waits at its upstream, because its next request was refused."""
+        self.manager.runner.parked.abandon(memory)
+
     def settings_of(self, name: str) -> UpstreamSettings | None:
         """Return the settings of an upstream."""
         found = self._all.get(name)
@@ -165,10 +169,6 @@ class Upstreams:
         for status in self.manager.statuses():
             if status.state == "waiting":
                 self.manager.retry_now(status.name)
-
-    def abandon(self, memory: Mapping[str, bytes]) -> None:
-        """Cancel what waits for the next request of a call, which was refused; `memory` is what the call remembered."""
-        self.runner.parked.abandon(memory)
 
     def health(self) -> dict[str, UpstreamHealth]:
         """Return what each upstream means for the health of the hall; one that is off is not counted."""

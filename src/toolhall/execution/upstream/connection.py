@@ -54,7 +54,7 @@ from toolhall.model.errors import Malformed, NeedsRequirement, ToolhallError, Un
 from toolhall.model.messages import Call
 from toolhall.model.secret import Secret
 from toolhall.model.text import clean_text
-from toolhall.model.upstream import Upstream, UpstreamListing, UpstreamState, fill_secrets
+from toolhall.model.upstream import Share, Upstream, UpstreamListing, UpstreamState, fill_secrets
 from toolhall.redaction.redactor import Redactor
 
 HANDSHAKE_SECONDS = 30.0
@@ -103,7 +103,7 @@ class UpstreamConnection:
         self.upstream = upstream
         self.name = upstream.name
         self.settings = upstream.settings
-        self.share = upstream.settings.effective_share(local=services.local)
+        self.share: Share = upstream.settings.effective_share(local=services.local)
         self.pool = SessionPool(upstream.name, upstream.settings.max_sessions, self, services.clock)
         self.circuit = CircuitBreaker(services.clock)
         self.state: UpstreamState = "off" if upstream.settings.off else "new"
@@ -120,7 +120,8 @@ class UpstreamConnection:
         self._wake = asyncio.Event()
         self._list_changed = False
         self._retry_now = False
-        self._sync_due = 0.0
+        self.sync_due = 0.0
+        self.listed_at = 0.0  # by the clock, as `sync_due`, when it is listed again
         self._heard_at = 0.0
         self._synced = asyncio.Event()
 
@@ -274,7 +275,7 @@ class UpstreamConnection:
         """Remember what the server says of itself; True if all callers share the session."""
         self.server = session.server
         self.era = "modern" if session.server.revision.stateless else "legacy"
-        is_stale = self._services.clock() - self._listed_at > RESYNC_SECONDS
+        is_stale = self._services.clock() - self.listed_at > RESYNC_SECONDS
         if self.is_command and self.last_sync is not None and is_stale:
             self.on_list_changed("tools")  # nobody listened while there was no child
         return self.era == "modern" and not self.is_command
@@ -288,8 +289,6 @@ class UpstreamConnection:
             self._wake.set()
 
     # --- private ------------------------------------------------------------------------------------------------------
-
-    _listed_at = 0.0
 
     @property
     def _own_key(self) -> SessionKey:
@@ -343,16 +342,16 @@ class UpstreamConnection:
         """Sync and probe whenever that is due; raises what went wrong."""
         clock = self._services.clock
         while True:
-            due = min(self._sync_due, self._heard_at + PROBE_SECONDS)
+            due = min(self.sync_due, self._heard_at + PROBE_SECONDS)
             await self._wait(max(0.05, min(due - clock(), SWEEP_SECONDS)))
             if self._list_changed:
                 await asyncio.sleep(GATHER_SECONDS)
-            is_due = clock() >= self._sync_due and (self._keeps_session or self._has_own_session())
+            is_due = clock() >= self.sync_due and (self._keeps_session or self._has_own_session())
             if self._list_changed or self._retry_now or is_due:
                 self._list_changed = self._retry_now = False
                 await self._sync_once()
                 self._set_ready()
-            elif self._sync_due <= clock():
+            elif self.sync_due <= clock():
                 self._plan_sync(None)
             if self._keeps_session and not self._has_own_session():
                 await self._sync_once()  # what changed while nobody listened is not known
@@ -404,7 +403,7 @@ class UpstreamConnection:
         await self._services.sync(self.upstream, fetched.listing)
         self.syncs += 1
         self.last_sync = self._services.wall_clock()
-        self._listed_at = self._services.clock()
+        self.listed_at = self._services.clock()
         self._plan_sync(fetched)
         self._synced.set()
 
@@ -427,7 +426,7 @@ class UpstreamConnection:
             seconds = min(max(fetched.ttl, MIN_TTL_SECONDS), MAX_TTL_SECONDS)
         elif fetched is not None and fetched.tells_changes:
             seconds = MAX_TTL_SECONDS * jitter  # in case that a notification was lost
-        self._sync_due = self._services.clock() + seconds
+        self.sync_due = self._services.clock() + seconds
 
     async def open_own(self, key: SessionKey, credentials: Headers) -> PooledSession:
         """Take a session for the hall itself; raises the errors of `mcp_client.session`."""

@@ -191,6 +191,11 @@ class SessionPool:
     def __len__(self) -> int:
         return len(self._sessions) + len(self._leaving)
 
+    @property
+    def sessions(self) -> tuple[PooledSession, ...]:
+        """The sessions that calls may take."""
+        return tuple(self._sessions.values())
+
     def find(self, key: SessionKey) -> PooledSession | None:
         """Take the open session of this key, if there is one."""
         pooled = self._sessions.get(key)

@@ -168,7 +168,7 @@ class Upstreams:
         self.credentials.redact_output(self._all)
         for status in self.manager.statuses():
             if status.state == "waiting":
-                self.manager.retry_now(status.name)
+                self.manager.connection(status.name).retry_now()
 
     def health(self) -> dict[str, UpstreamHealth]:
         """Return what each upstream means for the health of the hall; one that is off is not counted."""

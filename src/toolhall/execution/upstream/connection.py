@@ -44,6 +44,8 @@ from toolhall.mcp_client.session import (
     NotAcceptable,
     NotSent,
     RateLimited,
+    RequestLost,
+    ResponseTooLarge,
     RpcError,
     ServerDescription,
     SessionError,
@@ -166,6 +168,9 @@ class UpstreamConnection:
         except SessionExpired:
             self.pool.expire(pooled)
             raise
+        except (NotSent, RequestLost) as lost:
+            self._count_loss(pooled, lost)
+            raise
         except asyncio.CancelledError:
             pooled.leave_unanswered(hooks)
             raise
@@ -196,6 +201,16 @@ class UpstreamConnection:
             self.circuit.record_success()
         if self.state == "away":
             self.retry_now()
+
+    def _count_loss(self, pooled: PooledSession, lost: SessionError) -> None:
+        """Count a lost request; a session that ended with several running requests is one failure."""
+        if isinstance(lost, ResponseTooLarge):
+            return
+        if not pooled.session.is_open:
+            if pooled.loss_counted:
+                return
+            pooled.loss_counted = True
+        self.record_failure(lost.reason)
 
     def record_failure(self, reason: str) -> None:
         """The upstream could not be reached, or was lost."""
@@ -380,8 +395,10 @@ class UpstreamConnection:
             pass  # it answers
         except (SessionError, TimeoutError) as lost:
             self.pool.expire(pooled)
-            if not isinstance(lost, SessionExpired):
-                raise
+            if isinstance(lost, SessionExpired):
+                return
+            self.record_failure(str(lost) or "it did not answer")
+            raise
         finally:
             self.pool.release(pooled)
         self.record_success()
@@ -415,6 +432,9 @@ class UpstreamConnection:
         except SessionExpired:
             self.pool.expire(pooled)
             raise
+        except (NotSent, RequestLost) as lost:
+            self._count_loss(pooled, lost)
+            raise
         finally:
             self.pool.release(pooled)
 
@@ -441,7 +461,12 @@ class UpstreamConnection:
                     self.upstream, pooled, pooled.answer_question, era=self.era, credentials=credentials, env=env
                 )
         except TimeoutError:
-            raise NotSent(f"it did not answer the handshake within {seconds:g} seconds") from None
+            reason = f"it did not answer the handshake within {seconds:g} seconds"
+            self.record_failure(reason)
+            raise NotSent(reason) from None
+        except (NotSent, RequestLost, NotAcceptable) as fault:  # once, for all calls that wait for the session
+            self.record_failure(fault.reason)
+            raise
 
     async def fill_environment(self) -> dict[str, str]:
         """The variables of a child with the hall's own secrets filled in; raises NeedsRequirement for a missing one."""
@@ -475,8 +500,6 @@ class UpstreamConnection:
         """The state that follows from a failure, its reason, and the least pause before the next try."""
         redactor = self.redactor()
         state, reason, pause = fault_of(error)
-        if isinstance(error, SessionError) and state == "away":
-            self.circuit.record_failure()
         return state, reason if redactor is None else redactor.redact_text(reason), pause
 
 

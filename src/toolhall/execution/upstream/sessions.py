@@ -108,6 +108,7 @@ class PooledSession:
         self.key = key
         self.users = 0  # calls, and others who use it now
         self.idle_since = 0.0
+        self.loss_counted = False  # as a failure of the upstream
         self.session: McpSession
 
     def enter(self, call: CallSessionHooks) -> None:

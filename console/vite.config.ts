@@ -22,7 +22,7 @@ const FIRST = {
 const DIALOGS = { name: 'dialogs', test: /src\/(app\/(help|found)|words\/en\/dialogs)/ };
 const HALL = {
   name: 'hall',
-  test: /src\/(screens|words\/en)\/(servers|contracts|limits|health|settings|tasks|secrets|accounts|review|approvals|callers)[./](?!used-by)/,
+  test: /src\/(screens|words\/en)\/(servers|upstreams|contracts|limits|health|settings|tasks|secrets|accounts|review|approvals|callers)[./](?!used-by)/,
 };
 /** The page of a tool: its tabs share the form and the table of a schema. */
 const TOOL = {

@@ -5,6 +5,7 @@ setting that cannot be used, where it is stated, and the nearest valid one.
 """
 
 import contextlib
+import logging
 import os
 from collections.abc import Generator, Iterator, Mapping
 from contextvars import ContextVar
@@ -14,19 +15,27 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeGuard, Union, get_arg
 
 import msgspec
 
+from toolhall.model.upstream import UpstreamSettings, upstream_name_problem
 from toolhall.oauth.providers import ProviderSettings
 from toolhall.pipeline.limit import Concurrency
 from toolhall.pipeline.policy import LevelRequirements
 from toolhall.pipeline.rate_buckets import Rate
 
+_log = logging.getLogger(__name__)
 FILE_NAME = "toolhall.toml"
 _PREFIX = "TOOLHALL_"
 _NO_SETTING = "there is no setting"
 _MAX_SHOWN_CHARS = 40
 _TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-_CASE_INSENSITIVE = ("log_level", "log_format")
+_CASE_INSENSITIVE = ("log_level",)
 SECRET_SETTINGS = ("oxp_secret", "vault_key")
-_RENAMED = {"max_concurrency": ("concurrency", "total")}  # the old names hold on in files and variables
+# The old names hold on in files and variables.
+_RENAMED = {
+    "max_concurrency": ("concurrency", "total"),
+    "log_format": ("log", "format"),
+    "access_log": ("log", "access"),
+}
+_CLIENT_SERVERS = "mcpServers"  # as clients write them; read as `upstreams`
 LogThreshold: TypeAlias = Literal["debug", "info", "warning", "error", "critical"]
 _overrides: ContextVar[Mapping[str, Any]] = ContextVar("overrides", default=MappingProxyType({}))
 _Positive: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
@@ -47,6 +56,13 @@ class Issuer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         shown = {name: getattr(self, name) for name in self.__struct_fields__}
         shown |= {"client_secret": "***"} if self.client_secret else {}
         return f"Issuer({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+
+class LogOutput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How `serve` writes its log, and whether it logs a line for every request."""
+
+    format: Literal["auto", "text", "json"] = "auto"
+    access: bool = False
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -89,9 +105,20 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     providers: dict[str, ProviderSettings] = {}
     accept_credentials: tuple[str, ...] = ()
     idempotent: tuple[str, ...] = ()
+    upstreams: dict[str, UpstreamSettings] = {}
     log_level: LogThreshold = "warning"
-    log_format: Literal["auto", "text", "json"] = "auto"
-    access_log: bool = False
+    log: LogOutput = LogOutput()
+
+    def __post_init__(self) -> None:
+        for problem in filter(None, map(upstream_name_problem, self.upstreams)):
+            raise ValueError(f"upstreams: {problem}")
+        if len({name.casefold() for name in self.upstreams}) < len(self.upstreams):
+            raise ValueError("upstreams: two names differ only in capital letters; rename one")
+
+    @property
+    def access_log(self) -> bool:
+        """Whether `serve` logs a line for every request."""
+        return self.log.access
 
     @property
     def max_frame_bytes(self) -> int:
@@ -132,7 +159,7 @@ def load_config_with_origins(
     file = path or Path(FILE_NAME)
     settings: dict[str, Any] = {}
     if path or file.exists():
-        settings = _with_new_names(_read(file))
+        settings = _with_client_servers(_with_new_names(_read(file)), file, environment)
     for key in settings:
         if unknown := _unknown_name(key, Config):
             raise BadConfig(f"{file}: {unknown}")
@@ -141,8 +168,11 @@ def load_config_with_origins(
     origins = {key: SettingOrigin("file", str(file)) for key in settings}
     origins |= {key: SettingOrigin("environment", _variable_of(key, environment)) for key in from_environment}
     origins |= {key: SettingOrigin("option", f"--{key}") for key in stated}
-    settings |= from_environment | stated
+    settings |= _with_members_of_file(from_environment, settings, environment) | stated
     settings |= {key: settings[key].lower() for key in _CASE_INSENSITIVE if isinstance(settings.get(key), str)}
+    match settings.get("log"):
+        case {"format": str(written), **others}:
+            settings["log"] = {**others, "format": written.lower()}
     try:
         return msgspec.convert(settings, Config, strict=False), origins
     except msgspec.ValidationError as error:
@@ -194,9 +224,9 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for old in _RENAMED:
-        if (value := environment.get(_PREFIX + old.upper())) is not None:
-            found |= _with_new_names({old: value})
+    found |= _with_new_names(
+        {old: environment[_old_variable(old)] for old in _RENAMED if _old_variable(old) in environment}
+    )
     for field in msgspec.structs.fields(Config):
         name = _PREFIX + field.name.upper()
         try:
@@ -219,10 +249,65 @@ def _with_new_names(settings: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
+def _with_members_of_file(
+    found: dict[str, Any], settings: Mapping[str, Any], environment: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return what the environment states; where an old name states one member of a table, the file has the others."""
+    for table in {table for table, _ in _RENAMED.values()} & found.keys():
+        if _PREFIX + table.upper() not in environment and isinstance(settings.get(table), dict):
+            found[table] = settings[table] | found[table]
+    return found
+
+
+def _old_variable(old: str) -> str:
+    return _PREFIX + old.upper()
+
+
 def _variable_of(setting: str, environment: Mapping[str, str]) -> str:
-    """Return the variable that states a setting: itself, or the one that names its file."""
+    """Return the variable that states a setting: itself, one of its old names, or the one that names its file."""
     name = _PREFIX + setting.upper()
-    return name if name in environment else f"{name}_FILE"
+    old = (_old_variable(each) for each, (table, _) in _RENAMED.items() if table == setting)
+    return next((each for each in (name, *old) if each in environment), f"{name}_FILE")
+
+
+def _with_client_servers(settings: dict[str, Any], file: Path, environment: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings with `mcpServers`, as clients write them, as upstreams; `[upstreams]` wins over them.
+
+    It is a table, or text: JSON, or the path of such a file. A server with a variable that is not set, where no secret
+    can stand in for it, is left out with a warning.
+    """
+    if _CLIENT_SERVERS not in settings:
+        return settings
+    from toolhall.dialects.client_files.commented_json import BadClientText  # lazy: only with that setting
+    from toolhall.dialects.client_files.reader import read_client_document, read_client_file  # lazy: as above
+
+    given = settings.pop(_CLIENT_SERVERS)
+    where = f"{file}: {_CLIENT_SERVERS}"
+    # The hall's own variables are no business of an upstream; its vault key is among them.
+    variables = {name: value for name, value in environment.items() if not name.startswith(_PREFIX)}
+    variables["workspaceFolder"] = str(file.parent.absolute())
+    try:
+        if isinstance(given, str):
+            is_json = given.lstrip().startswith("{")
+            found = read_client_file(given if is_json else (file.parent / given).read_text("utf-8"), variables)
+        else:
+            found = read_client_document({_CLIENT_SERVERS: given}, variables)
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadConfig(f"{where}: the file that it names cannot be read: {type(error).__name__}") from None
+    except BadClientText as bad:
+        raise BadConfig(f"{where}: {bad}") from None
+    if found is None:
+        raise BadConfig(f"{where}: it lists no servers; write a table, JSON text, or the path of a client's file")
+    usable: dict[str, Any] = {}
+    for server in found.servers:
+        if server.settings is None:
+            raise BadConfig(f"{where}: {server.key}: {server.problem}")
+        for variable in (*server.missing, *server.missing_secrets):
+            _log.warning("%s: %s waits: the variable %s is not set", where, server.key, variable)
+        if not server.missing:
+            usable[server.name] = msgspec.to_builtins(server.settings)
+    stated = settings.get("upstreams", {})
+    return settings | {"upstreams": usable | stated if isinstance(stated, dict) else stated}
 
 
 def _from_text(kind: Any, value: str) -> Any:
@@ -259,9 +344,11 @@ def _invalid_parts(kind: Any, value: Any, path: str) -> Iterator[tuple[str, str]
     """Yield the path and a message for every invalid part of a value."""
     try:
         msgspec.convert(value, kind, strict=False)
-    except msgspec.ValidationError:
+    except msgspec.ValidationError as error:
         inner = [found for part in _parts(kind, value, path) for found in _invalid_parts(*part)]
         inner += _name_problems(kind, value, path)
+        if not inner and _not_none(kind) is UpstreamSettings and isinstance(value, dict):  # its own check
+            inner = [(path, str(error).partition(" - at `$")[0])]
         yield from inner or [(path, f"{_describe_type(kind)} is wanted, not {_describe_value(value, path)}")]
 
 
@@ -273,7 +360,7 @@ def _parts(kind: Any, value: Any, path: str) -> Iterator[tuple[Any, Any, str]]:
         case dict() if get_origin(kind) is dict:
             yield from ((get_args(kind)[1], each, f"{path}.{name}") for name, each in value.items())
         case dict() if _is_struct(kind):
-            fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
+            fields = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
             yield from ((fields[name], value[name], f"{path}.{name}") for name in value if name in fields)
         case _:
             return
@@ -285,7 +372,7 @@ def _name_problems(kind: Any, value: Any, path: str) -> Iterator[tuple[str, str]
     if not isinstance(value, dict) or not _is_struct(kind):
         return
     for field in msgspec.structs.fields(kind):
-        if field.required and field.name not in value:
+        if field.required and field.encode_name not in value:
             yield f"{path}.{field.name}", f"it is missing; {_describe_type(field.type)} is wanted"
     for name in value:
         if unknown := _unknown_name(name, kind, f"{path}."):
@@ -321,7 +408,7 @@ def _describe_type(kind: Any) -> str:
     if origin is dict:
         return f"a table of names, each with {_describe_type(arguments[1])}"
     if _is_struct(kind):
-        return f"a table with {', '.join(field.name for field in msgspec.structs.fields(kind))}"
+        return f"a table with {', '.join(field.encode_name for field in msgspec.structs.fields(kind))}"
     return _TYPE_NAMES.get(kind, "another value")
 
 
@@ -347,7 +434,8 @@ def _describe_value(value: Any, path: str) -> str:
         case int() | float():
             return f"the number {value}"
         case str():
-            hidden = path in SECRET_SETTINGS or path.startswith("providers") or path.endswith("client_secret")
+            may_be_secret = path.startswith(("providers", "upstreams")) or path.endswith("client_secret")
+            hidden = path in SECRET_SETTINGS or may_be_secret
             return "this text" if hidden else f"text {msgspec.json.encode(value[:_MAX_SHOWN_CHARS]).decode()}"
         case dict():
             return "a table"

@@ -92,14 +92,18 @@ DESCRIPTIONS = {
         "tools that do no harm when they run twice, by their ids: `Calendar.upcoming`; a call that was "
         "lost with its [tool server](../how-to/tool-servers.md) is tried once more on another"
     ),
+    "upstreams": (
+        'MCP servers of somebody else whose tools the hall offers: `{Docs = {url = "https://mcp.example.com/mcp"}}`'
+        " ([how](../how-to/connect-an-mcp-server.md)); `mcpServers`, as clients write them, are read as such, too"
+    ),
     "log_level": (
         "how much `serve` logs on its error output: `debug`, `info`, `warning`, `error` or `critical`; "
         "as `TOOLHALL_LOG_LEVEL` it also turns on the log of every other command"
     ),
-    "log_format": "`text`, or `json` with one object a line; `auto` is text on a terminal and JSON elsewhere",
-    "access_log": (
-        "whether `serve` logs a line for every request, whatever the level: address, method, path "
-        "without its query, status, milliseconds"
+    "log": (
+        "how `serve` logs: `format` is `text`, or `json` with one object a line, and `auto` is text on a terminal and"
+        " JSON elsewhere; with `access = true` it logs a line for every request, whatever the level: address, method,"
+        " path without its query, status, milliseconds; `log_format` and `access_log` state one each"
     ),
 }
 _ASIDE = re.compile(r" \(\[[^]]*\]\([^)]*\)\)")  # such as ([how](../how-to/limit.md))

@@ -195,6 +195,7 @@ class Telemetry:
         self.calls: dict[tuple[str, str, str], CallSeries] = {}  # by tool, dialect and outcome
         self.durations: dict[str, DurationHistogram] = {}  # by tool
         self.metrics = tuple(metrics)
+        self.changing_metrics: Callable[[], Iterable[Metric]] = tuple  # those that come and go, as of upstreams
 
     def record_call(self, tool: str, dialect: str, outcome: str, seconds: float) -> None:
         """Count a call; `tool` is the id of the tool, or UNKNOWN_TOOL if there is no such tool."""
@@ -244,7 +245,7 @@ def _lines(telemetry: Telemetry) -> Iterator[str]:
             yield f"toolhall_refused_total{_labels(reason=outcome)} {count}"
     yield from _durations(telemetry)
     before = ""
-    for metric in telemetry.metrics:
+    for metric in (*telemetry.metrics, *telemetry.changing_metrics()):
         if metric.name != before:
             yield from _header(metric.name, metric.kind, metric.about)
         before = metric.name

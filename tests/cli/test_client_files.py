@@ -83,7 +83,7 @@ def test_client_file_entry_removed_leaves_the_rest(text: str, after: str) -> Non
     ("text", "said"),
     [
         ("[]", "holds no JSON object"),
-        ('{\n"a": 1\n"b": 2}', "line 3: a comma"),
+        ('{\n"a": 1\n"b": 2}', "line 3, column 1: a comma"),
         ('{"a": {"b": }}', "this is not JSON"),
         ("{'a': 1}", "the name of a member"),
         ('{"a": 1} x', "the end was expected"),

@@ -8,9 +8,10 @@ from tests.harness.cli import CliRunner
 PAGE = Path(__file__).parents[2] / "docs/reference/command-line.md"
 COMMANDS = (
     *("", "serve", "install", "list", "inspect", "call", "read", "prompt", "convert", "lint", "diff", "lock", "verify"),
-    "replay",
+    *("replay", "add"),
 )
 GROUPS = {
+    "upstream": ("list", "show", "check", "review", "sync", "off", "on", "remove"),
     "tool": ("add", "list", "show", "activate", "deactivate", "deprecate", "rollback", "remove", "history", "callers"),
     "key": ("create", "list", "revoke"),
     "grant": ("add", "list", "remove"),

@@ -299,6 +299,26 @@ CREATE TABLE tools (
 
 ;
 
+CREATE TABLE upstreams (
+	id TEXT NOT NULL, 
+	settings TEXT, 
+	era TEXT, 
+	revision TEXT, 
+	server_name TEXT, 
+	server_version TEXT, 
+	listing_digest TEXT, 
+	off INTEGER NOT NULL, 
+	"by" TEXT NOT NULL, 
+	added_at REAL NOT NULL, 
+	changed_at REAL NOT NULL, 
+	serial INTEGER NOT NULL, 
+	mac BLOB NOT NULL, 
+	PRIMARY KEY (id)
+)
+ STRICT
+
+;
+
 CREATE TABLE used_states (
 	id TEXT NOT NULL, 
 	caller TEXT NOT NULL, 
@@ -309,4 +329,4 @@ CREATE TABLE used_states (
 
 ;
 
--- revision [('0008',)]
+-- revision [('0009',)]

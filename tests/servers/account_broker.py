@@ -63,9 +63,11 @@ class BrokerHarness:
         url, nonce = await self.broker.consent(link.id, caller)
         return BrowserVisit(url, nonce, await authorize_in_browser(url))
 
-    async def connect(self, caller: Caller = ALICE, scopes: tuple[str, ...] = MAIL.scopes) -> AccountLink:
+    async def connect(
+        self, caller: Caller = ALICE, scopes: tuple[str, ...] = MAIL.scopes, provider: str = "acme"
+    ) -> AccountLink:
         """Complete a link in a browser."""
-        visit = await self.agree(await self.begin(caller, scopes), caller)
+        visit = await self.agree(await self.begin(caller, scopes, provider=provider), caller)
         return await self.broker.finish_redirect(visit.path, visit.query, visit.nonce)
 
     async def state(self, link: AccountLink) -> str | None:
@@ -153,6 +155,7 @@ async def broker_harness(
     await vault.open(storage.vault)
     built = {name: build_provider(name, settings) for name, settings in providers.items()}
     broker = Broker(built, egress, vault, clock, lambda: options.get("address", HALL), **_sleeping(options))
+    broker.upstreams.settings_of = options.get("upstreams", {}).get
     broker.open(storage.accounts)
     try:
         yield BrokerHarness(broker, vault, storage.accounts, clock)

@@ -47,6 +47,10 @@ ROWS = {
     "A11": Row("icons that run code or track", "https and data only; never fetched here"),
     "A12": Row("arguments mirrored into headers", "every rule of the newest revision, and no secrets"),
     "A13": Row("a page's policy with a directive of somebody else", "origins alone, checked where a page is declared"),
+    "A14": Row(
+        "an upstream that states what only the hall may: an id, a level, a deprecation, a requirement",
+        "its `_meta` of the hall's own names is removed; ids, levels and versions are the operator's and the hall's",
+    ),
     "B1": Row("one path without authentication", "identity comes before the path; a short list of public paths"),
     "B2": Row("paths and hosts read in two ways", "the path as the server gives it; one valid Host from a list"),
     "B3": Row("a token meant for somebody else", "the audience is this server; no credential leaves the process"),
@@ -135,6 +139,23 @@ ROWS = {
     "D9": Row("two refreshes of one token", "claimed before it is asked for, kept before it is used; reuse breaks it"),
     "D10": Row("scopes by way of other tools", "granted scopes are kept; what is missing is asked for on a page"),
     "D11": Row("credentials for another issuer", "an account belongs to one issuer; nothing of it goes to another"),
+    "D13": Row(
+        "a caller's credential, or another person's token, at an upstream",
+        "a call carries its own user's account for that upstream; nothing of callers is sent on",
+    ),
+    "D14": Row(
+        "an upstream whose metadata is for another resource",
+        "its own URL or origin, or none; `resource` in every request for a token",
+    ),
+    "D15": Row(
+        "an upstream that names somebody else's authorization server",
+        "a configured client serves the upstreams it names; issuers are compared, and have redirects of their own",
+    ),
+    "D16": Row(
+        "metadata of an upstream that leads inside",
+        "as D8; a public upstream may name public addresses only, and few",
+    ),
+    "D17": Row("tokens and registrations in logs and lists", "encrypted rows; errors hold codes, not answers"),
     "E1": Row("inner addresses, in any spelling", "all addresses of a host are judged before one is connected to"),
     "E2": Row("a name that leads elsewhere a moment later", "the address that was judged is the one connected to"),
     "E3": Row("redirects to the inside", "not followed; who follows one by choice meets the same guard"),
@@ -205,6 +226,10 @@ ROWS = {
     "I11": Row("floods of progress", "twenty a second, 64 kB a call"),
     "I12": Row("questions without end", "five rounds"),
     "I13": Row("long calls without number or end", "100 open ones a caller, 10,000 in all, 1 MiB each, a week at most"),
+    "I14": Row(
+        "an upstream that lists without end, or huge and costly schemas",
+        "20,000 definitions and 64 MiB an upstream, 256 KiB and a bounded cost each; a list is read in small steps",
+    ),
     "J1": Row("records changed, removed, moved", "a chain of hashes with signed checkpoints; verify names the first"),
     "J2": Row("yesterday's log put back", "checkpoints are kept in a second place as well"),
     "J3": Row("an effect without a record", "from level 4 on the intent is on disk first"),

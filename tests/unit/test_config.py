@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from toolhall.config import BadConfig, Config, Issuer, load_config
+from toolhall.config import BadConfig, Config, Issuer, LogOutput, load_config
+from toolhall.model.upstream import UpstreamSettings
 from toolhall.oauth.providers import ProviderSettings
 from toolhall.pipeline.limit import Concurrency
 from toolhall.pipeline.policy import LevelRequirements
@@ -71,6 +72,8 @@ STRUCTURED: dict[str, tuple[str, Any]] = {
     "costs": ('{"Image.*": 10}', {"Image.*": 10}),
     "levels": ('{"Mail.*": 6}', {"Mail.*": 6}),
     "concurrency": ('{"per_caller": 20}', Concurrency(per_caller=20)),
+    "log": ('{"access": true}', LogOutput(access=True)),
+    "upstreams": ('{"Docs": {"url": "https://a.example"}}', {"Docs": UpstreamSettings(url="https://a.example")}),
     "steps": ('{"recent": 5}', LevelRequirements(recent=5)),
     "providers": ('{"google": {"client_id": "hall"}}', {"google": ProviderSettings(client_id="hall")}),
     "issuers": ('[{"name": "corp", "issuer": "https://id"}]', (Issuer(name="corp", issuer="https://id"),)),
@@ -205,9 +208,9 @@ def test_load_config_accepts_the_smallest_values(file: Path) -> None:
 def test_load_config_log_settings_are_case_insensitive(file: Path) -> None:
     file.write_text('log_level = "INFO"\nlog_format = "JSON"\n')
     config = load_config(file, {})
-    assert (config.log_level, config.log_format) == ("info", "json")
+    assert (config.log_level, config.log.format) == ("info", "json")
     config = load_config(file, {"TOOLHALL_LOG_LEVEL": "Debug", "TOOLHALL_LOG_FORMAT": "Text"})
-    assert (config.log_level, config.log_format) == ("debug", "text")
+    assert (config.log_level, config.log.format) == ("debug", "text")
 
 
 def test_load_config_invalid_value_names_its_variable_or_option() -> None:
@@ -256,3 +259,86 @@ def test_load_config_takes_the_old_name_of_a_setting(file: Path) -> None:
     assert load_config(file, {"TOOLHALL_MAX_CONCURRENCY": "9"}).concurrency.total == 9
     file.write_text("max_concurrency = 7\nconcurrency = {total = 8}\n")
     assert load_config(file, {}).concurrency.total == 8, "the new name wins"
+
+
+def test_load_config_old_names_in_variables_change_single_members_of_a_table(file: Path) -> None:
+    file.write_text('log = {format = "json"}\n')
+    assert load_config(file, {"TOOLHALL_ACCESS_LOG": "true"}).log == LogOutput(format="json", access=True)
+    both = {"TOOLHALL_ACCESS_LOG": "true", "TOOLHALL_LOG_FORMAT": "text"}
+    assert load_config(file, both).log == LogOutput(format="text", access=True)
+    with pytest.raises(BadConfig, match=r"^TOOLHALL_ACCESS_LOG: log\.access: true or false is wanted"):
+        load_config(file, {"TOOLHALL_ACCESS_LOG": "perhaps"})
+
+
+def test_load_config_reads_upstreams(file: Path) -> None:
+    file.write_text(
+        '[upstreams.Docs]\nurl = "https://mcp.example.com/mcp"\nheaders = {"X-Api-Key" = "${secret:DOCS_KEY}"}\n'
+        'only = ["search_*"]\nexcept = ["search_all"]\n\n'
+        '[upstreams.Files]\ncommand = "npx"\nargs = ["-y", "files@1.2.3"]\n'
+    )
+    assert load_config(file, {}).upstreams == {
+        "Docs": UpstreamSettings(
+            url="https://mcp.example.com/mcp",
+            headers={"X-Api-Key": "${secret:DOCS_KEY}"},
+            only=("search_*",),
+            except_=("search_all",),
+        ),
+        "Files": UpstreamSettings(command="npx", args=("-y", "files@1.2.3")),
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ('[upstreams.Docs]\nurl = "https://a.example"\nexept = ["a"]', "did you mean 'upstreams.Docs.except'?"),
+        (
+            '[upstreams.Docs]\nurl = "https://a.example"\nlevel = 11',
+            "upstreams.Docs.level: a whole number from 0 to 10",
+        ),
+        ('[upstreams.Docs]\nurl = "hunter2"', "upstreams.Docs: url is not the address of a server"),
+        ("[upstreams.Docs]", "upstreams.Docs: an upstream has either url or command"),
+        ('[upstreams.Docs]\nurl = "https://a.example"\nheaders = {A = ["hunter2"]}', "text is wanted, not a list"),
+        ('[upstreams."a b"]\nurl = "https://a.example"', "'a b' is not a name of an upstream"),
+        ('upstreams = {a = {command = "x"}, A = {command = "y"}}', "two names differ only in capital letters"),
+        ('[mcpServers.a]\nargs = ["x"]', "mcpServers: a: it has neither command nor url"),
+        ('mcpServers = "missing.json"', "mcpServers: the file that it names cannot be read: FileNotFoundError"),
+        ('mcpServers = "{"', "mcpServers: line 1, column 2: the name of a member was expected"),
+    ],
+)
+def test_load_config_upstream_that_cannot_be_used_is_refused(file: Path, settings: str, said: str) -> None:
+    file.write_text(f"{settings}\n")
+    with pytest.raises(BadConfig) as wrong:
+        load_config(file, {})
+    assert said in str(wrong.value)
+    assert "toolhall.toml" in str(wrong.value)
+    assert "hunter2" not in str(wrong.value)
+
+
+@pytest.mark.parametrize("form", ["table", "text", "path"])
+def test_load_config_mcp_servers_are_upstreams(file: Path, form: str) -> None:
+    text = '{"mcpServers": {"my docs": {"url": "https://a.example/mcp", "headers": {"X-Key": "${KEY}"}}, /* */ }}'
+    (file.parent / "mcp.json").write_text(text)
+    file.write_text(
+        {
+            "table": '[mcpServers."my docs"]\nurl = "https://a.example/mcp"\nheaders = {X-Key = "${KEY}"}\n',
+            "text": f"mcpServers = '''{text}'''\n",
+            "path": 'mcpServers = "mcp.json"\n',
+        }[form]
+    )
+    found = load_config(file, {"KEY": "hunter2-hunter2"})
+    assert found.upstreams["my-docs"].headers == {"X-Key": "hunter2-hunter2"}
+    assert "hunter2" not in repr(found)
+    assert load_config(file, {}).upstreams["my-docs"].headers == {"X-Key": "${secret:KEY}"}, "it waits for a secret"
+
+
+def test_load_config_mcp_servers_give_way_to_upstreams_of_the_same_name(file: Path) -> None:
+    file.write_text('[upstreams.a]\ncommand = "stated"\n[mcpServers.a]\ncommand = "x"\n[mcpServers.b]\ncommand = "y"\n')
+    assert {name: each.command for name, each in load_config(file, {}).upstreams.items()} == {"a": "stated", "b": "y"}
+
+
+def test_load_config_server_with_an_unset_variable_in_its_url_is_left_out_with_a_warning(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file.write_text('[mcpServers.a]\nurl = "https://${HOST}/mcp"\n[mcpServers.b]\ncommand = "y"\n')
+    assert [*load_config(file, {}).upstreams] == ["b"]
+    assert "mcpServers: a waits: the variable HOST is not set" in caplog.text

@@ -14,7 +14,7 @@ import type { HallEvent } from './types';
 export type Topic = HallEvent['topic'];
 export type EventOf<T extends Topic> = Extract<HallEvent, { topic: T }>;
 
-const TOPICS: Topic[] = ['calls', 'approvals', 'tools', 'servers', 'health', 'audit'];
+const TOPICS: Topic[] = ['calls', 'approvals', 'tools', 'servers', 'upstreams', 'health', 'audit'];
 const STALE_MS = 5_000;
 const HIDDEN_MS = 60_000;
 const RETRY_MS = 2_000;

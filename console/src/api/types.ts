@@ -117,6 +117,7 @@ export interface Needs {
   approvals: { count: number; firstEndsAt: string | null };
   review: { count: number };
   servers: { count: number; unwell: string[] };
+  upstreams: { name: string; waiting: number }[];
   accounts: { count: number; first: { person: string; providerName: string } | null };
   /** Those that end within 30 days, or have ended. */
   deprecations: { id: string; sunset: string; callers: string[] }[];
@@ -130,7 +131,7 @@ export interface OverviewBucket {
   asked: number;
 }
 
-/** `GET /api/events?topics=calls,approvals,tools,servers,health,audit&...filters of /api/audit`: server-sent events with ids.
+/** `GET /api/events?topics=calls,approvals,tools,servers,health,audit,upstreams&...filters of /api/audit`: server-sent events with ids.
  *  `event:` is the topic, `data:` one of these; `more` says how many were left out after 20 in a second. */
 export type HallEvent =
   | { topic: 'calls'; record: AuditRecord }
@@ -138,6 +139,7 @@ export type HallEvent =
   | { topic: 'approvals'; id: string; state: string }
   | { topic: 'tools'; ids: string[] }
   | { topic: 'servers'; id: string; state: string }
+  | { topic: 'upstreams'; name: string; state: string }
   | { topic: 'health'; status: string }
   | { topic: 'audit'; verified: number; total: number; done: boolean; problem: string | null };
 
@@ -350,7 +352,7 @@ export interface ToolSummary {
   name: string;
   title: string | null;
   description: string;
-  state: 'registered' | 'quarantined' | 'active' | 'inactive';
+  state: 'registered' | 'quarantined' | 'active' | 'inactive' | 'withheld';
   origin: string;
   originDetail: string;
   by: string;
@@ -515,6 +517,40 @@ export interface ToolServerRow {
     address: string | null;
     draining: boolean;
   }[];
+}
+/** `GET /api/upstreams` {upstreams}; `POST` {name, settings}; `DELETE /api/upstreams/{name}`, `POST .../check|sync|off|on`. */
+export interface UpstreamRow {
+  name: string;
+  state: 'new' | 'connecting' | 'ready' | 'away' | 'refused' | 'waiting' | 'off';
+  reason: string | null;
+  target: string;
+  settings: Json;
+  source: 'file' | 'store' | 'command line';
+  where: string;
+  era: 'legacy' | 'modern' | null;
+  revision: string | null;
+  server: { name: string; version: string } | null;
+  tools: number;
+  waiting: number;
+  since: string | null;
+  lastSync: string | null;
+  nextTry: string | null;
+  sessions: number;
+  children: number;
+  restarts: number;
+  lostCalls: number;
+  parkedCalls: number;
+}
+/** `POST /api/upstreams/{name}/check`. */
+export interface UpstreamCheck {
+  ok: boolean;
+  steps: { name: string; ok: boolean; seconds: number; detail: string; fix: string | null }[];
+}
+/** `GET /api/upstreams/{name}/review`; `POST` {digest}. */
+export interface UpstreamReview {
+  digest: string;
+  tools: { id: string; was: string | null; changes: ToolDiff['changes']; findings: Finding[]; document: Json }[];
+  withheld: { tool: string; reason: string }[];
 }
 /** `GET /api/limits`. */
 export interface Limits {

@@ -9,7 +9,7 @@ import type { Needs } from '../api/types';
 /** Null until the hall has said it: a badge that cannot be counted is none. */
 export const needs = signal<Needs | null>(null);
 
-const TOPICS: readonly Topic[] = ['approvals', 'health', 'tools', 'servers', 'audit'];
+const TOPICS: readonly Topic[] = ['approvals', 'health', 'tools', 'servers', 'upstreams', 'audit'];
 
 /** Ask now and whenever something of it changes; used once, by the frame. */
 export function useNeeds(): void {
@@ -21,5 +21,6 @@ export function useNeeds(): void {
 
 /** How many things wait for the person at a screen. */
 export function badge(screen: string): number {
+  if (screen === 'upstreams') return (needs.value?.upstreams ?? []).reduce((sum, each) => sum + each.waiting, 0);
   return screen === 'approvals' || screen === 'review' ? (needs.value?.[screen].count ?? 0) : 0;
 }

@@ -129,6 +129,14 @@ export const SECTIONS: readonly Section[] = [
     Screen: lazy(async () => (await import('../screens/servers/screen')).ServersScreen),
   },
   {
+    name: 'upstreams',
+    title: 'titles.upstreams',
+    icon: 'plug',
+    group: 'hall',
+    may: mayLook,
+    Screen: lazy(async () => (await import('../screens/upstreams/screen')).UpstreamsScreen),
+  },
+  {
     name: 'contracts',
     title: 'titles.contracts',
     icon: 'contract',

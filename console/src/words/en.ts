@@ -231,6 +231,7 @@ export const en = {
     secrets: 'Secrets',
     accounts: 'Accounts',
     servers: 'Tool servers',
+    upstreams: 'Upstreams',
     contracts: 'Contracts',
     review: 'Review',
     limits: 'Limits',

@@ -26,6 +26,7 @@ import type { tasks } from './en/tasks';
 import type { toolCallers } from './en/tool-callers';
 import type { tools } from './en/tools';
 import type { tryIt } from './en/try-it';
+import type { upstreams } from './en/upstreams';
 import type { versions } from './en/versions';
 import { pseudo } from './pseudo';
 
@@ -64,6 +65,7 @@ type Words = typeof en &
   typeof toolCallers &
   typeof tools &
   typeof tryIt &
+  typeof upstreams &
   typeof versions;
 export type MessageKey = KeysOf<Words>;
 export type Values = Record<string, string | number>;

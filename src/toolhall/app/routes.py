@@ -27,6 +27,7 @@ from toolhall.http.api.settings import DeployedHall, SettingsApi
 from toolhall.http.api.tasks import TasksApi
 from toolhall.http.api.tool_servers import ToolServersApi
 from toolhall.http.api.tools import ManagementApi
+from toolhall.http.api.upstreams import ManagedUpstreams, UpstreamsApi
 from toolhall.http.app import HttpApp
 from toolhall.http.authentication import public_hosts
 from toolhall.http.health import ComponentCheck, HealthEndpoint, MetricsEndpoint
@@ -71,6 +72,8 @@ class ServedComponents(NamedTuple):
     credentials: CredentialSources
     telemetry: Telemetry
     tool_servers: ToolServers
+    find_upstreams: Callable[[], ManagedUpstreams | None]
+    build_upstreams: Callable[[], ManagedUpstreams]
     check_health: ComponentCheck
     deployment: Callable[[], Deployment]
 
@@ -116,7 +119,10 @@ class HallRoutes:
             workers=lambda: components.deployment().workers,
         )
         self.api = ManagementApi(context, self._validator)
-        sources = EventSources(self.api.verification, self.health_state, components.check_health)
+        find, build = components.find_upstreams, components.build_upstreams
+        self._upstreams = UpstreamsApi(context, find, build, self._validator)
+        verification, check = self.api.verification, components.check_health
+        sources = EventSources(verification, self.health_state, check, self._upstreams.marks)
         self._events = EventsApi(context, sources)
         self.http = self._http_app(startup)
 
@@ -261,8 +267,10 @@ class HallRoutes:
         servers, context = self._components.tool_servers, self.api.context
         tool_servers = ToolServersApi(context, servers.pools, servers.leases, self._validator)
         context.needs["servers"] = tool_servers.needs
+        context.needs["upstreams"] = self._upstreams.needs
         return {
             **tool_servers.endpoints(),
+            **self._upstreams.endpoints(),
             **TasksApi(context, self._dispatcher.tasks, self._validator).endpoints(),
             **SettingsApi(context, self._deployed_hall).endpoints(),
         }

@@ -4,11 +4,13 @@ Values that are secret by their name, and parts of values that look like secrets
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import msgspec
 
 from toolhall.config import SECRET_SETTINGS, Config, SettingOrigin
 from toolhall.model.json import Json, JsonObject
+from toolhall.model.upstream import shown_settings
 
 _SECRET_MEMBERS = ("client_secret",)  # of the providers
 _DEFAULTS = Config()
@@ -32,13 +34,20 @@ def setting_rows(config: Config, origins: Mapping[str, SettingOrigin]) -> Iterat
         is_secret = name in SECRET_SETTINGS
         yield {
             "name": name,
-            "value": None if is_secret else without_secrets(msgspec.to_builtins(value)),
+            "value": None if is_secret else without_secrets(_shown(name, value)),
             "default": None if is_secret else msgspec.to_builtins(default),
             "source": origin.source,
             "where": origin.where,
             "secret": is_secret,
             "description": plain_description(name),
         }
+
+
+def _shown(name: str, value: Any) -> Json:
+    if name != "upstreams":
+        shown: Json = msgspec.to_builtins(value)
+        return shown
+    return {upstream: shown_settings(settings) for upstream, settings in value.items()}
 
 
 def without_secrets(value: Json) -> Json:

@@ -11,21 +11,23 @@ changed rules to the dispatcher, and last the registration service, which serves
 hall that was constructed can be opened.
 
 What only a served hall needs is imported and built on first use: the routes (`http`, `api`, `machine`, `hub`: HTTP, MCP
-and the pages), the tool servers (`tool_servers`) and the OAuth broker (`credentials.broker`). `open` builds the routes
-before it opens the stores, unless `without_pages` was called: `toolhall call` and the test client never build them.
-Whatever uses an optional part later (`_watch`, `settle`, `close`) asks whether it was built.
+and the pages), the tool servers (`tool_servers`), the upstreams (`upstreams`, only where there is one) and the OAuth
+broker (`credentials.broker`). `open` builds the routes before it opens the stores, unless `without_pages` was called:
+`toolhall call` and the test client never build them. Whatever uses an optional part later (`_watch`, `settle`, `close`)
+asks whether it was built.
 """
 
 import asyncio
 import re
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from toolhall.app.data_dir import EXCLUSIVE, DataDir, OpenOptions, stdio_open_options
+from toolhall.app.runner_on_demand import RunnerOnDemand
 from toolhall.app.setting_rows import Deployment
 from toolhall.app.wiring import (
     ApprovalComponents,
@@ -35,22 +37,20 @@ from toolhall.app.wiring import (
     build_dispatcher,
     build_policy,
     check_egress_allow,
+    check_pages,
+    config_for_process,
+    upstreams_from,
 )
 from toolhall.auth.authenticator import AsgiApp, Receive, Scope, Send
 from toolhall.authoring.code_digest import code_sha256
-from toolhall.authoring.context import PausableDeadline
 from toolhall.authoring.declaration import BadDeclaration
-from toolhall.authoring.definition import Definition, definitions_of, pages_of, takes_typed
+from toolhall.authoring.definition import Definition, definitions_of, takes_typed
 from toolhall.config import Config, overridden
 from toolhall.execution.executor import FunctionExecutor, limits_from_config
-from toolhall.execution.health_checks import DEGRADED, HEALTHY, HealthChecks
+from toolhall.execution.health_checks import HealthChecks
 from toolhall.execution.long_calls import LongCallRunner
 from toolhall.execution.schema_worker import ProcessValidator
-from toolhall.execution.worker_protocol import is_worker_process
-from toolhall.model.json import JsonObject
-from toolhall.model.messages import Call
-from toolhall.model.tool import Tool
-from toolhall.model.uri_template import UriTemplate
+from toolhall.model.upstream import Upstream
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.states import Valid
 from toolhall.pipeline.verify import Approver, Verify
@@ -65,14 +65,16 @@ from toolhall.telemetry import Metric, Telemetry, tracer_from_environment
 if TYPE_CHECKING:
     from toolhall.app.routes import HallRoutes
     from toolhall.app.tool_servers import ToolServers
+    from toolhall.app.upstreams import Upstreams
     from toolhall.http.api.tools import ManagementApi
     from toolhall.http.app import HttpApp
-    from toolhall.http.health import ComponentHealth, TaskHealth
+    from toolhall.http.health import ComponentHealth
     from toolhall.http.hub import HubHandler
     from toolhall.http.machine import MachineHandler
     from toolhall.http.stdio_lines import StdioLines
     from toolhall.stores.bundle import Stores
 
+_HALL_ID_PURPOSE = "toolhall hops"  # of requests to upstreams, which a circle of halls would send for ever
 STDIO_DIALECTS = ("mcp", "machine", "hub")
 
 
@@ -94,7 +96,7 @@ class Toolhall:
     ) -> None:
         if lifespan is not None and not callable(lifespan):
             raise BadDeclaration(f"lifespan is {lifespan!r}; give a function that returns an async context manager")
-        self.config = config = _config_for_process(overridden(config or Config()))
+        self.config = config = config_for_process(overridden(config or Config()))
         self.deployment = Deployment()  # set by the command line: origins of settings, number of processes
         self.undocumented: list[str] = []  # warnings about tools without a docstring
         self._documents: list[DefinitionDocument] = []
@@ -106,6 +108,9 @@ class Toolhall:
         self._stopping = False
         self._watching = False
         self._built_tool_servers: ToolServers | None = None
+        self._given_upstreams = upstreams_from(config)  # and those of files and of the command line, later
+        self._built_upstreams: Upstreams | None = None
+        self._reaches_upstreams = True
         check_egress_allow(config)  # before anything is created for a hall that cannot be
         self._data_dir = DataDir(config)
         self.journal = self._data_dir.journal
@@ -160,11 +165,13 @@ class Toolhall:
         self.tasks = self.dispatcher.tasks
         self.tasks.rows.make_id_key = lambda: derive_key(self._data_dir.root_key, "task ids")
         self.tasks.current_caller = self.access.keys.current
-        self.access.reload_hooks += [self.credentials.reload, self._data_dir.recheck_anchors]
+        self.access.reload_hooks += [self.credentials.reload, self._data_dir.recheck_anchors, self._reload_upstreams]
         self.access.keys.on_change.append(self._recheck_tool_servers)
-        self._remote_runner = _RemoteRunnerOnDemand(lambda: self.tool_servers)
+        self._remote_runner = RunnerOnDemand(lambda: self.tool_servers.runner)
+        self._upstream_runner = RunnerOnDemand(lambda: self.upstreams.runner)
         self.registration = RegistrationService(self.registry, time.time, self._runner_for)
         self.registration.level_overrides = config.levels
+        self.registration.active.has_upstream = self._has_upstream
 
     @property
     def tool_servers(self) -> "ToolServers":
@@ -179,10 +186,62 @@ class Toolhall:
                 self._built_tool_servers.watch()
         return self._built_tool_servers
 
+    @property
+    def upstreams(self) -> "Upstreams":
+        """The servers of somebody else whose tools are offered; built on first use."""
+        if self._built_upstreams is None:
+            from toolhall.app.upstreams import UpstreamParts, Upstreams  # lazy: sessions, children and sync
+
+            parts = UpstreamParts(
+                registration=self.registration,
+                secrets=self.credentials.vault,
+                accounts=lambda: self.credentials.upstream_accounts,
+                write_lock=self.access.write_lock,
+                hall_id=derive_key(self._data_dir.root_key, _HALL_ID_PURPOSE)[:8].hex(),
+                note_server=self.dispatcher.audit.note_server,
+                has_resource=self._toolkit_has_resource,
+                changed=self.changed,
+            )
+            self._built_upstreams = built = Upstreams(self.config, parts, self._given_upstreams.values())
+            self.credentials.upstream_settings = built.settings_of
+            if self._stores is not None:  # it has none so far, or this would have been built with it
+                built.open(self._stores.upstreams, ())
+            if self.lifespans.entered and self._reaches_upstreams:
+                built.start()
+        return self._built_upstreams
+
+    def add_upstreams(self, upstreams: Sequence[Upstream]) -> None:
+        """Offer the tools of these upstreams, which a file or the command line names; they win over stored ones."""
+        self._give(self._given_upstreams | {each.name: each for each in upstreams})
+
+    def replace_upstreams(self, where: str, upstreams: Sequence[Upstream]) -> None:
+        """Offer these upstreams in place of all others that came from this file; those that are the same go on."""
+        others = {name: each for name, each in self._given_upstreams.items() if each.where != where}
+        self._give(others | {each.name: each for each in upstreams})
+
+    def _give(self, upstreams: dict[str, Upstream]) -> None:
+        self._given_upstreams = upstreams
+        if self._built_upstreams is not None:
+            self._built_upstreams.give(upstreams.values())
+        elif upstreams and self.lifespans.entered:
+            _ = self.upstreams  # the first one of a hall that is served
+
+    @property
+    def given_upstreams(self) -> tuple[Upstream, ...]:
+        """The upstreams that files and the command line name."""
+        return tuple(self._given_upstreams.values())
+
+    @property
+    def has_upstreams(self) -> bool:
+        """Whether there is any upstream."""
+        return bool(self._given_upstreams) or self._built_upstreams is not None
+
+    def _has_upstream(self, name: str) -> bool:
+        return self._built_upstreams is not None and self._built_upstreams.is_offered(name)
+
     def _runner_for(self, origin: ToolOrigin) -> Runner:
         """Return the runner of tools that no code here defines."""
-        del origin  # tool servers only, until there are upstreams
-        return self._remote_runner
+        return self._upstream_runner if origin == "upstream" else self._remote_runner
 
     def _toolkit_has_resource(self, toolkit: str, uri: str) -> bool:
         found = self.registry.snapshot.resources.match(uri)
@@ -222,7 +281,7 @@ class Toolhall:
         definitions = [definition for target in targets for definition in definitions_of(target)]
         if self.lifespans.entered and (late := self.lifespans.find_unknown_toolkit(definitions)):
             raise BadDeclaration(f"toolkit '{late}' has to be entered: add it before the hall is opened")
-        self._check_pages(definitions)
+        check_pages(definitions, self.registry.snapshot)
         drafts = {str(each.tool.id) for each in definitions if not each.versioned}
         self._source_locations.extend((str(each.tool.id), each.source_location) for each in definitions)
         try:
@@ -231,18 +290,6 @@ class Toolhall:
             raise self._with_locations(conflict) from None
         self.undocumented.extend(filter(None, (each.missing_description for each in definitions)))
         self.lifespans.add_toolkits(definitions)
-
-    def _check_pages(self, added: list[Definition]) -> None:
-        """Refuse a tool whose page nothing serves: a client would ask for it with every result."""
-        templates = [UriTemplate(each.tool.resource.uri) for each in added if each.tool.resource is not None]
-        served = self.registry.snapshot.resources
-        for definition in added:
-            for uri in pages_of(definition.tool):
-                if served.match(uri) is None and all(each.match(uri) is None for each in templates):
-                    raise BadDeclaration(
-                        f"{definition.source_location}: tool '{definition.tool.name}' has the page {uri}, and nothing"
-                        f" serves that; add a function with @resource('{uri}') before the tool, or along with it"
-                    )
 
     def remove(self, name: str) -> bool:
         """Remove a tool by its published name or id; False if there is none."""
@@ -284,9 +331,12 @@ class Toolhall:
                 stores.close()
                 raise
             self._stores = stores
+        self._reaches_upstreams = terms.runs_tasks  # a command that only looks at the data folder reaches none
         self._watch()
         if enter:
             await self.enter()
+            if self._reaches_upstreams and self.has_upstreams:
+                self.upstreams.start()
             if terms.runs_tasks:
                 await self.tasks.resume()
             if self._built_routes is not None:
@@ -297,6 +347,8 @@ class Toolhall:
         if self._stores is None and self.config.data is None:
             self._watch()
             await self.enter()
+            if self.has_upstreams:
+                self.upstreams.start()
             await self.tasks.resume()
         else:
             await self.open()
@@ -323,13 +375,15 @@ class Toolhall:
         readonly = stores.readonly or stores.tools_readonly or terms.role == "sibling"  # another process has stored it
         vault = None if self.config.data is None else self.credentials.vault
         self.tasks.open(stores.tasks, vault, version=stores.version, readonly=stores.readonly)
+        await self._open_upstreams(stores)
         await self.registration.open(stores.tools, enforce_versions=enforce, files=self._documents, readonly=readonly)
         self.access.write_lock.read_only_reason = terms.locked_message if stores.readonly else None
-        tools_locked = stores.readonly or stores.tools_readonly or terms.release_tools
+        releases_tools = terms.release_tools and not self.has_upstreams  # whose tools this process registers
+        tools_locked = stores.readonly or stores.tools_readonly or releases_tools
         self.registration.write_lock.read_only_reason = terms.read_only_reason or (
             terms.locked_message if tools_locked else None
         )
-        if terms.release_tools:
+        if releases_tools:
             stores.release_tools()
         if self.config.providers or any(entry.requirements for entry in self.registry.snapshot.all_entries):
             await self._executor.egress.preload()
@@ -340,6 +394,16 @@ class Toolhall:
         if terms.runs_tasks and terms.role != "sibling":
             self.tasks.warn_if_not_stored()
         self.dispatcher.shortlist.for_snapshot(self.registry.snapshot)  # warns about pins that match no tool
+
+    async def _open_upstreams(self, stores: "Stores") -> None:
+        """Load the stored upstreams; without any, and without any that was given, nothing of them is imported."""
+        rows = await stores.upstreams.all()
+        if rows or self.has_upstreams:
+            self.upstreams.open(stores.upstreams, rows)
+
+    async def _reload_upstreams(self) -> None:
+        if self._stores is not None:
+            await self._open_upstreams(self._stores)
 
     def ask_through(self, approver: Approver) -> None:
         """Use this approver for calls that need a person's approval."""
@@ -389,6 +453,8 @@ class Toolhall:
         if self._built_tool_servers is not None:
             self._built_tool_servers.suspend()
         await self.tasks.settle()
+        if self._built_upstreams is not None:
+            await self._built_upstreams.suspend()
         await self.lifespans.leave()
         await self.dispatcher.files.settle()
         await self.credentials.drain()
@@ -408,6 +474,8 @@ class Toolhall:
                 last_first.callback(part.close)
             if self._built_tool_servers is not None:
                 last_first.callback(self._built_tool_servers.close)
+            if self._built_upstreams is not None:
+                last_first.callback(self._built_upstreams.close)
             if self._built_routes is not None:
                 last_first.callback(self._built_routes.close)
 
@@ -450,19 +518,17 @@ class Toolhall:
         return Conflict(f"{conflict} ({', '.join(locations)})") if locations else conflict
 
     def _build_routes(self) -> "HallRoutes":
+        from toolhall.app.observation import audit_metrics, task_metrics  # lazy: only for `/metrics`
         from toolhall.app.routes import HallRoutes, ServedComponents  # lazy: HTTP, MCP and the pages
 
         self.telemetry.metrics = (
             *self._executor.metrics(),
             *self.tool_servers.pools.metrics(),
-            *self._audit_metrics(),
-            Metric("toolhall_tasks_running", "gauge", "Long calls at work here.", lambda: self.tasks.running),
-            *(
-                Metric("toolhall_tasks_open", "gauge", "Long calls that have not ended.", read, {"state": state})
-                for state, read in self.tasks.figures.readings()
-            ),
+            *audit_metrics(self.journal),
+            *task_metrics(self.tasks),
             Metric("toolhall_completions_total", "counter", "Completions answered.", self.dispatcher.completion_count),
         )
+        self.telemetry.changing_metrics = self._upstream_metrics
         served = ServedComponents(
             data_dir=self._data_dir,
             security=self.security,
@@ -470,6 +536,8 @@ class Toolhall:
             credentials=self.credentials,
             telemetry=self.telemetry,
             tool_servers=self.tool_servers,
+            find_upstreams=lambda: self._built_upstreams,
+            build_upstreams=lambda: self.upstreams,
             check_health=self._check_health,
             deployment=lambda: self.deployment,
         )
@@ -504,26 +572,20 @@ class Toolhall:
         )
         return entry if definition.files is None else msgspec.structs.replace(entry, files=definition.files)
 
-    async def _task_health(self) -> "TaskHealth | None":
-        from toolhall.http.health import TaskHealth  # lazy: the HTTP layer
-
-        figures = self.tasks.figures
-        await figures.refresh()
-        if not (figures.open or figures.failing):
-            return None
-        age = None if figures.oldest is None else round(max(0.0, time.time() - figures.oldest), 3)
-        state = DEGRADED if figures.failing else HEALTHY
-        return TaskHealth(state, figures.open.get("working", 0), figures.open.get("input_required", 0), age)
-
     async def _check_health(self) -> "ComponentHealth":
+        from toolhall.app.observation import task_health  # lazy: only for `/health`
         from toolhall.http.health import ComponentHealth  # lazy: the HTTP layer
 
         toolkits = await self._health_checks.states(self._health_checked)
         return ComponentHealth(
             {**self.tool_servers.toolkit_states(self.registry.snapshot, self.registration.index), **toolkits},
             self.tool_servers.pools.server_states(),
-            await self._task_health(),
+            await task_health(self.tasks.figures),
+            {} if self._built_upstreams is None else self._built_upstreams.health(),
         )
+
+    def _upstream_metrics(self) -> Iterable[Metric]:
+        return () if self._built_upstreams is None else self._built_upstreams.manager.metrics()
 
     def _search_entry(self) -> Entry:
         from toolhall.registry.search import search_tool  # lazy: only with the setting `search`
@@ -544,42 +606,3 @@ class Toolhall:
         """Raise what would keep a call from running, before a person is asked to approve it."""
         self.dispatcher.audit.check_complete()
         await self.credentials.equip.check_ready(valid)
-
-    def _audit_metrics(self) -> Iterator[Metric]:
-        about = "1 while records cannot be written."
-        yield Metric("toolhall_audit_failing", "gauge", about, lambda: float(self.journal.failing))
-        about = "1 while the audit is not what the store knows of it."
-        yield Metric("toolhall_audit_behind", "gauge", about, lambda: float(bool(self.journal.behind)))
-
-
-def _config_for_process(config: Config) -> Config:
-    """Remove data, recordings, providers and issuers from the settings if this is a worker process.
-
-    A tool's file may construct a hall. A worker process that imports the file must not open that hall's data directory,
-    and it lacks the secrets of providers and issuers, which only the hall's own environment has.
-    """
-    return (
-        msgspec.structs.replace(config, data=None, record=(), providers={}, issuers=())
-        if is_worker_process()
-        else config
-    )
-
-
-class _RemoteRunnerOnDemand:
-    """The runner of tools that no code here defines: builds the tool servers for the first call of one."""
-
-    is_interactive = True
-
-    def __init__(self, tool_servers: "Callable[[], ToolServers]") -> None:
-        self._tool_servers = tool_servers
-        self.run = self._run_first
-
-    def _run_first(
-        self, tool: Tool, call: Call, arguments: JsonObject, deadline: PausableDeadline
-    ) -> Awaitable[object]:
-        self.run = self._tool_servers().runner.run  # later calls go straight to it
-        return self.run(tool, call, arguments, deadline)
-
-    def completion_runner(self, argument: str) -> Runner:
-        """The runner of the function that completes an argument."""
-        return self._tool_servers().runner.completion_runner(argument)

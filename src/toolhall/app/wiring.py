@@ -7,19 +7,26 @@ settings that cannot work are refused by the constructors all the same.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from toolhall.app.data_dir import DataDir
-from toolhall.config import BadConfig, Config
+from toolhall.authoring.declaration import BadDeclaration
+from toolhall.authoring.definition import Definition, pages_of
+from toolhall.config import FILE_NAME, BadConfig, Config
 from toolhall.egress.addresses import BadAllowlistEntry, EgressAllowlist
 from toolhall.egress.lazy_client import LazyEgressClient
 from toolhall.execution.executor import FunctionExecutor
 from toolhall.execution.schema_worker import ProcessValidator
+from toolhall.execution.worker_protocol import is_worker_process
 from toolhall.model.caller import Caller
 from toolhall.model.requirements import AccountRequirement, AccountToken, MissingRequirement
+from toolhall.model.upstream import Upstream, UpstreamSettings
+from toolhall.model.uri_template import UriTemplate
 from toolhall.oauth.providers import BadProvider, build_provider
 from toolhall.pipeline.access_rules import AccessRules, GrantRules
 from toolhall.pipeline.approvals import ApprovalService
@@ -41,7 +48,7 @@ from toolhall.pipeline.validate import Check, Validate
 from toolhall.pipeline.verify import Verify
 from toolhall.registration.access import AccessControl
 from toolhall.registry.registry import Registry
-from toolhall.registry.snapshot import Shortlist
+from toolhall.registry.snapshot import Shortlist, Snapshot
 from toolhall.stores.access import Grant
 from toolhall.stores.approvals import MemoryApprovalStore
 from toolhall.stores.common import StoreFailed, WriteLock
@@ -55,6 +62,7 @@ from toolhall.web.public_url import PublicUrl
 if TYPE_CHECKING:
     from toolhall.http.authentication import AuthComponents
     from toolhall.oauth.broker import Broker
+    from toolhall.oauth.upstream_accounts import UpstreamAccounts
     from toolhall.stores.accounts import AccountStore
     from toolhall.stores.bundle import Stores
     from toolhall.web.approve import ApprovalPages
@@ -153,6 +161,40 @@ def check_egress_allow(config: Config) -> None:
         raise BadConfig(str(bad)) from None
 
 
+def config_for_process(config: Config) -> Config:
+    """Remove data, recordings, providers, issuers and upstreams from the settings if this is a worker process.
+
+    A tool's file may construct a hall. A worker process that imports the file must not open that hall's data directory,
+    and it lacks the secrets of providers and issuers, which only the hall's own environment has.
+    """
+    return (
+        msgspec.structs.replace(config, data=None, record=(), providers={}, issuers=(), upstreams={})
+        if is_worker_process()
+        else config
+    )
+
+
+def check_pages(added: Sequence[Definition], snapshot: Snapshot) -> None:
+    """Raise BadDeclaration for a tool whose page nothing serves: a client would ask for it with every result."""
+    templates = [UriTemplate(each.tool.resource.uri) for each in added if each.tool.resource is not None]
+    for definition in added:
+        for uri in pages_of(definition.tool):
+            if snapshot.resources.match(uri) is None and all(each.match(uri) is None for each in templates):
+                raise BadDeclaration(
+                    f"{definition.source_location}: tool '{definition.tool.name}' has the page {uri}, and nothing"
+                    f" serves that; add a function with @resource('{uri}') before the tool, or along with it"
+                )
+
+
+def upstreams_from(config: Config) -> dict[str, Upstream]:
+    """The upstreams that the settings name; in the profile `local`, they are the person's own word."""
+    typed = config.profile == "local"
+    return {
+        name: Upstream(name=name, settings=settings, source="file", where=FILE_NAME, named_by_person=typed)
+        for name, settings in config.upstreams.items()
+    }
+
+
 class CredentialSources:
     """The vault with its secrets and the broker of linked accounts; `base_url` is where people reach the hall's pages.
 
@@ -173,6 +215,7 @@ class CredentialSources:
         self._accounts: AccountStore | None = None
         self._built_broker: Broker | None = None
         self._has_pages = True
+        self.upstream_settings: Callable[[str], UpstreamSettings | None] = lambda _: None  # by the upstream's name
         self.equip = Equip(self.vault, _BrokerOnDemand(self), config.accept_credentials)
 
     @property
@@ -185,8 +228,21 @@ class CredentialSources:
             if self._accounts is not None:
                 broker.open(self._accounts)
             broker.has_pages = self._has_pages
+            broker.upstreams.settings_of = self._settings_of
             self._built_broker = broker
         return self._built_broker
+
+    def _settings_of(self, upstream: str) -> UpstreamSettings | None:
+        return self.upstream_settings(upstream)
+
+    @cached_property
+    def upstream_accounts(self) -> "UpstreamAccounts":
+        """The tokens that the hall sends to upstreams."""
+        from toolhall.oauth.client import OAuthClient  # lazy: the OAuth client
+        from toolhall.oauth.upstream_accounts import HallTokens, UpstreamAccounts  # lazy: the OAuth client
+
+        hall_tokens = HallTokens(self.broker.upstreams, OAuthClient(self._egress), time.time)
+        return UpstreamAccounts(self.broker, hall_tokens, time.time)
 
     def without_pages(self) -> None:
         """Send nobody to the pages for linking accounts: this hall is not served over HTTP."""
@@ -209,6 +265,8 @@ class CredentialSources:
 
     async def drain(self) -> None:
         """Finish what must not be lost: a token that was fetched is stored before the loop ends."""
+        if "upstream_accounts" in vars(self):
+            await self.upstream_accounts.close()
         if self._built_broker is not None:
             await self._built_broker.close()
 

@@ -28,7 +28,8 @@ def serve(*targets: str, options: Annotated[ServeOptions, Parameter(name="*")] =
     Parameters
     ----------
     targets
-        file.py, file.py:object, package.module, a folder or definitions.json; the example toolkit when left out.
+        file.py, file.py:object, package.module, a folder, definitions.json, or a file of an MCP client that lists
+        servers; the example toolkit when left out.
     """
     from toolhall.cli.serve import run_serve  # lazy: the settings, for serving only
 

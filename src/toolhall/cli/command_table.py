@@ -61,6 +61,19 @@ _TOOL_COMMANDS = _group(
     ("tools:history", "Show the history of tools.", "history Kit.tool@1.0.0"),
     ("tools:callers", "Show who calls a tool.", "callers Kit.tool"),
 )
+_UPSTREAM_COMMANDS = _group(
+    "upstream",
+    "Manage the MCP servers of others whose tools a hall offers.",
+    "check Docs",
+    ("upstreams:list_upstreams", "List upstreams with their state.", "list --url http://127.0.0.1:8000"),
+    ("upstreams:show", "Show an upstream.", "show Docs"),
+    ("upstreams:check", "Check an upstream step by step.", "check Docs"),
+    ("upstreams:review", "Look at new and changed definitions, and serve them.", "review Docs"),
+    ("upstreams:sync", "Fetch the lists of an upstream now.", "sync Docs --url http://127.0.0.1:8000"),
+    ("upstreams:off", "Switch an upstream off.", "off Docs"),
+    ("upstreams:on", "Switch an upstream on again.", "on Docs"),
+    ("upstreams:remove", "Remove an upstream with its tools.", "remove Docs --yes"),
+)
 _KEY_COMMANDS = _group(
     "key",
     "Make, list and revoke API keys.",
@@ -189,6 +202,12 @@ SECTIONS = (
         "Manage a hall",
         "tool add tools.json",
         (
+            Command(
+                "commands.add:add",
+                "Add an MCP server whose tools are offered.",
+                "add https://mcp.example.com/mcp --name Docs",
+            ),
+            _UPSTREAM_COMMANDS,
             _TOOL_COMMANDS,
             _KEY_COMMANDS,
             _GRANT_COMMANDS,

@@ -20,6 +20,7 @@ from toolhall.cli.progress import show_spinner
 from toolhall.cli.settings import read_config_with_data
 from toolhall.cli.startup import restore_collector
 from toolhall.cli.targets import load_targets
+from toolhall.cli.upstream_files import UpstreamFile
 from toolhall.config import Config
 from toolhall.dialects.hub.lease_messages import QUARANTINED, CredentialRefused, HubRefusal, JoinResult
 from toolhall.egress.addresses import is_loopback
@@ -166,6 +167,11 @@ def _load_definitions(targets: Sequence[str]) -> list[Definition]:
             if isinstance(each, Toolhall):
                 each.close()
                 raise UsageError("a target has a Toolhall of its own, which serves by itself; name its tools instead")
+            if isinstance(each, UpstreamFile):
+                raise UsageError(
+                    f"{each.path} lists servers, which a hall calls: 'toolhall serve {each.path}', and name that hall's"
+                    " URL as an upstream of the other one"
+                )
             if isinstance(each, DefinitionDocument):
                 raise UsageError("definitions alone cannot be run: send them to the hall with 'toolhall tool add'")
         try:

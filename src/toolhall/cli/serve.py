@@ -65,7 +65,7 @@ def _run_serve(targets: tuple[str, ...], options: ServeOptions) -> int:
     if stated_config.data is None:
         origins["data"] = SettingOrigin("default")  # the folder of the project
     config = with_default_data(stated_config, targets)
-    apply_log_settings(config.log_level, config.log_format, access=config.access_log)
+    apply_log_settings(config.log_level, config.log.format, access=config.access_log)
     check_not_exposed(config.profile, config.host)
     ensure_data_folder(config)
     stated = {*stated_in(options.config), *(name for name, value in given.items() if value is not None)}

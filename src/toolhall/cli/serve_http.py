@@ -47,7 +47,7 @@ def main() -> int:
         config, secrets = msgspec.json.decode(received.readline(), type=tuple[ServeConfig, dict[str, str]])
     os.environ.update(secrets)  # until the targets are loaded, which may create a Toolhall of their own
     start_logging("warning")
-    apply_log_settings(config.config.log_level, config.config.log_format, access=config.config.access_log)
+    apply_log_settings(config.config.log_level, config.config.log.format, access=config.config.access_log)
     return run_command(lambda: _serve_worker(config, listening, channel))
 
 

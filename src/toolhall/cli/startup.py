@@ -15,6 +15,7 @@ from toolhall.cli.errors import EXIT_CONFIG, CommandError, UsageError
 from toolhall.cli.output import YELLOW, note, pluralize, stdout_to_stderr, styled, visible
 from toolhall.cli.progress import show_spinner
 from toolhall.cli.targets import load_targets
+from toolhall.cli.upstream_files import SettingsFile, UpstreamFile, follow_files, give_upstreams
 from toolhall.config import BadConfig, Config, SettingOrigin, overriding
 from toolhall.dialects.findings import BadDocument
 from toolhall.model.names import matches_any
@@ -42,10 +43,13 @@ def build_app(
     config: Config,
     approver: Approver | None = None,
     overrides: Mapping[str, Any] = _NO_OVERRIDES,
+    *,
+    served: bool = False,
 ) -> Toolhall:
     """A hall with every tool of the targets; if one of them is a Toolhall, that one with the other tools added.
 
-    `overrides` are the settings that the command line states; they also apply to an author's own Toolhall.
+    `overrides` are the settings that the command line states; they also apply to an author's own Toolhall. Only a hall
+    that is `served` takes files that list servers.
     """
     with stdout_to_stderr(), show_spinner("Loading tools"):
         with overriding(overrides):
@@ -54,7 +58,13 @@ def build_app(
         if len({id(hall) for hall in halls}) > 1:
             raise UsageError("the targets hold more than one Toolhall object; serve one of them")
         documents = [each for each in loaded if isinstance(each, DefinitionDocument)]
-        others = [each for each in loaded if not isinstance(each, Toolhall | DefinitionDocument)]
+        files = [each for each in loaded if isinstance(each, UpstreamFile)]
+        if files and not served:
+            raise UsageError(
+                f"{files[0].path} lists servers, which a running hall calls: 'toolhall serve {files[0].path}', and then"
+                " this command with --url"
+            )
+        others = [each for each in loaded if not isinstance(each, Toolhall | DefinitionDocument | UpstreamFile)]
         try:
             if halls:
                 hall = halls[0]
@@ -64,6 +74,9 @@ def build_app(
             else:
                 hall = Toolhall(*others, config=config, approver=approver)
             hall.propose(*documents)
+            for problem in give_upstreams(hall, files):
+                note(f"{styled('warning:', YELLOW, sys.stderr)} {problem}")
+            follow_files(hall, files)
         except (BadDeclaration, BadSchema, Conflict) as error:
             raise CommandError(str(error)) from None
         except (BadConfig, BadAuthSettings) as error:
@@ -119,7 +132,8 @@ def restore_collector() -> None:
 def _load_app(serve_config: "ServeConfig", approver: Approver | None) -> Toolhall:
     from toolhall.server.process import clear_secret_env  # lazy: only a process that serves
 
-    hall = build_app(serve_config.targets, serve_config.config, approver, serve_config.overrides)
+    hall = build_app(serve_config.targets, serve_config.config, approver, serve_config.overrides, served=True)
+    _follow_settings(hall, serve_config)
     clear_secret_env()
     hall.deployment = Deployment(_origins_for(hall, serve_config), serve_config.workers)
     if not serve_config.sibling:  # the first worker has printed it
@@ -132,6 +146,8 @@ def _load_app(serve_config: "ServeConfig", approver: Approver | None) -> Toolhal
                 EXIT_CONFIG,
             )
         _open_registry(hall, _open_options(serve_config, hall))
+        if serve_config.workers > 1:
+            _check_can_be_shared(hall)
         if not serve_config.sibling:
             warn_unmatched_levels(hall)
         if not serve_config.stdio:  # over stdio the parent process is the user
@@ -140,6 +156,27 @@ def _load_app(serve_config: "ServeConfig", approver: Approver | None) -> Toolhal
         hall.close()
         raise
     return hall
+
+
+def _follow_settings(hall: Toolhall, serve_config: "ServeConfig") -> None:
+    """Read the upstreams of the settings file again when it changes; an author's own Toolhall has its own settings."""
+    origin = serve_config.origins.get("upstreams")
+    if origin is not None and origin.source == "file" and origin.where and hall.config is serve_config.config:
+        follow_files(hall, [SettingsFile(origin.where)])
+
+
+def _check_can_be_shared(hall: Toolhall) -> None:
+    """Raise CommandError for upstreams that several processes cannot call: children and sessions belong to one."""
+    if not hall.has_upstreams:
+        return
+    listed = [each.upstream for each in hall.upstreams.listed()]
+    single = [each.name for each in listed if each.settings.command is not None or each.settings.share == "session"]
+    if single:
+        raise CommandError(
+            f"several workers cannot share processes and sessions of upstreams ({', '.join(single[:MAX_WARNINGS])}):"
+            " use --workers 1, or serve these in a hall of their own, and name that here as an upstream by its URL",
+            EXIT_CONFIG,
+        )
 
 
 def _check_credentials_exist(hall: Toolhall) -> None:

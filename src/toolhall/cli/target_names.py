@@ -17,7 +17,7 @@ _NO_GATEWAY = "the gateway that will serve its tools is not there yet"
 def looks_like_target(word: str) -> bool:
     """Whether a word of a command line names a file, a folder or a module rather than a tool."""
     if (
-        word.endswith((".py", *DEFINITION_SUFFIXES, *YAML_SUFFIXES))
+        word.endswith((".py", ".jsonc", ".toml", *DEFINITION_SUFFIXES, *YAML_SUFFIXES))
         or ".py:" in word
         or is_url(word)
         or Path(word).exists()

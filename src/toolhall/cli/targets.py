@@ -22,6 +22,7 @@ from toolhall.cli.target_names import (
     reject_unsupported_target,
     split_target,
 )
+from toolhall.cli.upstream_files import CLIENT_SUFFIXES, UpstreamFile, read_upstream_file
 from toolhall.dialects.findings import BadDocument
 from toolhall.registration.records import DefinitionDocument
 
@@ -39,6 +40,16 @@ def load_targets(targets: Sequence[str]) -> list[object]:
 
 def _load(target: str) -> Iterator[object]:
     reject_unsupported_target(target)
+    if target.lower().endswith(CLIENT_SUFFIXES) and Path(target).is_file():
+        found = read_upstream_file(Path(target))
+        if found is not None:
+            yield UpstreamFile(target, found)
+            return
+        if not target.lower().endswith(DEFINITION_SUFFIXES):
+            raise UsageError(
+                f"{target} lists no servers; a file of an MCP client has mcpServers, servers, context_servers or"
+                " [mcp_servers.NAME] in it"
+            )
     if target.lower().endswith(DEFINITION_SUFFIXES):
         yield from _load_definitions(target)
         return

@@ -62,6 +62,15 @@ class Deadline(msgspec.Struct, eq=False):
             return self.seconds if self._left is None else self._left
         return max(0.0, self._expires_at - self._timer.loop.time())
 
+    def shorten(self, seconds: float) -> None:
+        """Leave no more than these seconds, as for a call that goes on from an earlier request."""
+        if seconds < self.remaining:
+            is_armed = self._expires_at is not None
+            self._disarm()
+            self._left = seconds
+            if is_armed:
+                self._arm(seconds)
+
     def grace_is_over(self) -> bool:
         """Whether the tool was cancelled twice: its time to clean up is over too."""
         return self.cancel_count > 1

@@ -14,6 +14,7 @@ from toolhall.execution.health_checks import HEALTHY, UNHEALTHY, worst_state
 from toolhall.http.request import HttpRequest
 from toolhall.model.json import JsonObject, encode
 from toolhall.model.messages import WireResponse
+from toolhall.model.upstream import UpstreamState
 from toolhall.pipeline.dispatcher import Dispatcher
 from toolhall.registry.snapshot import Snapshot
 from toolhall.telemetry import CONTENT_TYPE, Telemetry, render
@@ -47,11 +48,20 @@ class TaskHealth(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ComponentHealth(msgspec.Struct, frozen=True):
-    """States of toolkits with health checks, and of tool servers; and the open tasks, if there are any."""
+    """States of toolkits with health checks, and of tool servers; the open tasks, if there are any; upstreams."""
 
     toolkits: Mapping[str, str] = {}
     servers: Mapping[str, str] = {}
     tasks: TaskHealth | None = None
+    upstreams: Mapping[str, "UpstreamHealth"] = {}
+
+
+class UpstreamHealth(msgspec.Struct, frozen=True):
+    """The state of an upstream, what that means for the hall, and why it is so."""
+
+    state: UpstreamState
+    health: str
+    reason: str | None = None
 
 
 ComponentCheck: TypeAlias = Callable[[], Awaitable[ComponentHealth]]
@@ -62,16 +72,27 @@ async def no_components() -> ComponentHealth:
     return ComponentHealth()
 
 
-def health_report(snapshot: Snapshot, core: str, components: ComponentHealth) -> JsonObject:
-    """Return the overall state, which is the worst of all parts, and the states of the parts."""
+def health_report(
+    snapshot: Snapshot, core: str, components: ComponentHealth, *, with_reasons: bool = False
+) -> JsonObject:
+    """Return the overall state, which is the worst of all parts, and the states of the parts.
+
+    Why an upstream is as it is stands there only `with_reasons`: it may name addresses and what the operator set up.
+    """
     toolkits = dict.fromkeys(entry.tool.id.toolkit for entry in snapshot.entries)
     tools = {toolkit: components.toolkits.get(toolkit, HEALTHY) for toolkit in toolkits}
     tasks = () if components.tasks is None else (components.tasks.state,)
-    whole = worst_state([core, *tools.values(), *components.servers.values(), *tasks])
+    upstreams = [each.health for each in components.upstreams.values()]
+    whole = worst_state([core, *tools.values(), *components.servers.values(), *tasks, *upstreams])
     # Extensions of the hub protocol.
     more: JsonObject = {"servers": dict(components.servers)} if components.servers else {}
     if components.tasks is not None:
         more["tasks"] = msgspec.to_builtins(components.tasks)
+    if components.upstreams:
+        more["upstreams"] = {
+            name: {"state": each.state, **({"reason": each.reason} if with_reasons and each.reason else {})}
+            for name, each in components.upstreams.items()
+        }
     return {"status": whole, "components": {"core": core, "tools": tools, **more}}
 
 
@@ -88,8 +109,11 @@ class HealthEndpoint:
     async def __call__(self, request: HttpRequest) -> None:
         """`/health`: 503 if a part is unhealthy."""
         snapshot = self._dispatcher.registry.snapshot
-        report = health_report(snapshot, self._state(), await self._check_components()) | {"uptime": round(uptime(), 3)}
-        if self._dispatcher.admin.may_observe(request.caller):
+        admin, components = self._dispatcher.admin, await self._check_components()
+        with_reasons = admin.is_allowed(request.caller)
+        report = health_report(snapshot, self._state(), components, with_reasons=with_reasons)
+        report["uptime"] = round(uptime(), 3)
+        if admin.may_observe(request.caller):
             report["tools"] = len(snapshot.entries)
         else:
             del report["components"]

@@ -40,6 +40,8 @@ class RequestState:
     def __init__(self, seal: SealedBox, clock: Callable[[], float]) -> None:
         self._seal = seal
         self._clock = clock
+        # Called with what a tool remembered whose next round was refused: an upstream may still wait for it.
+        self.on_refused: Callable[[Mapping[str, bytes]], None] = _do_nothing
         self.used_states: UsedStateStore = MemoryUsedStateStore()  # in memory until the store is open
         self._decode = msgspec.json.Decoder(_SealedState).decode
 
@@ -107,6 +109,10 @@ class RequestState:
         if state is None or state.expires < self._clock():
             raise _invalid_state()
         return state
+
+
+def _do_nothing(results: Mapping[str, bytes]) -> None:
+    """Nothing waits."""
 
 
 def _state_id(request: JsonRpcRequest) -> str:

@@ -7,7 +7,7 @@ approvals and accounts into URLs that the client opens.
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from typing import Protocol
 
 from toolhall.dialects.mcp.input_requests import read_input_response
@@ -77,6 +77,16 @@ class ClientNotifications(ABC):
                     self.send(self._encoder.notification("notifications/message", params))
             case _:
                 pass  # the client did not ask for it
+
+    @property
+    def hears_events(self) -> bool:
+        """Whether the client asked for progress or log messages."""
+        return self._meta.progress_token is not None or self._meta.log_level is not None
+
+    @property
+    def hops(self) -> tuple[str, ...]:
+        """The ids of the halls that the request went through before this one."""
+        return self._meta.hops
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -163,14 +173,19 @@ class StatelessSinkLink(StatelessLink):
 class StatefulLink(ClientNotifications):
     """The link of a call in a session: a question is a request on the call's stream, and the tool waits for it."""
 
+    waits_for_answers = True
+
     def __init__(
         self,
         sink: MessageSink,
         meta: RequestMeta,
         encoder: McpEncoder,
         ask_client: Callable[[MessageSink, Question], Awaitable[Json]],
+        client_session: Hashable = None,
     ) -> None:
+        """`client_session` stands for the client's session, for as long as that lasts."""
         super().__init__(meta, encoder)
+        self.client_session = client_session
         self._sink = sink
         self._ask_client = ask_client
 

@@ -1,4 +1,4 @@
-"""`McpSession`: one initialized client of MCP 2025-06-18 or 2025-11-25, and the questions that it has yet to answer."""
+"""`StatefulSession`: one initialized client of MCP 2025-06-18 or 2025-11-25, and the questions it has to answer."""
 
 import asyncio
 import contextlib
@@ -23,6 +23,7 @@ from toolhall.dialects.mcp.requests import (
     CALL_METHODS,
     RequestMeta,
     read_call,
+    read_hops,
     read_list,
     read_log_level,
     read_progress_token,
@@ -53,10 +54,11 @@ from toolhall.pipeline.dispatcher import Dispatcher
 
 QUESTION_SECONDS = 300.0
 INITIALIZED_SECONDS = 1.0
+_session_keys = itertools.count(1)
 _log = logging.getLogger("toolhall.mcp")
 
 
-class McpSession:
+class StatefulSession:
     """One client after `initialize`: its revision, capabilities and log level, and its unanswered questions."""
 
     def __init__(self, dispatcher: Dispatcher, encoder: McpEncoder, caller: Caller, capabilities: JsonObject) -> None:
@@ -68,6 +70,7 @@ class McpSession:
         self._question_ids = itertools.count(1)
         self._initialized = asyncio.Event()
         self._wants_versions = False  # whether it ever listed all versions
+        self.key = next(_session_keys)  # stands for the session where it must be told from others
         self.encoder = encoder
         self.caller = caller
         self.tasks = SessionTasks(dispatcher, encoder, caller, self._ask_for_task)
@@ -177,10 +180,12 @@ class McpSession:
         join_trace(request)
         try:
             call = resolve_call(self._dispatcher, read_call(request, self._dialect, size))
-            meta = msgspec.structs.replace(self._meta, progress_token=read_progress_token(request))
+            meta = msgspec.structs.replace(
+                self._meta, progress_token=read_progress_token(request), hops=read_hops(request)
+            )
         except McpRefusal as refusal:
             raise refuse_call(self._dispatcher, request, caller, size, refusal, self._dialect) from None
-        link = StatefulLink(sink, meta, self.encoder, self._ask_client)
+        link = StatefulLink(sink, meta, self.encoder, self._ask_client, self.key)
         answer: Answer
         if self.tasks.wants(request):
             created = await self.tasks.start(request, call, caller, link)
@@ -199,7 +204,7 @@ class McpSession:
         if self._dispatcher.shortlist.pins:
             call = resolve_call(self._dispatcher, call)
         meta = self._meta
-        link = StatefulLink(sink, meta, self.encoder, self._ask_client)
+        link = StatefulLink(sink, meta, self.encoder, self._ask_client, self.key)
         answer = await self._dispatcher.answer(call, caller, link)
         try:
             return self._response(plain.id, answer, meta)

@@ -118,9 +118,17 @@ class StatelessMcp:
                 return self.tasks.created(request.id, answer)
         else:
             answer = await self._dispatcher.answer(call, caller, link, on_suspend)
-        if "requestState" in request.params and _can_resend_state(call, answer, link):
-            await self._request_state.release(request)
-        return self._response(request, call, caller, as_url_elicitations(answer, meta, link.replies), link.results)
+        shown = as_url_elicitations(answer, meta, link.replies)
+        if "requestState" in request.params:
+            if _can_resend_state(call, answer, link):
+                await self._request_state.release(request)
+            elif isinstance(shown, ToolhallError):
+                self._request_state.on_refused(link.results)
+        try:
+            return self._response(request, call, caller, shown, link.results)
+        except McpRefusal:  # too many rounds
+            self._request_state.on_refused(link.results)
+            raise
 
     async def answer_plain(
         self,

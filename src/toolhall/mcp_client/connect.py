@@ -7,6 +7,7 @@ or is found to be wrong by the answer to the second.
 
 import asyncio
 from collections.abc import Callable
+from typing import TypedDict, Unpack
 
 import msgspec
 
@@ -214,24 +215,32 @@ async def open_http_session(opener: HttpOpener, era: Era | None) -> McpSession:
         raise RequestLost(f"the server did not complete the handshake within {HANDSHAKE_SECONDS:g} seconds") from None
 
 
-async def open_session(  # noqa: PLR0913 - what a session consists of
+class SessionOptions(TypedDict, total=False):
+    """What need not be stated of a session: a known era, credentials, and who answers questions of no request."""
+
+    era: Era | None
+    credentials: Headers
+    questions: QuestionHandler | None
+
+
+async def open_session(
     target: HttpTarget | CommandTarget,
     profile: ClientProfile,
     events: SessionEvents,
     *,
     dialer: Dialer,
-    era: Era | None = None,
-    credentials: Headers = (),
-    questions: QuestionHandler | None = None,
+    **options: Unpack[SessionOptions],
 ) -> McpSession:
     """Open a session: detect the era unless it is known, and do the handshake.
 
     `credentials` are sent with the handshake and with what the session asks for by itself; a command gets its own in
     `env`. Raises the errors of `mcp_client.session`.
     """
+    era, questions = options.get("era"), options.get("questions")
     if isinstance(target, CommandTarget):
         return await open_command(target, profile, events, era=era, questions=questions)
-    return await open_http_session(HttpOpener(target, profile, events, questions, credentials, dialer), era)
+    opener = HttpOpener(target, profile, events, questions, options.get("credentials", ()), dialer)
+    return await open_http_session(opener, era)
 
 
 def _described(read: Callable[[msgspec.Raw], ServerFacts], result: msgspec.Raw, peer: str) -> ServerDescription:

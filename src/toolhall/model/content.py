@@ -97,6 +97,10 @@ class Reply(msgspec.Struct, frozen=True):
     is_error: bool = False
 
 
+class TextOnlyReply(Reply, frozen=True):
+    """A reply of a lenient upstream, whose value was left out because it breaks the tool's output schema."""
+
+
 class Result(msgspec.Struct, frozen=True):
     """The result of a finished call: `encoded` is the checked value as JSON bytes (None: there is no value).
 

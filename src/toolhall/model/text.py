@@ -59,6 +59,13 @@ def clean_json(encoded: bytes) -> bytes:
     return TextSanitizer().clean_json(encoded)
 
 
+def visible_text(text: str) -> str:
+    """The text with every character that cannot be seen as its code point: `<U+200B>`; line ends and tabs stay."""
+    return "".join(
+        f"<U+{ord(letter):04X}>" if letter not in "\n\t" and _is_invisible(letter) else letter for letter in text
+    )
+
+
 class TextSanitizer:
     """Sanitizes several texts, and counts the characters that it removes."""
 

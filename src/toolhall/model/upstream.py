@@ -1,4 +1,4 @@
-"""Upstreams, servers of somebody else whose tools a hall offers: UpstreamSettings, UpstreamStatus, UpstreamListing.
+"""Upstreams, servers of somebody else whose tools a hall offers: UpstreamSettings, UpstreamStatus, UpstreamView.
 
 The settings are checked when they are constructed: a ValueError (from JSON or TOML, a `msgspec.ValidationError`) names
 the part and what to write instead, and never quotes a value that may be a secret.
@@ -13,7 +13,7 @@ import msgspec
 
 from toolhall.model.json import JsonObject
 from toolhall.model.names import READ_TOOL, SEARCH_TOOL, name_problem
-from toolhall.model.secret import MIN_SECRET_LENGTH, Secret, looks_secret
+from toolhall.model.secret import MIN_SECRET_LENGTH, Secret, is_secret_name, looks_secret
 
 Share: TypeAlias = Literal["caller", "session", "hall"]
 UpstreamAuth: TypeAlias = Literal["none", "oauth", "client_credentials"]
@@ -177,7 +177,17 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
     settings: UpstreamSettings
     source: UpstreamSource
     where: str = ""  # the file, or who added it
+    missing: tuple[str, ...] = ()  # variables of its file that are not set: it waits, and nothing reaches out to it
     named_by_person: bool = False  # at this machine, in the profile `local`: the first sight of a tool is the look
+
+
+class UpstreamView(msgspec.Struct, frozen=True, kw_only=True):
+    """An upstream as it is shown to whoever manages the hall: settings, state, and how many tools it has."""
+
+    upstream: Upstream
+    status: UpstreamStatus
+    tools: int = 0  # that are served now
+    waiting: int = 0  # definitions that somebody must look at before they are served
 
 
 def upstream_name_problem(name: object) -> str | None:
@@ -229,9 +239,13 @@ def shown_args(args: tuple[str, ...]) -> list[str]:
             shown.append(HIDDEN)
             hide = False
             continue
-        hide = not equals and each.startswith("-") and looks_secret(each)
-        shown.append(f"{name}={HIDDEN}" if equals and looks_secret(name) else _without_query(each))
+        hide = not equals and each.startswith("-") and _names_secret(each)
+        shown.append(f"{name}={HIDDEN}" if equals and _names_secret(name) else _without_query(each))
     return shown
+
+
+def _names_secret(option: str) -> bool:
+    return looks_secret(option) or is_secret_name(option)  # `--api-key`
 
 
 def _without_query(text: str) -> str:

@@ -48,7 +48,17 @@ def callback_path(provider: Provider, endpoints: Endpoints) -> str:
 
     RFC 9700, 4.4: otherwise a provider could redirect the browser to another one and receive that one's code (mix-up).
     """
-    return CALLBACK_PATH if endpoints.sends_iss else f"{CALLBACK_PATH}/{provider.name}"
+    return redirect_path(provider.callback or provider.name, endpoints)
+
+
+def redirect_path(name: str, endpoints: Endpoints) -> str:
+    """Return the redirect path at a provider whose own path ends with this name."""
+    return CALLBACK_PATH if endpoints.sends_iss else f"{CALLBACK_PATH}/{name}"
+
+
+def issuer_digest(issuer: str) -> str:
+    """Return a short name of an issuer that an upstream chose, for paths; several upstreams may have the same one."""
+    return hashlib.sha256(issuer.encode()).hexdigest()[:16]
 
 
 def is_provider_specific(redirect_uri: str) -> bool:

@@ -15,9 +15,12 @@ from toolhall.model.caller import ADMIN, Caller
 from toolhall.model.errors import Refused, ToolhallError, Unavailable
 from toolhall.model.requirements import AccountRequirement, AccountToken, MissingRequirement
 from toolhall.oauth import authorization_code
-from toolhall.oauth.client import DeviceCode, HttpFetcher, OAuthClient, ProviderDiscovery
+from toolhall.oauth.client import REFUSED_CLIENT, DeviceCode, HttpFetcher, OAuthClient
+from toolhall.oauth.client_identity import ClientIdentities, is_registration
+from toolhall.oauth.discovery import ProviderDiscovery
 from toolhall.oauth.link import AccountLinker, DeviceFlow, LinkRequest, LinkRequests, nonce_digest
 from toolhall.oauth.providers import (
+    DiscoveryFailed,
     Endpoints,
     LinkFailed,
     Provider,
@@ -27,6 +30,7 @@ from toolhall.oauth.providers import (
 )
 from toolhall.oauth.refresh import AccountTokenCache, TokenRefresher
 from toolhall.oauth.token_encryption import TokenEncryption
+from toolhall.oauth.upstream_providers import ProviderDirectory, UpstreamProviders
 from toolhall.stores.accounts import Account, AccountLink, AccountStore, LinkMethod, MemoryAccountStore
 from toolhall.stores.common import StoreFailed
 from toolhall.stores.vault.vault import Vault
@@ -59,7 +63,10 @@ class LinkConsent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Broker:
-    """The accounts of one hall; `base_url` returns where its pages are served now."""
+    """The accounts of one hall; `base_url` returns where its pages are served now.
+
+    People have accounts at the configured providers, and at the upstreams: `upstream:NAME`.
+    """
 
     def __init__(
         self,
@@ -70,8 +77,11 @@ class Broker:
         base_url: Callable[[], str],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._providers = providers
         encryption, client = TokenEncryption(vault), OAuthClient(egress)
+        identities = ClientIdentities(providers, client, encryption, lambda: self._refresher.store, base_url, clock)
+        self.upstreams = UpstreamProviders(client, identities, clock)
+        client.on_client_refused = self.upstreams.client_refused
+        self._providers = ProviderDirectory(providers, self.upstreams)
         self._discovery = ProviderDiscovery(client, clock)
         self._refresher = TokenRefresher(MemoryAccountStore(clock), encryption, client, self._discovery, clock)
         self.tokens = AccountTokenCache(self._providers, encryption, self._refresher, clock, sleep)
@@ -95,10 +105,11 @@ class Broker:
         await self.devices.close()
         await self._finishing.wait()
         await self.tokens.close()
+        await self.upstreams.close()
 
     def providers(self) -> tuple[Provider, ...]:
-        """The providers at which accounts can be linked."""
-        return tuple(self._providers.values())
+        """The providers at which accounts can be linked; of upstreams, those that were discovered already."""
+        return self._providers.all_known()
 
     async def redirect_uri(self, provider: Provider) -> str | None:
         """Return the redirect URI to register at a provider; None if it is not known now, or would not be https."""
@@ -109,7 +120,8 @@ class Broker:
 
     async def accounts(self, user: str | None = None) -> tuple[Account, ...]:
         """Return the accounts of a user, or of all users; their tokens stay encrypted."""
-        return await _stored(self._refresher.store.all(user))
+        found = await _stored(self._refresher.store.all(user))
+        return tuple(each for each in found if not is_registration(each))
 
     # --- the token source of the equip stage
 
@@ -125,12 +137,11 @@ class Broker:
         self, caller: Caller, need: AccountRequirement, tool: str
     ) -> tuple[MissingRequirement, str]:
         """Return what is missing, with the URL of a new link, and a message; the link has this tool's scopes only."""
-        if not self.has_pages and need.provider in self._providers:
+        if not self.has_pages and self._providers.exists(need.provider):
             scopes = f" --scopes {shlex.quote(' '.join(need.scopes))}" if need.scopes else ""
             how = f"with this hall stopped, run: toolhall account connect {need.provider} --no-browser{scopes}"
-            return MissingRequirement(
-                "account", account=need
-            ), f"an account at {need.provider} must be connected: {how}"
+            message = f"an account at {need.provider} must be connected: {how}"
+            return MissingRequirement("account", account=need), message
         try:
             link = await self.start_link(caller, need.provider, need.scopes, tool)
         except (LinkFailed, UnknownProvider) as refused:
@@ -150,9 +161,11 @@ class Broker:
         how: LinkMethod = "browser",
     ) -> AccountLink:
         """Create a link for an account of the caller's user; raises UnknownProvider, LinkFailed or TooManyLinks."""
-        request = LinkRequest(
-            provider=self._provider(provider), scopes=tuple(dict.fromkeys(scopes)), tool=tool, how=how
-        )
+        try:
+            found = await self._providers.get(provider)
+        except ProviderUnreachable as error:
+            raise self._link_failed(provider, error) from None
+        request = LinkRequest(provider=found, scopes=tuple(dict.fromkeys(scopes)), tool=tool, how=how)
         return await _stored(self._link_requests.create(caller, request))
 
     def link_url(self, link: AccountLink) -> str:
@@ -212,28 +225,23 @@ class Broker:
         if link.how != "device":
             raise LinkFailed
         try:
-            return await _stored(self.devices.start(link, self._provider(link.provider)))
+            return await _stored(self.devices.start(link, await self._providers.get(link.provider)))
         except (ProviderRefused, ProviderUnreachable) as error:
-            raise self._link_failed(link, error) from None
+            raise self._link_failed(link.provider, error) from None
 
     async def disconnect(self, account_id: str, by: Caller) -> UnlinkResult:
         """Revoke and delete an account of the caller's own, or any as an administrator; raises NotConnected."""
         return await _stored(self._unlinker(account_id, by))
 
-    def _provider(self, name: str) -> Provider:
-        if name not in self._providers:
-            raise UnknownProvider(name, tuple(self._providers))
-        return self._providers[name]
-
     async def _pending_link(self, link_id: str, visitor: Caller) -> tuple[AccountLink, Provider, Endpoints]:
         link = await _stored(self._link_requests.pending(link_id, visitor))
-        provider = self._provider(link.provider)
-        if link.issuer != provider.identity:
-            raise LinkFailed
         try:
+            provider = await self._providers.get(link.provider)
+            if link.issuer != provider.identity:
+                raise LinkFailed
             return link, provider, await self._discovery.endpoints(provider)
         except ProviderUnreachable as error:
-            raise self._link_failed(link, error) from None
+            raise self._link_failed(link.provider, error) from None
 
     async def _finish_shielded(
         self, link: AccountLink, attempt: authorization_code.PendingAuthorization, query: Mapping[str, str]
@@ -255,21 +263,25 @@ class Broker:
     async def _connect(
         self, link: AccountLink, attempt: authorization_code.PendingAuthorization, query: Mapping[str, str]
     ) -> None:
-        provider = self._provider(link.provider)
         try:
+            provider = await self._providers.get(link.provider)
             endpoints = await self._discovery.endpoints(provider)
+            if query.get("error") in REFUSED_CLIENT and authorization_code.state_matches(attempt, query.get("state")):
+                await self.upstreams.client_refused(provider)
             code = authorization_code.check_callback(attempt, provider, endpoints, query)
             granted = await self._linker.exchange_code(provider, attempt, code)
         except (ProviderRefused, ProviderUnreachable) as error:
-            raise self._link_failed(link, error) from None
+            raise self._link_failed(link.provider, error) from None
         await self._linker.save_account(link, provider, granted)
 
-    def _link_failed(self, link: AccountLink, error: ProviderRefused | ProviderUnreachable) -> LinkFailed:
+    def _link_failed(self, provider: str, error: ProviderRefused | ProviderUnreachable) -> LinkFailed:
         """Log what went wrong for the operator; returns the error that tells the person what to do."""
-        _LOG.warning("no account could be connected at %s: %s", link.provider, error)
+        _LOG.warning("no account could be connected at %s: %s", provider, error)
         if isinstance(error, ProviderRefused):
-            return LinkFailed(f"{link.provider} refused ({error.code}); call the tool again to get a new link")
-        return LinkFailed(f"{link.provider} cannot be used now; the operator finds the reason in the hall's log")
+            return LinkFailed(f"{provider} refused ({error.code}); call the tool again to get a new link")
+        if isinstance(error, DiscoveryFailed):
+            return LinkFailed(f"no account can be connected at {provider}: {error}")
+        return LinkFailed(f"{provider} cannot be used now; the operator finds the reason in the hall's log")
 
 
 class AccountUnlinker:
@@ -277,7 +289,7 @@ class AccountUnlinker:
 
     def __init__(
         self,
-        providers: Mapping[str, Provider],
+        providers: ProviderDirectory,
         tokens: AccountTokenCache,
         refresher: TokenRefresher,
         encryption: TokenEncryption,
@@ -291,7 +303,7 @@ class AccountUnlinker:
         """Revoke the tokens and delete the account; raises NotConnected."""
         store = self._refresher.store
         account = await store.get(account_id)
-        if account is None or not (ADMIN in by.scopes or by.user == account.user):
+        if account is None or is_registration(account) or not (ADMIN in by.scopes or by.user == account.user):
             raise NotConnected
         await self._tokens.wait_for_refresh(account.user, account.provider)
         account = await store.get(account_id) or account  # a refresh may just have ended
@@ -306,7 +318,10 @@ class AccountUnlinker:
         return UnlinkResult(account=account, revocation_error=revocation_error)
 
     async def _revoke(self, account: Account) -> str | None:
-        provider = self._providers.get(account.provider)
+        try:
+            provider = await self._providers.find(account.provider)
+        except ProviderUnreachable as error:
+            return str(error)
         if provider is None or provider.identity != account.issuer:
             return f"{account.provider} is not set up any more as it was when the account was connected"
         tokens = await self._encryption.decrypt_tokens(account)

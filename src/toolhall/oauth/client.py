@@ -1,8 +1,8 @@
-"""OAuthClient: requests to a provider's endpoints, which ProviderDiscovery finds by its issuer.
+"""OAuthClient: requests to a provider's endpoints, and to what its metadata names.
 
 The client builds the forms, authenticates and parses the responses of code exchange, refresh, device authorization (RFC
-8628) and revocation (RFC 7009). Responses are bounded in size and time, and no text of a response gets into an error
-message: it may hold tokens. Discovery caches the metadata of issuers (RFC 8414, OpenID Connect).
+8628), revocation (RFC 7009) and registration (RFC 7591). Responses are bounded in size and time, and no text of a
+response gets into an error message: it may hold tokens.
 """
 
 import base64
@@ -10,12 +10,13 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
-from urllib.parse import quote_plus, urlsplit
+from urllib.parse import quote_plus
 
 import msgspec
 
 from toolhall.dialects import strict_json
 from toolhall.egress.addresses import EgressFailed, EgressRefused
+from toolhall.egress.urls import display_url
 from toolhall.model.errors import Malformed
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.secret import MIN_SECRET_LENGTH, Secret
@@ -26,7 +27,6 @@ from toolhall.oauth.providers import (
     ProviderRefused,
     ProviderUnreachable,
     TokenAuth,
-    is_allowed_endpoint,
     is_safe_url,
 )
 
@@ -44,16 +44,7 @@ _SEPARATORS = re.compile(r"[ ,]+")  # GitHub and Slack use commas
 _USER_CODE = re.compile(r"[A-Za-z0-9 -]{4,32}")
 _MAX_INTERVAL = 60.0
 FormFields = dict[str, str]
-CACHE_SECONDS = 3_600.0
-STALE_SECONDS = 60.0  # cached endpoints stay valid for so long while the issuer is asked again, or does not answer
-_AUTHORIZATION_SERVER = "/.well-known/oauth-authorization-server"
-_OPENID = "/.well-known/openid-configuration"
-_ENDPOINT_MEMBERS = {
-    "authorize_url": "authorization_endpoint",
-    "token_url": "token_endpoint",
-    "revoke_url": "revocation_endpoint",
-    "device_url": "device_authorization_endpoint",
-}
+REFUSED_CLIENT = ("invalid_client", "unauthorized_client")
 
 
 class TokenResponse(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +81,42 @@ class OAuthClient:
 
     def __init__(self, egress: HttpFetcher) -> None:
         self._egress = egress
+        # Called with a provider that does not know the hall (any more) as a client.
+        self.on_client_refused: Callable[[Provider], Awaitable[None]] | None = None
+
+    async def find_document(self, url: str) -> JsonObject | None:
+        """Return the JSON object at a URL, None if there is none; raises ProviderUnreachable if nobody can tell.
+
+        Unlike `get_document` it takes a web page or a redirect for an answer: many servers have one for every path.
+        """
+        reply = await self._fetch("GET", url, {"accept": "application/json"})
+        if reply.status >= 500 or reply.status == 429:
+            raise ProviderUnreachable(f"{display_url(url)} answers with status {reply.status}")
+        if reply.status != 200:
+            return None
+        try:
+            return _json_object(reply)
+        except ProviderUnreachable:
+            return None
+
+    async def probe(self, url: str) -> str | None:
+        """Ask an MCP server for its tools without a credential; return the `WWW-Authenticate` of its refusal."""
+        headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-11-25"}
+        question: JsonObject = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+        try:
+            reply = await self._fetch("POST", url, headers, question, as_json=True)
+        except ProviderUnreachable:  # it may have answered with an endless stream; the metadata says more
+            return None
+        return reply.headers.get("www-authenticate") if reply.status in (401, 403) else None
+
+    async def register(self, url: str, metadata: JsonObject) -> JsonObject:
+        """Register the hall as a client (RFC 7591); raises ProviderRefused or ProviderUnreachable."""
+        reply = await self._fetch("POST", url, {"accept": "application/json"}, metadata, as_json=True)
+        if reply.status not in (200, 201):
+            if 400 <= reply.status < 500 and reply.status != 429:
+                raise ProviderRefused(_error_code(reply))
+            raise ProviderUnreachable(f"{display_url(url)} answers with status {reply.status}")
+        return _json_object(reply)
 
     async def get_document(self, url: str) -> JsonObject | None:
         """Return the JSON object at a URL, None for a 4xx status; raises ProviderUnreachable."""
@@ -118,6 +145,8 @@ class OAuthClient:
         if error in _TEMPORARY_ERRORS:
             raise ProviderUnreachable(f"{provider.name} is not available")
         if error is not None:
+            if error in REFUSED_CLIENT and self.on_client_refused is not None:
+                await self.on_client_refused(provider)
             raise ProviderRefused(error)
         if reply.status >= 400:
             raise ProviderUnreachable(f"{provider.name} answers with status {reply.status}")
@@ -137,7 +166,7 @@ class OAuthClient:
         method: str,
         url: str,
         headers: dict[str, str],
-        fields: FormFields | None = None,
+        fields: Mapping[str, Json] | None = None,
         *,
         as_json: bool = False,
         seconds: float = REQUEST_TIMEOUT_SECONDS,
@@ -148,7 +177,7 @@ class OAuthClient:
                 url,
                 headers=headers,
                 form=None if as_json else fields,
-                json=fields if as_json else None,
+                json=dict(fields) if as_json and fields is not None else None,
                 max_bytes=MAX_RESPONSE_BYTES,
                 seconds=seconds,
             )
@@ -180,6 +209,12 @@ def device_form(provider: Provider, scopes: tuple[str, ...]) -> FormFields:
 def device_poll_form(device_code: Secret) -> FormFields:
     """The form that polls for the tokens of a device code (RFC 8628)."""
     return {"grant_type": DEVICE_GRANT, "device_code": device_code.reveal()}
+
+
+def client_credentials_form(provider: Provider) -> FormFields:
+    """The form that gets a token for the hall itself (RFC 6749, 4.4)."""
+    scope = {"scope": " ".join(provider.scopes)} if provider.scopes else {}
+    return {"grant_type": "client_credentials", **scope, **_resource_field(provider.resource)}
 
 
 def revoke_form(token: Secret, kind: str) -> FormFields:
@@ -282,6 +317,13 @@ def _seconds(reply: Mapping[str, Json], name: str) -> float | None:
     return min(seconds, _MAX_LIFETIME_SECONDS)
 
 
+def _error_code(reply: "EgressResponse") -> Json:
+    try:
+        return _json_object(reply).get("error")
+    except ProviderUnreachable:
+        return None
+
+
 def _json_object(reply: "EgressResponse") -> JsonObject:
     try:
         found = strict_json.decode(reply.body)
@@ -290,91 +332,3 @@ def _json_object(reply: "EgressResponse") -> JsonObject:
     if not isinstance(found, dict):
         raise ProviderUnreachable(f"the answer (status {reply.status}) is no JSON object")
     return found
-
-
-class ProviderDiscovery:
-    """Fetches the metadata of issuers and caches it for an hour; expired endpoints are used if a fetch fails."""
-
-    def __init__(self, client: OAuthClient, clock: Callable[[], float]) -> None:
-        self._client = client
-        self._clock = clock
-        self._cache: dict[str, tuple[float, Endpoints]] = {}
-
-    async def endpoints(self, provider: Provider) -> Endpoints:
-        """Return the provider's endpoints; raises ProviderUnreachable if they are not known."""
-        if provider.endpoints is not None:
-            return provider.endpoints
-        until, known = self._cache.get(provider.name, (0.0, None))
-        if known is not None and self._clock() < until:
-            return known
-        if known is not None:
-            self._cache[provider.name] = (self._clock() + STALE_SECONDS, known)
-        try:
-            document = await self._document(provider)
-        except ProviderUnreachable:
-            if known is None:
-                raise
-            return known  # an issuer that does not answer has not changed its endpoints
-        found = read_metadata(document, provider)
-        self._cache[provider.name] = (self._clock() + CACHE_SECONDS, found)
-        return found
-
-    async def _document(self, provider: Provider) -> JsonObject:
-        for url in metadata_urls(provider.issuer or ""):
-            document = await self._client.get_document(url)
-            if document is not None:
-                return document
-        raise ProviderUnreachable(
-            f"the issuer of {provider.name} publishes no metadata; set authorize_url and token_url"
-        )
-
-
-def metadata_urls(issuer: str) -> tuple[str, ...]:
-    """Return the URLs at which an issuer may publish its metadata, in the order of trying."""
-    parts = urlsplit(issuer)
-    origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
-    urls = (f"{origin}{_AUTHORIZATION_SERVER}{path}", f"{origin}{_OPENID}{path}", f"{origin}{path}{_OPENID}")
-    return tuple(dict.fromkeys(urls))
-
-
-def read_metadata(document: JsonObject, provider: Provider) -> Endpoints:
-    """Read the endpoints; raises ProviderUnreachable for another issuer, or one without PKCE by S256."""
-    if document.get("issuer") != provider.issuer:
-        raise ProviderUnreachable(
-            f"the metadata of {provider.name} names another issuer than the settings, byte for byte"
-        )
-    methods = document.get("code_challenge_methods_supported")
-    if not isinstance(methods, list) or "S256" not in methods:
-        raise ProviderUnreachable(
-            f"{provider.name} does not say that it supports PKCE with S256; it is not used without"
-        )
-    urls = {ours: _endpoint(document, theirs, provider) for ours, theirs in _ENDPOINT_MEMBERS.items()}
-    found = Endpoints(
-        authorize_url=urls["authorize_url"] or "",
-        token_url=urls["token_url"] or "",
-        revoke_url=urls["revoke_url"],
-        device_url=urls["device_url"],
-        token_auth=provider.token_auth or _token_auth_method(document.get("token_endpoint_auth_methods_supported")),
-        sends_iss=document.get("authorization_response_iss_parameter_supported") is True,
-    )
-    if not found.authorize_url or not found.token_url:
-        raise ProviderUnreachable(f"the metadata of {provider.name} names no authorization and token endpoint")
-    return found
-
-
-def _endpoint(document: JsonObject, name: str, provider: Provider) -> str | None:
-    url = document.get(name)
-    if url is None:
-        return None
-    if not isinstance(url, str) or not is_allowed_endpoint(provider.issuer or "", url):
-        raise ProviderUnreachable(
-            f"{name} in the metadata of {provider.name} is not a public https URL, nor at the issuer"
-            "; if it is right, set authorize_url and token_url"
-        )
-    return url
-
-
-def _token_auth_method(methods: Json) -> TokenAuth:
-    """Return the client authentication method; without metadata it is basic (RFC 8414)."""
-    listed = methods if isinstance(methods, list) else []
-    return "post" if "client_secret_post" in listed and "client_secret_basic" not in listed else "basic"

@@ -28,7 +28,6 @@ from toolhall.oauth.authorization_code import (
 from toolhall.oauth.client import (
     DeviceCode,
     OAuthClient,
-    ProviderDiscovery,
     TokenResponse,
     code_form,
     device_form,
@@ -36,6 +35,7 @@ from toolhall.oauth.client import (
     parse_device_response,
     parse_token_response,
 )
+from toolhall.oauth.discovery import ProviderDiscovery
 from toolhall.oauth.providers import (
     Endpoints,
     LinkFailed,
@@ -92,6 +92,7 @@ class AccountLinker:
         self._discovery = discovery
         self._tokens = tokens
         self._clock = clock
+        self.on_linked: Callable[[Account], None] | None = None  # called with each account that was linked
 
     @property
     def store(self) -> AccountStore:
@@ -129,6 +130,8 @@ class AccountLinker:
             )
             if saved is not None:
                 self._tokens.forget(link.user, provider.name)
+                if self.on_linked is not None:
+                    self.on_linked(saved)
                 return saved
         raise Unavailable("the account changes all the time; try again later")
 

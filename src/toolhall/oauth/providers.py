@@ -61,7 +61,12 @@ class ProviderUnreachable(Exception):
     """The provider did not give a usable response; the message is for the log. A retry may succeed."""
 
 
+class DiscoveryFailed(ProviderUnreachable):
+    """The authorization server of an upstream cannot be used; the message is for people, and names the fix."""
+
+
 TokenAuth: TypeAlias = Literal["basic", "post", "none"]
+UPSTREAM_PREFIX = "upstream:"  # of the provider names of upstreams; configured names have no colon
 
 
 class Preset(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,6 +173,7 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     authorize_params: dict[str, str] = {}
     resource: str | None = None  # RFC 8707: the resource that the tokens are for
     token_auth: TokenAuth | None = None  # client authentication; by default from the metadata
+    upstreams: tuple[str, ...] = ()  # globs of upstreams that may use this client at their authorization server
 
     def __repr__(self) -> str:
         shown = {name: getattr(self, name) for name in self.__struct_fields__}
@@ -176,14 +182,22 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
-    """The endpoints of a provider; `sends_iss`: it announces to send `iss` in every callback (RFC 9207)."""
+    """The endpoints of a provider; `sends_iss`: it announces to send `iss` in every callback (RFC 9207).
+
+    `auth_methods`: how clients prove themselves, as it announces; `client_documents`: it takes clients whose id is the
+    URL of their metadata; `scopes`: those that it announces.
+    """
 
     authorize_url: str
     token_url: str
     revoke_url: str | None = None
     device_url: str | None = None
+    register_url: str | None = None
     token_auth: TokenAuth
     sends_iss: bool = False
+    auth_methods: tuple[str, ...] = ()
+    client_documents: bool = False
+    scopes: tuple[str, ...] = ()
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,10 +213,22 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     authorize_params: dict[str, str]
     resource: str | None
     preset: Preset
+    upstreams: tuple[str, ...] = ()
+    callback: str | None = None  # the end of its own redirect path, if that is not the name
+
+    @property
+    def is_upstream(self) -> bool:
+        """Whether this was discovered for an upstream."""
+        return self.name.startswith(UPSTREAM_PREFIX)
 
     @property
     def identity(self) -> str:
-        """The provider's identity: accounts that were linked at another identity are not used."""
+        """The provider's identity: accounts that were linked at another identity are not used.
+
+        An upstream chooses its issuer, so its tokens belong to the resource, too.
+        """
+        if self.is_upstream:
+            return f"{self.issuer} {self.resource}"
         return self.issuer or (self.endpoints.token_url if self.endpoints else "")
 
     def covers(self, granted: tuple[str, ...], needed: tuple[str, ...]) -> bool:
@@ -250,12 +276,13 @@ def build_provider(name: str, settings: ProviderSettings) -> Provider:
         authorize_params=preset.authorize_params | settings.authorize_params,
         resource=settings.resource,
         preset=preset,
+        upstreams=settings.upstreams,
     )
 
 
 def provider_display_name(name: str) -> str:
     """Return a provider's own spelling of its name; one that the operator chose stays as it is."""
-    return _DISPLAY_NAMES.get(name, name)
+    return _DISPLAY_NAMES.get(name, name.removeprefix(UPSTREAM_PREFIX))
 
 
 def is_scope(text: str) -> bool:
@@ -270,6 +297,15 @@ def is_safe_url(url: str) -> bool:
     except EgressRefused:
         return False
     return True
+
+
+def is_private_url(url: str) -> bool:
+    """Return whether a URL names this machine or a private address."""
+    try:
+        parse_url(url)
+    except EgressRefused:
+        return is_safe_url(url)
+    return False
 
 
 def is_allowed_endpoint(issuer: str, url: str) -> bool:

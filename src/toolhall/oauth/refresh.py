@@ -21,7 +21,7 @@ because another process may have unlinked the account.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 import msgspec
@@ -30,9 +30,11 @@ from toolhall.concurrency import SingleFlight, StillRunning
 from toolhall.model.errors import Unavailable
 from toolhall.model.requirements import AccountRequirement, AccountToken
 from toolhall.model.secret import Secret
-from toolhall.oauth.client import OAuthClient, ProviderDiscovery, TokenResponse, parse_token_response, refresh_form
-from toolhall.oauth.providers import Endpoints, Provider, ProviderRefused, ProviderUnreachable
+from toolhall.oauth.client import OAuthClient, TokenResponse, parse_token_response, refresh_form
+from toolhall.oauth.discovery import ProviderDiscovery
+from toolhall.oauth.providers import DiscoveryFailed, Endpoints, Provider, ProviderRefused, ProviderUnreachable
 from toolhall.oauth.token_encryption import StoredTokens, TokenEncryption
+from toolhall.oauth.upstream_providers import ProviderDirectory
 from toolhall.stores.accounts import Account, AccountStore
 from toolhall.stores.common import StoreFailed
 
@@ -191,7 +193,7 @@ class AccountTokenCache:
 
     def __init__(
         self,
-        providers: Mapping[str, Provider],
+        providers: ProviderDirectory,
         encryption: TokenEncryption,
         refresher: TokenRefresher,
         clock: Callable[[], float],
@@ -216,11 +218,10 @@ class AccountTokenCache:
         if cached is None or cached.until <= self._clock():
             return None
         # The quick comparison first; `covers` knows that a provider may have two names for one scope.
-        if cached.scopes.issuperset(need.scopes) or self._providers[need.provider].covers(
-            cached.token.scopes, need.scopes
-        ):
+        if cached.scopes.issuperset(need.scopes):
             return cached.token
-        return None
+        provider = self._providers.known(need.provider)
+        return cached.token if provider is not None and provider.covers(cached.token.scopes, need.scopes) else None
 
     async def get_token(self, user: str, need: AccountRequirement) -> AccountToken | None:
         """Return a valid token, refreshed if needed; None if the user has no such account, or not with these scopes.
@@ -230,7 +231,7 @@ class AccountTokenCache:
         token = self.cached_token(user, need)
         if token is not None:
             return token
-        provider = self._providers.get(need.provider)
+        provider = await self._provider(need.provider)
         if provider is None:
             return None
         try:
@@ -240,6 +241,35 @@ class AccountTokenCache:
         except StillRunning:
             token = await self._token_during_refresh(user, provider)
         return token if token is not None and provider.covers(token.scopes, need.scopes) else None
+
+    async def renew_token(self, user: str, name: str, refused: Secret) -> AccountToken | None:
+        """Return another token than this one, which was refused before its end; None if the user has to link again.
+
+        However many calls were refused with one token, it is renewed once. Raises Unavailable.
+        """
+        provider = await self._provider(name)
+        if provider is None:
+            return None
+        self.forget(user, name)
+        for _ in range(2):  # a flight that was under way already may only look the old token up
+            try:
+                token = await self._flights.run(
+                    (user, name), lambda: self._load_token(user, provider, refused), WAIT_SECONDS
+                )
+            except StillRunning:
+                raise Unavailable(f"{name} has not renewed the account yet; try again in a moment") from None
+            if token is None or token.token != refused:
+                return token
+            self.forget(user, name)
+        return None
+
+    async def _provider(self, name: str) -> Provider | None:
+        try:
+            return await self._providers.find(name)
+        except DiscoveryFailed as failed:
+            raise Unavailable(f"accounts at {name} cannot be used now: {failed}") from None
+        except ProviderUnreachable as failed:
+            raise Unavailable(f"accounts at {name} cannot be used now; try again later", detail=str(failed)) from None
 
     def forget(self, user: str, provider: str) -> None:
         """Drop the cached token of an account."""
@@ -276,7 +306,8 @@ class AccountTokenCache:
             return None
         return account
 
-    async def _load_token(self, user: str, provider: Provider) -> AccountToken | None:
+    async def _load_token(self, user: str, provider: Provider, refused: Secret | None = None) -> AccountToken | None:
+        """Return a valid token that is not the refused one; None if there is none and cannot be."""
         try:
             for _ in range(MAX_POLLS):
                 account = await self._usable_account(user, provider)
@@ -286,6 +317,10 @@ class AccountTokenCache:
                 tokens = await self._encryption.decrypt_tokens(account)
                 if tokens is None or tokens.access is None:
                     return None
+                if tokens.access == refused:
+                    if tokens.refresh is None:
+                        return None
+                    account = msgspec.structs.replace(account, expires_at=0.0)  # whatever was said of its end
                 token = await self._token_from(provider, account, tokens, tokens.access)
                 if token is not None:
                     return token

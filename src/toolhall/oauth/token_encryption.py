@@ -60,12 +60,20 @@ class TokenEncryption:
     async def with_tokens(self, account: Account, tokens: StoredTokens) -> Account:
         """Return the account with these tokens, encrypted; raises StoreFailed."""
         plain = msgspec.json.encode(_TokensPayload(_plain(tokens.access), _plain(tokens.refresh), tokens.lease))
+        return await self.with_payload(account, plain)
+
+    async def with_payload(self, account: Account, plain: bytes) -> Account:
+        """Return the account with these bytes, encrypted; raises StoreFailed."""
         sealer = await self._vault.sealer(tenant_of(account.user))
         return msgspec.structs.replace(account, sealed=sealer.seal(plain, *_account_context(account)))
 
+    async def decrypt_payload(self, account: Account) -> bytes | None:
+        """Return the account's bytes; None if they cannot be decrypted, which is logged."""
+        return await self._decrypt(account, account.sealed, _account_context(account))
+
     async def decrypt_tokens(self, account: Account) -> StoredTokens | None:
         """Return the account's tokens; None if they cannot be decrypted, which is logged."""
-        plain = await self._decrypt(account, account.sealed, _account_context(account))
+        plain = await self.decrypt_payload(account)
         if plain is None:
             return None
         found = _tokens_decoder.decode(plain)

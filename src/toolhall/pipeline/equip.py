@@ -20,6 +20,7 @@ from toolhall.model.requirements import (
     ResolvedCredentials,
 )
 from toolhall.model.secret import MIN_SECRET_LENGTH, Secret
+from toolhall.oauth.providers import UPSTREAM_PREFIX
 from toolhall.pipeline.states import Equipped, Valid, Verified
 from toolhall.redaction.redactor import redactor_for
 
@@ -28,6 +29,9 @@ _NO_USER = "this tool acts for a user, and nobody is proven to be one: call with
 _NOT_ACCEPTED = (
     "this tool takes no credentials from its callers: leave them out of the context, or let whoever runs this hall"
     " list the tool in accept_credentials"
+)
+_NOT_SENT_ON = (
+    "nothing that a caller sends goes to an upstream: leave the token out of the context, and link the account here"
 )
 
 
@@ -184,6 +188,8 @@ class Equip:
             raise Malformed(
                 f"the credential for {sent.too_short[0][:64]!r} is shorter than {MIN_SECRET_LENGTH} characters"
             )
+        if any(name.startswith(UPSTREAM_PREFIX) for name in sent.tokens):
+            raise Malformed(_NOT_SENT_ON)
         _check_declared(sent.secrets, needs.secrets)
         _check_declared(sent.tokens, [need.provider for need in needs.accounts])
         return sent

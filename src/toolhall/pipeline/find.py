@@ -9,18 +9,20 @@ from collections.abc import Callable
 import msgspec
 
 from toolhall.model.caller import Deny, Verdict
-from toolhall.model.errors import Denied, NotActive, NotFound, Retired, Unauthenticated
+from toolhall.model.errors import Denied, NotActive, NotFound, Retired, Unauthenticated, Unavailable
 from toolhall.model.messages import Call
 from toolhall.model.text import clean_text
 from toolhall.model.tool import Kind, Tool
 from toolhall.pipeline.policy import LevelPolicy
 from toolhall.pipeline.states import Allowed, Found
-from toolhall.registry.registry import RETIRED, Registry
+from toolhall.registry.registry import NOT_OFFERED, RETIRED, Registry
 from toolhall.registry.snapshot import Entry
 
 _NEXT_STEPS = {
     "quarantined": "look at it with 'toolhall tool show {0}', then 'toolhall tool activate {0}'",
     "registered": "'toolhall tool activate {0}' serves it",
+    "withheld": "its upstream does not offer it now; it is served again once that does",
+    NOT_OFFERED: "its upstream is switched off, or is not one of this hall's: 'toolhall upstream list' shows them",
     "inactive": "'toolhall tool activate {0}' serves it again",
 }
 _NOT_SERVED = "it is not served here"
@@ -100,10 +102,12 @@ class Authorize:
         self._policy = policy
 
     def __call__(self, found: Found) -> Allowed:
-        """Return Allowed; raises Denied with the reason, or Unauthenticated for an anonymous caller."""
+        """Return Allowed; raises Denied with the reason, Unauthenticated for an anonymous caller, or Unavailable."""
         verdict = self._policy.authorize(found.call.caller, found.entry.tool)
         if isinstance(verdict, Deny):
             raise denial_error(verdict)
+        if found.entry.held is not None:
+            raise Unavailable(found.entry.held)
         return Allowed(found.call, found.entry, verdict)
 
 

@@ -22,6 +22,7 @@ from toolhall.model.content import (
     ResourceLink,
     Result,
     Text,
+    TextOnlyReply,
 )
 from toolhall.model.errors import BadArguments, BadOutput, NotFound, Problem
 from toolhall.model.json import Json, escape_pointer, type_name, walk_levels
@@ -55,12 +56,33 @@ class Validate:
             problems = with_binding_problems(problems, call.arguments, call.size, admitted.entry.bind)
             raise _bad_arguments(call, problems)
         if admitted.entry.tool.foreign:
-            return _valid(admitted)
+            return _valid(admitted) if admitted.entry.next_input is None else self._validate_next(admitted)
         return Valid(call, admitted.entry, admitted.verdict, call.arguments)
 
     async def _validate_off_loop(self, admitted: Admitted) -> Valid:
         call = admitted.call
         problems = await self._checker.problems(admitted.entry.input_validator.schema, call.arguments, call.size)
+        if problems:
+            raise _bad_arguments(call, problems)
+        if admitted.entry.next_input is not None:
+            checked = self._validate_next(admitted)
+            return checked if isinstance(checked, Valid) else await checked
+        return _valid(admitted)
+
+    def _validate_next(self, admitted: Admitted) -> Valid | Awaitable[Valid]:
+        """Hold the arguments to a newer definition as well, by which they are understood where they arrive."""
+        call, validator = admitted.call, admitted.entry.next_input
+        if validator is None:
+            return _valid(admitted)
+        if call.size > validator.fast_size and not _is_cheap(validator, call):
+            return self._validate_next_off_loop(admitted, validator)
+        if not validator.accepts(call.arguments):
+            raise _bad_arguments(call, validator.problems(call.arguments, call.size))
+        return _valid(admitted)
+
+    async def _validate_next_off_loop(self, admitted: Admitted, validator: Validator) -> Valid:
+        call = admitted.call
+        problems = await self._checker.problems(validator.schema, call.arguments, call.size)
         if problems:
             raise _bad_arguments(call, problems)
         return _valid(admitted)
@@ -182,6 +204,8 @@ class Check:
         return self._value(value, entry)
 
     def _reply(self, reply: Reply, entry: Entry) -> Result:
+        if isinstance(reply, TextOnlyReply):
+            return self._check_blocks(Result(None, reply.content, meta=reply.meta), entry)
         if reply.value is msgspec.UNSET:
             return self._without_value(Result(None, reply.content, meta=reply.meta, is_error=reply.is_error), entry)
         checked = self._value(reply.value, entry)

@@ -7,12 +7,13 @@ same id, and a toolkit that is defined in code is served from code only.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, date, datetime, time
 
 import msgspec
 
 from toolhall.model.errors import Malformed, NotFound
+from toolhall.model.json import JsonObject
 from toolhall.model.names import precedence
 from toolhall.model.tool import Tool
 from toolhall.registration.records import (
@@ -22,9 +23,19 @@ from toolhall.registration.records import (
     record_for_code,
     tool_from_record,
 )
-from toolhall.registry.registry import RETIRED, UNSERVED, Claimant, Conflict, NameClaims, Registry, name_conflict
+from toolhall.registry.registry import (
+    NOT_OFFERED,
+    RETIRED,
+    UNSERVED,
+    Claimant,
+    Conflict,
+    NameClaims,
+    Registry,
+    name_conflict,
+)
 from toolhall.registry.snapshot import Entry, Runner, compile_entry, tool_key
 from toolhall.registry.uri_conflicts import shared_uri
+from toolhall.schema.validator import Validator
 from toolhall.stores.tools import ToolOrigin, ToolRecord
 
 _MAX_SLEEP_SECONDS = 3_600.0  # clocks are adjusted, and machines sleep
@@ -41,6 +52,8 @@ class ActiveTools:
         self._registry = registry
         self._clock = clock
         self._runner_for = runner_for
+        self.hold_for: Callable[[IndexedTool], Hold | None] = _no_hold  # of tools of upstreams
+        self.has_upstream: Callable[[str], bool] = lambda _: True  # whether it is one of the hall's, and not off
         self._code: dict[str, Entry] = {}
         self._code_toolkits: Counter[str] = Counter()  # how many tools each toolkit has in code
         self.code_claims = NameClaims()
@@ -71,8 +84,15 @@ class ActiveTools:
         return entry
 
     def is_servable(self, record: ToolRecord) -> bool:
-        """Return whether a record could be served: code that is present, or a toolkit that has no code."""
-        return record.id in self._code if record.origin == "code" else not self.has_code_toolkit(record.toolkit)
+        """Return whether a record could be served: code that is present, or a toolkit that has no code.
+
+        Tools of an upstream could be, as long as the hall has that upstream and it is not switched off.
+        """
+        if record.origin == "code":
+            return record.id in self._code
+        if record.origin == "upstream" and not self.has_upstream(record.origin_detail):
+            return False
+        return not self.has_code_toolkit(record.toolkit)
 
     def has_code_toolkit(self, toolkit: str) -> bool:
         """Return whether any tool of the toolkit is defined in code."""
@@ -88,8 +108,9 @@ class ActiveTools:
         found = shared_uri((tool for tool in tools if tool.foreign), self._registry.snapshot.resources)
         return None if found is None else name_conflict(found[0], Claimant.of(found[1]))
 
-    def apply(self, changed: Iterable[IndexedTool]) -> None:
-        """Serve each of these tools, or hold it back, as its record says."""
+    def apply(self, changed: Iterable[IndexedTool], removed_ids: Iterable[str] = ()) -> None:
+        """Serve each of these tools, or hold it back, as its record says, and stop serving those that are removed."""
+        gone = set(removed_ids)
         applied = [each for each in changed if not self._is_unchanged(each) and not self.shadows(each.record)]
         served, refused = self._without_shared_uris([each for each in applied if self._is_served(each.record)])
         for each in applied:
@@ -99,10 +120,14 @@ class ActiveTools:
                 self._registry.inactive.put(each.tool, self._inactive_state(each.record))
             if each.record.state == "active" and each.record.sunset and not self._is_past_sunset(each.record):
                 self._sunsetting[each.record.id] = each
+        for tool_id in gone:
+            self._registry.inactive.drop(tool_id)
+            self._sunsetting.pop(tool_id, None)
+        gone.update(each.record.id for each in applied)
         try:
-            self._registry.change([self._entry(each) for each in served], {each.record.id for each in applied})
+            self._registry.change([self._entry(each) for each in served], gone)
         except Conflict:
-            self._apply_one_by_one(applied, served)
+            self._apply_one_by_one(gone, served)
         for each, conflict in refused:
             self._hold_back(each, conflict)
 
@@ -129,9 +154,9 @@ class ActiveTools:
             self._timer.cancel()
             self._timer = None
 
-    def _apply_one_by_one(self, applied: list[IndexedTool], served: list[IndexedTool]) -> None:
+    def _apply_one_by_one(self, removed_ids: Collection[str], served: list[IndexedTool]) -> None:
         """Serve the tools one by one after a conflict; only those that collide with a served tool are left out."""
-        self._registry.change(removed_ids={each.record.id for each in applied})
+        self._registry.change(removed_ids=removed_ids)
         for each in sorted(served, key=lambda each: each.record.id not in self._code):  # code first
             try:
                 self._registry.add([self._entry(each)])
@@ -174,16 +199,38 @@ class ActiveTools:
     def _inactive_state(self, record: ToolRecord) -> str:
         if record.state != "active":
             return record.state
-        return RETIRED if self._is_past_sunset(record) else UNSERVED
+        if self._is_past_sunset(record):
+            return RETIRED
+        has_none = record.origin == "upstream" and not self.has_upstream(record.origin_detail)
+        return NOT_OFFERED if has_none else UNSERVED
 
     def _entry(self, indexed: IndexedTool) -> Entry:
         own = self._code.get(indexed.record.id)
         if own is None:
-            return compile_entry(indexed.tool, self._runner_for(indexed.record.origin), known_good=True)
+            entry = compile_entry(indexed.tool, self._runner_for(indexed.record.origin), known_good=True)
+            return entry if indexed.record.origin != "upstream" else _held(entry, self.hold_for(indexed))
         deprecation = indexed.tool.deprecation
         if own.tool.deprecation == deprecation:
             return own
         return msgspec.structs.replace(own, tool=msgspec.structs.replace(own.tool, deprecation=deprecation))
+
+
+class Hold(msgspec.Struct, frozen=True):
+    """What is refused of the calls of a tool while another definition of it waits for a look."""
+
+    message: str | None = None  # with which every call is refused
+    next_input: JsonObject | None = None  # the schema that arguments must fit as well
+
+
+def _no_hold(_: IndexedTool) -> Hold | None:
+    return None
+
+
+def _held(entry: Entry, hold: Hold | None) -> Entry:
+    if hold is None:
+        return entry
+    next_input = None if hold.next_input is None else Validator(hold.next_input, known_good=True)
+    return msgspec.structs.replace(entry, held=hold.message, next_input=next_input)
 
 
 def _day_start(day: str) -> float:

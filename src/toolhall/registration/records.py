@@ -213,7 +213,7 @@ def _reread_quarantined(record: ToolRecord) -> list[IndexedTool]:
 
 def record_for_code(tool: Tool, source: RegistrationSource) -> ToolRecord:
     """Return the record of a tool defined in code."""
-    return _new_record(tool, CODE_DIALECT, code_document(tool), 0, source)
+    return new_record(tool, CODE_DIALECT, code_document(tool), 0, source)
 
 
 def code_document(tool: Tool) -> bytes:
@@ -226,7 +226,7 @@ def records_for_document(
 ) -> list[ToolRecord]:
     """Return the records of a document's tools; each contains the whole document."""
     body = encode(document.body)
-    return [_new_record(tool, document.dialect, body, number, source) for number, tool in enumerate(tools)]
+    return [new_record(tool, document.dialect, body, number, source) for number, tool in enumerate(tools)]
 
 
 def read_definition(document: Json, dialect: str) -> tuple[Tool, ...]:
@@ -266,7 +266,8 @@ def with_deprecation(tool: Tool, record: ToolRecord) -> Tool:
     return tool if tool.deprecation == stated else msgspec.structs.replace(tool, deprecation=stated)
 
 
-def _new_record(tool: Tool, dialect: str, document: bytes, number: int, source: RegistrationSource) -> ToolRecord:
+def new_record(tool: Tool, dialect: str, document: bytes, number: int, source: RegistrationSource) -> ToolRecord:
+    """Return the record of a tool from a document; what comes from outside is quarantined."""
     digest = compute_digests(tool)
     state: ToolState = "quarantined" if tool.foreign else "active"
     return ToolRecord(

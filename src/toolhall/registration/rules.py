@@ -34,7 +34,7 @@ LifecycleAction: TypeAlias = Literal["activate", "deactivate"]
 _TRANSITIONS: dict[LifecycleAction, tuple[frozenset[ToolState], ToolState, ToolEventKind]] = {
     "activate": (frozenset({"registered", "quarantined", "inactive"}), "active", "activated"),
     # Not quarantined ones: inactive tools count as reviewed, and could be activated without a review.
-    "deactivate": (frozenset({"registered", "active"}), "inactive", "deactivated"),
+    "deactivate": (frozenset({"registered", "active", "withheld"}), "inactive", "deactivated"),
 }
 
 

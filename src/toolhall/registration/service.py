@@ -18,7 +18,7 @@ semantic versioning as well, and stored so that the next start can compare them.
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import date
 
 import msgspec
@@ -44,9 +44,29 @@ from toolhall.registration.rules import DeclarationPlanner, RegistrationRules, c
 from toolhall.registry.registry import Registry
 from toolhall.registry.snapshot import Entry, Runner
 from toolhall.stores.common import StoreFailed, WriteLock, store_unavailable
-from toolhall.stores.tools import MemoryToolStore, ToolEvent, ToolEventKind, ToolOrigin, ToolRecord, ToolStore
+from toolhall.stores.tools import (
+    MemoryToolStore,
+    ToolEvent,
+    ToolEventKind,
+    ToolOrigin,
+    ToolRecord,
+    ToolState,
+    ToolStore,
+)
 
+SERVED_STATES: frozenset[ToolState] = frozenset({"active", "withheld"})
 _log = logging.getLogger("toolhall.registrar")
+
+
+class RecordChange(msgspec.Struct, frozen=True):
+    """Records to save and to remove together, each with its event; a save may have none."""
+
+    saved: list[tuple[IndexedTool, ToolEvent | None]] = []
+    removed: list[tuple[IndexedTool, ToolEvent]] = []
+    events: list[ToolEvent] = []  # beside those of records
+
+    def __bool__(self) -> bool:
+        return bool(self.saved or self.removed or self.events)
 
 
 class RegistrationService:
@@ -211,6 +231,47 @@ class RegistrationService:
         """Delete a tool's record; its history stays."""
         await self.write_lock.exclusive(self._remove(tool_id, by))
 
+    async def change(self, plan: Callable[[], Awaitable[RecordChange]]) -> RecordChange:
+        """Store the change that `plan` makes of the records under the write lock, then serve it in one step."""
+        return await self.write_lock.exclusive(self._change(plan))
+
+    async def _change(self, plan: Callable[[], Awaitable[RecordChange]]) -> RecordChange:
+        change = await plan()
+        if not change:
+            return change
+        events = [event for _, event in change.saved if event is not None]
+        saved = await self._store.save([each.record for each, _ in change.saved], [*events, *change.events])
+        listed = [IndexedTool(record, each.tool) for record, (each, _) in zip(saved, change.saved, strict=True)]
+        self._index.put_all(listed)
+        removed: list[ToolRecord] = []
+        try:
+            if change.removed:  # after the others: a crash between both leaves a version too much, never one too few
+                records = [each.record for each, _ in change.removed]
+                await self._store.remove(records, [event for _, event in change.removed])
+                removed = records
+        finally:  # what was saved is served, whatever becomes of the rest
+            for record in removed:
+                self._index.remove(record.id)
+            left = [each for key in {each.key for each in removed} for each in self._index.versions(key)]
+            applied = {each.record.id: each for each in (*left, *self._with_siblings(listed))}
+            self._active.apply(applied.values(), [each.id for each in removed])
+        self._active.schedule_sunsets()
+        return change
+
+    def reapply(self, keys: Collection[str]) -> None:
+        """Serve the versions of these tools of upstreams again, since what is held of them has changed."""
+        self._active.apply([each for key in keys for each in self._index.versions(key)])
+
+    def reapply_upstreams(self, names: Collection[str]) -> None:
+        """Serve the tools of these upstreams, or serve them no more: the hall has them now, or has them no more."""
+        own = [each for each in self._index.all if each.record.origin == "upstream"]
+        self._active.apply([each for each in own if each.record.origin_detail in names])
+
+    @property
+    def active(self) -> ActiveTools:
+        """What keeps the registry in step with the records."""
+        return self._active
+
     async def history(self, tool_id: str | None = None, limit: int = 100) -> tuple[ToolEvent, ...]:
         """Return the events of a tool, or of all, newest first."""
         try:
@@ -263,8 +324,17 @@ class RegistrationService:
         state, what = next_state("activate", listed.record)
         changed = self._changed(listed, state=state, deprecated_at=None, sunset=None, successor=None)
         self._active.check_conflict(changed)
-        (saved,) = await self._save([changed], what, by, {"document": listed.record.document_digest})
-        return saved
+        saved = await self._save([changed], what, by, {"document": listed.record.document_digest})
+        replaced = self._replaced_by(listed.record)
+        if replaced:
+            detail: JsonObject = {"reason": f"{listed.record.version} took its place"}
+            await self._save([self._changed(each, state="inactive") for each in replaced], "deactivated", by, detail)
+        return saved[0]
+
+    def _replaced_by(self, record: ToolRecord) -> list[IndexedTool]:
+        """Return the served versions that this one replaces: an upstream has one version of each tool."""
+        others = self._index.versions(record.key) if record.origin == "upstream" else []
+        return [each for each in others if each.record.state in SERVED_STATES and each.record.id != record.id]
 
     async def _deactivate(self, tool_id: str, by: str) -> ToolRecord:
         listed = self._lookup.find(tool_id)
@@ -290,7 +360,9 @@ class RegistrationService:
         before = next((each for each in reviewed if self._active.is_servable(each.record)), None)
         if before is None:
             raise Malformed(f"there is no version of {key} before the one that is active; nothing was changed")
-        newer = [self._changed(each, state="inactive") for each in active if known.index(each) < known.index(before)]
+        # What an upstream has now waits for another look, since calls of the older version reach it.
+        state: ToolState = "quarantined" if before.record.origin == "upstream" else "inactive"
+        newer = [self._changed(each, state=state) for each in active if known.index(each) < known.index(before)]
         back = self._changed(before, state="active", deprecated_at=None, sunset=None, successor=None)
         self._active.check_conflict(back)
         return await self._save([back, *newer], "rolled back", by, {"to": before.record.version})
@@ -364,9 +436,16 @@ class RegistrationService:
         saved = await self._store.save([each.record for each in tools], events)
         listed = [IndexedTool(kept, each.tool) for kept, each in zip(saved, tools, strict=True)]
         self._index.put_all(listed)
-        self._active.apply(listed)
+        self._active.apply(self._with_siblings(listed))
         self._active.schedule_sunsets()
         return saved
+
+    def _with_siblings(self, listed: Sequence[IndexedTool]) -> list[IndexedTool]:
+        """Return these tools, and the other versions of those of upstreams: what is held of one depends on another."""
+        keys = dict.fromkeys(each.record.key for each in listed if each.record.origin == "upstream")
+        own = {each.record.id for each in listed}
+        others = (each for key in keys for each in self._index.versions(key) if each.record.id not in own)
+        return [*listed, *others]
 
     def _reapply_toolkits(self, toolkits: Collection[str]) -> None:
         """Apply the registered tools of these toolkits again, since their code has changed."""

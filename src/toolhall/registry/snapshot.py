@@ -58,6 +58,8 @@ class Entry(msgspec.Struct, frozen=True, dict=True):
     read_texts: ReadTexts | None = None  # turns texts of a URI or of a prompt's arguments into values
     completions: Mapping[str, "CompletionRunner | tuple[str, ...]"] = {}  # by argument: a function, or all choices
     files: FileSource | None = None  # of a folder or a skill, which are resources of its template
+    held: str | None = None  # why no call of it is let through, although it is listed
+    next_input: Validator | None = None  # of a newer definition that waits for a look: arguments must fit it as well
 
     @cached_property
     def as_tool(self) -> "Entry":

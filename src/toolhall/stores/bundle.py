@@ -30,6 +30,7 @@ from toolhall.stores.audit.hash_chain import Checkpoint
 from toolhall.stores.factors import Factor, FactorStore, MemoryFactorStore
 from toolhall.stores.tasks import MAX_LISTED, MemoryTaskStore, StoredTask, TaskCounts, TaskQuery, TaskStore
 from toolhall.stores.tools import MemoryToolStore, ToolEvent, ToolRecord, ToolStore
+from toolhall.stores.upstreams import MemoryUpstreamStore, StoredUpstream, UpstreamStore
 from toolhall.stores.vault.store import DataKey, MemoryVaultStore, SecretRow, VaultContents, VaultStore
 
 
@@ -47,6 +48,7 @@ class Stores:
     states: UsedStateStore
     anchors: AnchorStore
     tasks: TaskStore
+    upstreams: UpstreamStore
     readonly: bool = False  # another process holds the folder exclusively; every write is refused
     tools_readonly: bool = False  # another process that shares the folder changes tools; all else can be changed here
     release_tools: Callable[[], None] = lambda: None  # lets another process become the one that changes tools
@@ -67,6 +69,7 @@ def in_memory() -> Stores:
         states=MemoryUsedStateStore(),
         anchors=MemoryAnchorStore(),
         tasks=MemoryTaskStore(),
+        upstreams=MemoryUpstreamStore(),
         close=_no_close,
     )
 
@@ -104,6 +107,7 @@ def delegating_stores(source: StoreSource, *, readonly: bool = False) -> Stores:
         states=_UsedStateStore(source),
         anchors=_AnchorStore(source),
         tasks=_TaskStore(source),
+        upstreams=_UpstreamStore(source),
         readonly=readonly,
         close=source.close,
     )
@@ -298,6 +302,20 @@ class _TaskStore(_Delegate):
 
     async def sweep(self, now: float) -> tuple[str, ...]:
         return await self._source.current().tasks.sweep(now)
+
+
+class _UpstreamStore(_Delegate):
+    async def all(self) -> tuple[StoredUpstream, ...]:
+        return await self._source.current().upstreams.all()
+
+    async def find(self, name: str) -> StoredUpstream | None:
+        return await self._source.current().upstreams.find(name)
+
+    async def save(self, upstream: StoredUpstream) -> StoredUpstream:
+        return await (await self._source.writable()).upstreams.save(upstream)
+
+    async def remove(self, name: str) -> bool:
+        return await (await self._source.writable()).upstreams.remove(name)
 
 
 class _AnchorStore(_Delegate):

@@ -32,6 +32,7 @@ from toolhall.stores.sql.base import check_revision, fetch_rows, migrate, put_si
 from toolhall.stores.sql.factors import SqlFactorStore
 from toolhall.stores.sql.tasks import SqlTaskStore
 from toolhall.stores.sql.tools import SqlToolStore, tools
+from toolhall.stores.sql.upstreams import SqlUpstreamStore
 from toolhall.stores.sql.vault import SqlVaultStore
 
 _DAMAGED = "it is damaged; restore a backup, or move it away to begin without registered tools"
@@ -303,6 +304,7 @@ def _sql_stores(database: SqliteDatabase, macs: RowMac, *, shared: bool = False)
         states=SqlUsedStateStore(database),
         anchors=SqlAnchorStore(database, macs),
         tasks=SqlTaskStore(database, macs, shared=shared),
+        upstreams=SqlUpstreamStore(database, macs),
         close=database.close,
     )
 

@@ -13,11 +13,13 @@ import msgspec
 from toolhall.model.json import JsonObject
 from toolhall.stores.common import Stale, Unstorable
 
-ToolState: TypeAlias = Literal["registered", "quarantined", "active", "inactive"]
+# `withheld`: reviewed and active, but its upstream offers it no longer; served again once it does.
+ToolState: TypeAlias = Literal["registered", "quarantined", "active", "inactive", "withheld"]
 ToolOrigin: TypeAlias = Literal["code", "file", "http", "cli", "tool-server", "upstream"]
 ToolEventKind: TypeAlias = Literal[
-    "registered", "activated", "deactivated", "quarantined", "deprecated", "removed", "replaced", "rolled back"
-]
+    "registered", "activated", "deactivated", "quarantined", "deprecated", "removed", "replaced", "rolled back",
+    "withheld", "server changed",
+]  # fmt: skip
 # A lone surrogate has no UTF-8, and PostgreSQL stores no NUL, so no engine accepts either.
 _Text: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[^\x00\ud800-\udfff]*\Z")]
 _Timestamp: TypeAlias = Annotated[

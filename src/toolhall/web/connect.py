@@ -1,4 +1,4 @@
-"""`ConnectPage` and `CallbackPage`: linking an OAuth account at `/connect/{id}` and `/oauth/callback`.
+"""`ConnectPage`, `CallbackPage` and `ClientDocumentEndpoint`: linking at `/connect/{id}` and below `/oauth/`.
 
 The provider's redirect counts only in the browser that was sent to the provider: one cookie per link (`LinkCookies`)
 holds a nonce. Each step is audited (`AccountLinkFlow`).
@@ -12,9 +12,12 @@ from toolhall.auth.authenticator import Headers
 from toolhall.dialects.openapi.errors import write_error
 from toolhall.http.request import HttpRequest, Methods
 from toolhall.model.caller import Caller
-from toolhall.model.errors import Denied, Limited, ToolhallError, Unavailable
+from toolhall.model.errors import Denied, Limited, NotFound, ToolhallError, Unavailable
+from toolhall.model.json import encode
+from toolhall.model.messages import WireResponse
 from toolhall.oauth.authorization_code import CALLBACK_PATH, link_id_from_state, parse_query
 from toolhall.oauth.broker import Broker, LinkConsent
+from toolhall.oauth.client_identity import CLIENT_DOCUMENT_PATH, CLIENT_DOCUMENTS_PATH, client_document
 from toolhall.oauth.link import LINK_PATH, can_use_link
 from toolhall.oauth.providers import LinkFailed, is_safe_url
 from toolhall.pipeline.admin import AdminExecutor, AdminOperation
@@ -156,6 +159,22 @@ class CallbackPage:
         await send_page(request, self._public_url.prefix, status, page, *cookie, headers=callback_headers())
 
 
+class ClientDocumentEndpoint:
+    """`GET /oauth/client.json`: what authorization servers of upstreams read to know the hall as a client."""
+
+    def __init__(self, public_url: PublicUrl) -> None:
+        self._public_url = public_url
+
+    async def get(self, request: HttpRequest) -> None:
+        """Send the document; its address is the client's id, so it exists only where that is https."""
+        document = client_document(self._public_url.url, request.path) if self._public_url.is_secure else None
+        if document is None:
+            error = NotFound("there is no client document here; it takes a public_url with https")
+            await request.reply(write_error(error))
+        else:
+            await request.reply(WireResponse(encode(document)))
+
+
 class AccountLinkFlow:
     """The steps of linking an account, each audited; only the link's own person gets beyond `find`."""
 
@@ -282,7 +301,10 @@ def account_link_routes(
     flow, cookies = AccountLinkFlow(broker, admin), LinkCookies(public_url)
     connect, callback = ConnectPage(flow, page_auth, public_url, clock), CallbackPage(flow, cookies, public_url)
     callback_methods: Methods = {"GET": callback.get}
+    document_methods: Methods = {"GET": ClientDocumentEndpoint(public_url).get}
     return {
+        CLIENT_DOCUMENT_PATH: document_methods,
+        CLIENT_DOCUMENTS_PATH: document_methods,
         LINK_PATH: {"GET": connect.get, "POST": connect.post},
         CALLBACK_PATH: callback_methods,
         f"{CALLBACK_PATH}/": callback_methods,

@@ -29,7 +29,8 @@ from toolhall.model.caller import Caller
 from toolhall.model.errors import Limited
 from toolhall.model.secret import Secret
 from toolhall.oauth.authorization_code import PendingAuthorization, authorize_url, check_callback, parse_query
-from toolhall.oauth.client import HttpFetcher, OAuthClient, ProviderDiscovery, code_form
+from toolhall.oauth.client import HttpFetcher, OAuthClient, code_form
+from toolhall.oauth.discovery import ProviderDiscovery
 from toolhall.oauth.providers import (
     LinkFailed,
     Provider,

@@ -22,6 +22,7 @@ from tests.browser.console.scene_tools import (
     tool_listing,
     tool_page,
 )
+from tests.browser.console.scene_upstreams import UPSTREAMS, review_of, upstream_detail
 
 PERSON = "alice"
 
@@ -378,6 +379,7 @@ NEEDS: dict[str, Any] = {
     "approvals": {"count": len(WAITING), "firstEndsAt": min(each["expiresAt"] for each in WAITING)},
     "review": {"count": sum(each["state"] == "quarantined" for each in TOOLS)},
     "servers": {"count": len(SERVERS), "unwell": [each["name"] for each in SERVERS if each["state"] != "healthy"]},
+    "upstreams": [{"name": each["name"], "waiting": each["waiting"]} for each in UPSTREAMS if each["waiting"]],
     "accounts": {"count": 1, "first": {"person": "bob", "providerName": "Google"}},
     "deprecations": [
         {"id": each["id"], "sunset": each["sunset"], "callers": [caller["caller"] for caller in each["callers"]]}
@@ -480,6 +482,7 @@ SCENE: dict[str, Any] = {
     "/api/accounts": {"accounts": ACCOUNTS},
     "/api/providers": {"providers": PROVIDERS},
     "/api/servers": {"servers": SERVERS},
+    "/api/upstreams": {"upstreams": UPSTREAMS},
     "/api/contracts": CONTRACTS,
     "/api/limits": LIMITS,
     "/api/settings": SETTINGS,
@@ -495,6 +498,8 @@ BELOW: dict[str, Any] = {
     "/api/calls/{}": call_detail,
     "/api/tasks/{}": task_detail,
     "/api/tools/{}": tool_detail,
+    "/api/upstreams/{}": upstream_detail,
+    "/api/upstreams/{}/review": review_of,
     "/api/tools/{}/diff": tool_diff,
     "/api/tools/{}/callers": tool_callers,
     "/api/tools/{}/history": tool_history,

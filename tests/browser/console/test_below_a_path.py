@@ -10,7 +10,7 @@ from tests.harness.console_window import ConsoleWindow
 
 SCREENS = (
     *("approvals", "callers", "grants", "grants/matrix", "grants/why", "grants/new", "secrets", "accounts"),
-    *("servers", "contracts", "review", "limits", "health", "settings", "tools"),
+    *("servers", "upstreams", "contracts", "review", "limits", "health", "settings", "tools"),
 )
 
 

@@ -10,6 +10,7 @@ import pytest
 from tests.browser.console.scene import BELOW, SCENE, TASKS
 from tests.browser.console.scene_calls import RECORDS
 from tests.browser.console.scene_tools import DEFINITIONS, TOOLS
+from tests.browser.console.scene_upstreams import UPSTREAMS
 from tests.browser.console.staging import answer
 
 DESCRIBED = json.loads((Path(__file__).parents[2] / "golden/openapi.json").read_text())
@@ -49,8 +50,11 @@ def test_scene_answers_questions_as_described(path: str, query: dict[str, str]) 
 def test_scene_answers_below_ids_as_described(place: str) -> None:
     known = TASKS if "tasks" in place else DEFINITIONS
     ids = [each["call"] for each in RECORDS] if "calls" in place else [each["id"] for each in known]
+    parameter = "{id}"
+    if "upstreams" in place:
+        ids, parameter = [each["name"] for each in UPSTREAMS], "{name}"
     for each in ids:
-        check_answer(IDS.get(place, place.replace("{}", "{id}")), place.replace("{}", each), {})
+        check_answer(IDS.get(place, place.replace("{}", parameter)), place.replace("{}", each), {})
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ SCREENS = {
     "secrets": "#/secrets",
     "accounts": "#/accounts",
     "servers": "#/servers/depot",
+    "upstreams": "#/upstreams/Charts",
     "contracts": "#/contracts",
     "review": "#/review/Weather.forecast@0.9.0",
     "limits": "#/limits",
@@ -67,7 +68,18 @@ OF_TOOLS = {
     "usedBy",
     "questions",
 }
-OF_HALLS = {"address", "displayName", "key", "originDetail", "providerName", "server", "toolkit", "toolkits", "version"}
+OF_HALLS = {
+    "address",
+    "displayName",
+    "target",
+    "key",
+    "originDetail",
+    "providerName",
+    "server",
+    "toolkit",
+    "toolkits",
+    "version",
+}
 FOREIGN = frozenset(OF_PEOPLE | OF_TOOLS | OF_HALLS | {"what", "where", "mimeType", "uri", "questions"})
 
 

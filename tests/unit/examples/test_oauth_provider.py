@@ -5,7 +5,7 @@ import pytest
 from tests.unit.examples.oauth_client import REDIRECT, URL, ProviderHarness, redirect_query, token_error, value
 from toolhall.examples._fakes.oauth_provider import CLIENT_ID
 from toolhall.examples._fakes.services import READ_MAIL_SCOPE
-from toolhall.oauth.client import read_metadata
+from toolhall.oauth.discovery import read_metadata
 from toolhall.oauth.providers import ProviderSettings, build_provider
 
 

@@ -11,6 +11,7 @@ from tests.harness.patience import patience
 from tests.servers.http_mcp import LOCAL, MODERN, HttpMcpServer, Wire, serving
 from tests.unit.mcp_client.session_client import LISTENING, QUIET, Events, Hooks, call, session_with
 from toolhall import Context, tool
+from toolhall.dialects.mcp.client_handshake import Era
 from toolhall.dialects.mcp.client_questions import read_open_questions, retry_params, write_reply
 from toolhall.dialects.mcp.client_results import ListReader, read_call_result
 from toolhall.mcp_client.connect import open_session
@@ -358,12 +359,11 @@ async def greet(ctx: Context) -> str:
 
 
 async def listed(session: McpSession) -> set[str]:
-    reader, cursor = ListReader("tools/list"), None
-    while True:
-        params = {} if cursor is None else {"cursor": cursor}
-        cursor = reader.add(await session.request(McpRequest(method="tools/list", params=params)))
-        if cursor is None:
-            return {each["name"] for each in reader.items}
+    reader = ListReader("tools/list")
+    cursor = reader.add(await session.request(McpRequest(method="tools/list")))
+    while cursor is not None:
+        cursor = reader.add(await session.request(McpRequest(method="tools/list", params={"cursor": cursor})))
+    return {each["name"] for each in reader.items}
 
 
 async def greeting(session: McpSession) -> tuple[object, ...]:
@@ -386,7 +386,7 @@ async def test_hall_is_spoken_to_in_every_revision_that_it_serves(revision: str)
         profile = ClientProfile(name="test", version="1", offered_revision=revision)
         target = HttpTarget(f"http://127.0.0.1:{port}/mcp")
         events = Events()
-        era = "modern" if revision == MODERN else "legacy"
+        era: Era = "modern" if revision == MODERN else "legacy"
         session = await open_session(target, profile, events, dialer=LOCAL, era=era)
         try:
             assert (session.server.revision.name, session.server.name) == (revision, "toolhall")

@@ -22,7 +22,7 @@ from toolhall.egress.client import EgressClient, EgressResponse
 from toolhall.model.errors import Unavailable
 from toolhall.model.requirements import AccountRequirement
 from toolhall.oauth import refresh
-from toolhall.oauth.client import CACHE_SECONDS, STALE_SECONDS
+from toolhall.oauth.discovery import CACHE_SECONDS, STALE_SECONDS
 from toolhall.oauth.refresh import LEASE_SECONDS, REFRESH_TIMEOUT_SECONDS
 from toolhall.stores.accounts import MemoryAccountStore
 from toolhall.stores.vault.store import MemoryVaultStore

@@ -143,20 +143,26 @@ function Findings({ findings }: { findings: Finding[] }) {
     <section class="stack tight" aria-labelledby="findings">
       <h3 id="findings">{t('review.findings')}</h3>
       {findings.length === 0 && <p class="soft">{t('review.noFindings')}</p>}
-      <ul class="plain-list">
-        {findings.map((each) => (
-          <li key={`${each.rule} ${each.path}`}>
-            <Chip tone={SEVERITIES[each.severity] ?? 'plain'}>
-              <Marks text={each.rule} />
-            </Chip>{' '}
-            <code>
-              <Marks text={each.path || '/'} />
-            </code>{' '}
-            <Marks text={each.fix} />
-          </li>
-        ))}
-      </ul>
+      <FindingList findings={findings} />
     </section>
+  );
+}
+
+export function FindingList({ findings }: { findings: Finding[] }) {
+  return (
+    <ul class="plain-list">
+      {findings.map((each) => (
+        <li key={`${each.rule} ${each.path}`}>
+          <Chip tone={SEVERITIES[each.severity] ?? 'plain'}>
+            <Marks text={each.rule} />
+          </Chip>{' '}
+          <code>
+            <Marks text={each.path || '/'} />
+          </code>{' '}
+          <Marks text={each.fix} />
+        </li>
+      ))}
+    </ul>
   );
 }
 
@@ -173,22 +179,30 @@ function Changes({ id }: { id: string }) {
           data.from === null ? (
             <p class="soft">{t('review.firstVersion')}</p>
           ) : (
-            <ul class="plain-list">
-              {data.changes.length === 0 && <li class="soft">{t('review.noChanges', { from: data.from })}</li>}
-              {data.changes.map((each) => (
-                <li key={`${each.kind} ${each.path} ${each.reason}`}>
-                  <Chip tone={KINDS[each.kind]}>{t(`review.kinds.${each.kind}`)}</Chip>{' '}
-                  <code>
-                    <Marks text={each.path || '/'} />
-                  </code>{' '}
-                  <Marks text={each.reason} />
-                </li>
-              ))}
-            </ul>
+            <>
+              {data.changes.length === 0 && <p class="soft">{t('review.noChanges', { from: data.from })}</p>}
+              <ChangeList changes={data.changes} />
+            </>
           )
         }
       </Loaded>
     </section>
+  );
+}
+
+export function ChangeList({ changes }: { changes: ToolDiff['changes'] }) {
+  return (
+    <ul class="plain-list">
+      {changes.map((each) => (
+        <li key={`${each.kind} ${each.path} ${each.reason}`}>
+          <Chip tone={KINDS[each.kind]}>{t(`review.kinds.${each.kind}`)}</Chip>{' '}
+          <code>
+            <Marks text={each.path || '/'} />
+          </code>{' '}
+          <Marks text={each.reason} />
+        </li>
+      ))}
+    </ul>
   );
 }
 

@@ -236,7 +236,7 @@ interface FieldProps {
   hidden?: boolean;
 }
 
-function Field({ id, label, hint, value, onInput, hidden }: FieldProps) {
+export function Field({ id, label, hint, value, onInput, hidden }: FieldProps) {
   return (
     <div class="field">
       <label for={id}>{label}</label>

@@ -19,6 +19,7 @@ const TONES: Record<ToolStateWord, Tone> = {
   unreachable: 'failed',
   quarantined: 'person',
   inactive: 'plain',
+  withheld: 'plain',
   registered: 'plain',
 };
 

@@ -60,6 +60,7 @@ export const tools = addWords({
       quarantined: 'to be reviewed',
       active: 'served',
       inactive: 'not served',
+      withheld: 'gone from its upstream',
       unreachable: 'active, but nothing runs it',
     },
     ends: 'ends {day}',

@@ -25,6 +25,7 @@ from toolhall.http.api.base import MANAGEMENT_DIALECT
 from toolhall.model.caller import LOCAL
 from toolhall.model.errors import ToolhallError
 from toolhall.model.json import Json, JsonObject
+from toolhall.model.upstream import UpstreamSettings
 from toolhall.pipeline.admin import AdminOperation
 from toolhall.stores.bundle import Stores
 from toolhall.stores.common import DATABASE_FILE, Stale, StoreFailed
@@ -119,6 +120,12 @@ class LocalManagementTransport:
         """Encrypt all secrets with a new key; return how many there are."""
         return self._runner.run(
             apply_recorded(self._app, "rotate secrets", lambda: self._app.credentials.vault.rotate(new))
+        )
+
+    def add_upstream(self, name: str, settings: UpstreamSettings) -> None:
+        """Store an upstream; whoever can write to the folder may name a command."""
+        self._runner.run(
+            apply_recorded(self._app, f"add upstream {name}", lambda: self._app.upstreams.add(name, settings, LOCAL))
         )
 
     def close(self) -> None:

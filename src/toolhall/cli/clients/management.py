@@ -18,6 +18,7 @@ from toolhall.cli.hall_options import HallOptions
 from toolhall.cli.output import visible
 from toolhall.cli.progress import show_spinner
 from toolhall.model.json import Json, JsonObject
+from toolhall.model.upstream import UpstreamSettings
 
 REQUEST_SECONDS = 60.0
 _ACCEPT = {"Accept": "application/json"}
@@ -189,6 +190,10 @@ class FolderManagementTransport(ManagementTransport, Protocol):
         """Encrypt all secrets with a new key; return how many there are."""
         ...
 
+    def add_upstream(self, name: str, settings: UpstreamSettings) -> None:
+        """Store an upstream, also one that is a command, which nobody may add over the network."""
+        ...
+
 
 @contextlib.contextmanager
 def open_vault_management(
@@ -220,6 +225,25 @@ def open_folder_transport(
         yield transport
     finally:
         transport.close()
+
+
+StoreUpstream: TypeAlias = Callable[[str, UpstreamSettings], object]
+
+
+@contextlib.contextmanager
+def open_upstream_management(options: HallOptions) -> Generator[tuple[ManagementClient, StoreUpstream], None, None]:
+    """A client of the hall that the options name, and how an upstream is stored there."""
+    if options.running or options.key is not None:
+        with open_management(options) as client:
+            yield (
+                client,
+                lambda name, settings: client.request(
+                    "POST", "upstreams", body={"name": name, "settings": msgspec.to_builtins(settings)}
+                ),
+            )
+    else:
+        with open_folder_transport(options, write=True, create=True) as transport:
+            yield ManagementClient(transport), transport.add_upstream
 
 
 class AccountsClient:

@@ -66,6 +66,7 @@ _MAX_PAGES = 1_000
 _NEXT_STEP = {
     "quarantined": "look at it with 'toolhall tool show {0}', then serve it with 'toolhall tool activate {0}'",
     "registered": "'toolhall tool activate {0}' serves it",
+    "withheld": "its upstream does not offer it now; it is served again once that does",
     "inactive": "'toolhall tool activate {0}' serves it again",
 }
 

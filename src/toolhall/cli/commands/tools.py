@@ -51,7 +51,7 @@ _COLOURS = {"error": RED, "warning": YELLOW}
 _DOCUMENT_ERRORS = (400, 409, 413)  # statuses that concern one document, so that the next is tried
 _MAX_EVENTS = 1_000
 _COLUMNS = ("id", "state", "from", "by", "changed", "")
-_STYLES = {"active": GREEN, "active, not served": YELLOW, "quarantined": YELLOW, "inactive": DIM}
+_STYLES = {"active": GREEN, "active, not served": YELLOW, "quarantined": YELLOW, "inactive": DIM, "withheld": YELLOW}
 
 
 def state_of(tool: JsonObject, *, running: bool) -> str:
@@ -114,7 +114,7 @@ class ToolListOptions(HallOptions):
         Only tools of this toolkit.
     """
 
-    state: Literal["registered", "quarantined", "active", "inactive"] | None = None
+    state: Literal["registered", "quarantined", "active", "inactive", "withheld"] | None = None
     toolkit: str | None = None
 
 

@@ -7,62 +7,44 @@ and `remove_member` parse the result again and raise UneditableFile unless it ha
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from toolhall.dialects.client_files.commented_json import (
+    WHITESPACE_AND_COMMENTS,
+    BadClientText,
+    JsonMember,
+    JsonNode,
+    parse_commented_json,
+)
 from toolhall.model.json import JsonObject
 
-_WHITESPACE_AND_COMMENTS = re.compile(r"(?:[ \t\r\n\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
-_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
-_SCALAR = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null")
 _INDENT = re.compile(r"^([ \t]+)\S", re.MULTILINE)
-_MAX_DEPTH = 200
 
 
 class UneditableFile(Exception):
     """A text that cannot be parsed, or in which the entry cannot be edited; the message says what is wrong."""
 
 
-@dataclass
-class _Member:
-    key: str
-    start: int
-    value: "_Node"
-    comma: int | None = None  # position of the comma after it
-
-
-@dataclass
-class _Node:
-    start: int
-    end: int = 0
-    value: Any = None
-    members: list[_Member] | None = None  # of an object
-    items: list["_Node"] = field(default_factory=list)
-
-    def member(self, key: str) -> _Member | None:
-        found = [each for each in self.members or () if each.key == key]
-        if len(found) > 1:
-            raise UneditableFile(f"it has the member {key!r} twice")
-        return found[0] if found else None
-
-
 def read_json(text: str) -> JsonObject:
     """The value of a text; a text of comments alone is an empty object."""
-    return {} if _WHITESPACE_AND_COMMENTS.fullmatch(text) else _to_value(_root(text))
+    if WHITESPACE_AND_COMMENTS.fullmatch(text):
+        return {}
+    value: JsonObject = _root(text).value
+    return value
 
 
 def set_member(text: str, path: Sequence[str], value: JsonObject) -> str:
     """The text with this value at this path; raises UneditableFile."""
     before = read_json(text)
-    if _WHITESPACE_AND_COMMENTS.fullmatch(text):
+    if WHITESPACE_AND_COMMENTS.fullmatch(text):
         text = f"{text.rstrip()}{_newline(text)}{{}}{_newline(text)}" if text.strip() else "{}\n"
     node, rest = _root(text), list(path)
-    while len(rest) > 1 and (found := node.member(rest[0])) is not None:
+    while len(rest) > 1 and (found := _member(node, rest[0])) is not None:
         if found.value.members is None:
             raise UneditableFile(f"its member {rest[0]!r} is not an object")
         node = found.value
         rest.pop(0)
-    existing = node.member(rest[0])
+    existing = _member(node, rest[0])
     new: Any = value
     for key in reversed(rest[1:]):
         new = {key: new}
@@ -79,11 +61,11 @@ def remove_member(text: str, path: Sequence[str]) -> str:
     before = read_json(text)
     node, parent = _root(text), before
     for key in path[:-1]:
-        found = node.member(key)
+        found = _member(node, key)
         if found is None or found.value.members is None:
             raise UneditableFile(f"it has no object {key!r}")
         node, parent = found.value, parent[key]
-    member = node.member(path[-1])
+    member = _member(node, path[-1])
     if member is None:
         raise UneditableFile(f"it has no member {path[-1]!r}")
     after = _cut_member(text, node, member)
@@ -97,12 +79,12 @@ def _check_result(text: str, expected: JsonObject) -> str:
     return text
 
 
-def _replace_value(text: str, member: _Member, value: Any) -> str:
+def _replace_value(text: str, member: JsonMember, value: Any) -> str:
     indent = _indent_at(text, member.start)
     return text[: member.value.start] + _render(text, value, indent) + text[member.value.end :]
 
 
-def _insert_member(text: str, node: _Node, key: str, value: Any) -> str:
+def _insert_member(text: str, node: JsonNode, key: str, value: Any) -> str:
     newline, members = _newline(text), node.members or []
     outer = _indent_at(text, node.start)
     close = node.end - 1
@@ -118,7 +100,7 @@ def _insert_member(text: str, node: _Node, key: str, value: Any) -> str:
     return f"{head}{newline}{inner}{member}{newline}{outer}{text[close:]}"
 
 
-def _cut_member(text: str, node: _Node, member: _Member) -> str:
+def _cut_member(text: str, node: JsonNode, member: JsonMember) -> str:
     members = node.members or []
     index = members.index(member)
     start, end = member.start, member.value.end if member.comma is None else member.comma + 1
@@ -157,86 +139,18 @@ def _indent_at(text: str, position: int) -> str:
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-def _root(text: str) -> _Node:
-    parser = _Parser(text)
-    node = parser.value(parser.skip(0), 0)
-    if parser.skip(node.end) != len(text):
-        raise parser.error(parser.skip(node.end), "the end was expected")
+def _root(text: str) -> JsonNode:
+    try:
+        node = parse_commented_json(text)
+    except BadClientText as bad:
+        raise UneditableFile(str(bad)) from None
     if node.members is None:
         raise UneditableFile("it holds no JSON object")
     return node
 
 
-def _to_value(node: _Node) -> Any:
-    if node.members is not None:
-        return {each.key: _to_value(each.value) for each in node.members}
-    return [_to_value(each) for each in node.items] if isinstance(node.value, list) else node.value
-
-
-class _Parser:
-    """A recursive-descent parser; each method takes the position to start at."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def error(self, start: int, what: str) -> UneditableFile:
-        line = self._text.count("\n", 0, start) + 1
-        return UneditableFile(f"line {line}: {what}")
-
-    def skip(self, start: int) -> int:
-        found = _WHITESPACE_AND_COMMENTS.match(self._text, start)
-        return found.end() if found else start
-
-    def value(self, start: int, depth: int) -> _Node:
-        if depth > _MAX_DEPTH:
-            raise self.error(start, "it is nested too deeply")
-        letter = self._text[start : start + 1]
-        if letter == "{":
-            return self._object(start, depth)
-        if letter == "[":
-            return self._array(start, depth)
-        found = (_STRING if letter == '"' else _SCALAR).match(self._text, start)
-        if found is None:
-            raise self.error(start, "this is not JSON")
-        return _Node(start, found.end(), self._decoded(start, found.group()))
-
-    def _decoded(self, start: int, written: str) -> Any:
-        try:
-            return json.loads(written)
-        except ValueError:
-            raise self.error(start, "this is not JSON") from None
-
-    def _object(self, start: int, depth: int) -> _Node:
-        node, members = _Node(start), list[_Member]()
-        node.members = members
-        at = self.skip(start + 1)
-        while self._text[at : at + 1] != "}":
-            if members and members[-1].comma is None:
-                raise self.error(at, "a comma or a closing brace was expected")
-            found = _STRING.match(self._text, at)
-            if found is None:
-                raise self.error(at, "the name of a member was expected")
-            colon = self.skip(found.end())
-            if self._text[colon : colon + 1] != ":":
-                raise self.error(colon, "a colon was expected")
-            member = _Member(self._decoded(at, found.group()), at, self.value(self.skip(colon + 1), depth + 1))
-            members.append(member)
-            at = self.skip(member.value.end)
-            if self._text[at : at + 1] == ",":
-                member.comma = at
-                at = self.skip(at + 1)
-        node.end = at + 1
-        return node
-
-    def _array(self, start: int, depth: int) -> _Node:
-        node = _Node(start, value=[])
-        at, comma = self.skip(start + 1), True
-        while self._text[at : at + 1] != "]":
-            if not comma:
-                raise self.error(at, "a comma or a closing bracket was expected")
-            node.items.append(self.value(at, depth + 1))
-            at = self.skip(node.items[-1].end)
-            comma = self._text[at : at + 1] == ","
-            at = self.skip(at + 1) if comma else at
-        node.end = at + 1
-        return node
+def _member(node: JsonNode, key: str) -> JsonMember | None:
+    found = [each for each in node.members or () if each.key == key]
+    if len(found) > 1:
+        raise UneditableFile(f"it has the member {key!r} twice")
+    return found[0] if found else None

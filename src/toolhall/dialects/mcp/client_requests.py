@@ -17,7 +17,6 @@ from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.messages import TASKS_FEATURE, LogLevel
 from toolhall.model.tool import HeaderParameter
 
-HOPS_KEY = "dev.toolhall/hops"  # ids of the halls that a request went through
 PROTOCOL_PREFIX = "io.modelcontextprotocol/"
 DEFAULT_LOG_LEVEL: LogLevel = "info"
 MAX_HEADER_VALUE = 8_192
@@ -32,6 +31,11 @@ def write_request(
     request_id: int, method: str, params: JsonObject, arguments: bytes | None = None, meta: bytes = b""
 ) -> bytes:
     """A request; `arguments` and `meta` are the members `arguments` and `_meta` of its params, as JSON."""
+    if params and arguments is not None and meta:  # as nearly all calls are
+        start = b'{"jsonrpc":"2.0","id":%d,"method":%b' % (request_id, _encoded_method(method))
+        return b"".join(
+            (start, b',"params":', encode(params)[:-1], b',"arguments":', arguments, b',"_meta":', meta, b"}}")
+        )
     members = encode(params)[1:-1] if params else b""
     if arguments is not None:
         members += b',"arguments":' + arguments if members else b'"arguments":' + arguments
@@ -70,13 +74,13 @@ def _encoded_method(method: str) -> bytes:
 
 
 def write_client_capabilities(features: tuple[str, ...]) -> JsonObject:
-    """The capabilities of a client with these of CLIENT_FEATURES, and TASKS_FEATURE for the extension of 2026-07-28."""
+    """The capabilities of a client with these of CLIENT_FEATURES, and perhaps TASKS_FEATURE."""
     capabilities: JsonObject = {}
     for feature in features:
         name, _, mode = feature.partition(".")
         if name == "elicitation":
             capabilities.setdefault(name, {})[mode or "form"] = {}
-        elif name == TASKS_FEATURE:
+        elif feature == TASKS_FEATURE:
             capabilities["extensions"] = {TASKS_EXTENSION: {}}
         else:
             capabilities[name] = {}
@@ -91,6 +95,9 @@ def is_protocol_meta_key(key: str) -> bool:
     labels = prefix.split(".") if slash else []
     # 2025-06-18 reserves the labels at every place but the last, the revisions after it at the second place.
     return any(label in _RESERVED_LABELS for label in (*labels[:-1], *labels[1:2]))
+
+
+_is_kept_back = lru_cache(maxsize=256)(is_protocol_meta_key)  # the keys that a client sends are few
 
 
 class MetaWriter:
@@ -115,8 +122,8 @@ class MetaWriter:
         `extra` are other members, of which those of the protocol are left out. With a `token`, progress and, in the
         stateless revisions, log messages are asked for.
         """
-        if extra and any(map(is_protocol_meta_key, extra)):
-            extra = {key: value for key, value in extra.items() if not is_protocol_meta_key(key)}
+        if extra and any(map(_is_kept_back, extra)):
+            extra = {key: value for key, value in extra.items() if not _is_kept_back(key)}
         members = encode(extra)[1:-1] if extra else b""
         if not self._revision.stateless:
             stated = b'"progressToken":%d' % token if token is not None else b""

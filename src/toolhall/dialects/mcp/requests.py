@@ -34,6 +34,8 @@ _CLIENT_KEY = f"{_PREFIX}clientInfo"
 _CONSOLE_NAME = "toolhall-console"
 VERSIONS_KEY = "dev.toolhall/versions"
 _BASE64_VALUE = re.compile(r"=\?base64\?(.*)\?=")
+HOPS_KEY = "dev.toolhall/hops"  # in `_meta`: ids of the halls that a request went through
+_MAX_READ_HOPS = 16
 _VISIBLE = re.compile(r"[\t\x20-\x7e]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,399})(\.\d+)?([eE][+-]?\d{1,3})?", re.ASCII)
 # By method: the member of params that the header Mcp-Name repeats.
@@ -62,6 +64,7 @@ class RequestMeta(msgspec.Struct, frozen=True, dict=True):
     capabilities: JsonObject
     log_level: LogLevel | None = None
     progress_token: str | int | None = None
+    hops: tuple[str, ...] = ()  # ids of the halls that the request went through
 
     @cached_property
     def features(self) -> tuple[str, ...]:
@@ -135,7 +138,11 @@ def _new_request_meta(request: JsonRpcRequest) -> RequestMeta:
         raise invalid_params(f"params._meta must hold {_CAPABILITIES_KEY} as an object", status=400)
     level = meta.get(_LOG_LEVEL_KEY)
     return RequestMeta(
-        REVISION_2026_07_28, capabilities, None if level is None else read_log_level(level), _progress_token(meta)
+        REVISION_2026_07_28,
+        capabilities,
+        None if level is None else read_log_level(level),
+        _progress_token(meta),
+        _hops(meta) if HOPS_KEY in meta else (),
     )
 
 
@@ -143,6 +150,20 @@ def read_progress_token(request: JsonRpcRequest) -> str | int | None:
     """The token for progress notifications of this request."""
     meta = request.params.get("_meta")
     return _progress_token(meta) if type(meta) is dict else None
+
+
+def read_hops(request: JsonRpcRequest) -> tuple[str, ...]:
+    """The ids of the halls that this request went through."""
+    meta = request.params.get("_meta")
+    return _hops(meta) if type(meta) is dict and HOPS_KEY in meta else ()
+
+
+def _hops(meta: JsonObject) -> tuple[str, ...]:
+    """More ids than any request may have stay more; what is no list of ids counts as too many."""
+    hops = meta[HOPS_KEY]
+    if not isinstance(hops, list) or len(hops) > _MAX_READ_HOPS:
+        return ("",) * _MAX_READ_HOPS
+    return tuple(str(each)[:64] for each in hops)
 
 
 def read_log_level(value: Json) -> LogLevel:

@@ -126,6 +126,10 @@ _NEEDS = object_schema(
     approvals=object_schema(count=COUNT, firstEndsAt=nullable(TIMESTAMP)),
     review=object_schema(count=COUNT),
     servers=object_schema(count=COUNT, unwell=array_schema(TEXT)),
+    upstreams={
+        **array_schema(object_schema(name=TEXT, waiting=COUNT)),
+        "description": "Upstreams with definitions that wait for somebody's look.",
+    },
     accounts=object_schema(
         count={**COUNT, "description": "Accounts that have to be linked again."},
         first=nullable(object_schema(person=TEXT, providerName=TEXT)),
@@ -243,7 +247,7 @@ def call_paths() -> JsonObject:
                 query_parameter(
                     "topics",
                     {"type": "string", "example": "calls,health"},
-                    "Some of `calls`, `approvals`, `tools`, `servers`, `health` and `audit`, by commas.",
+                    "Some of `calls`, `approvals`, `tools`, `servers`, `upstreams`, `health` and `audit`, by commas.",
                 ),
                 *_filters(),
                 rate_limited=True,

@@ -68,6 +68,46 @@ _VERSION: JsonObject = {
     "deprecatedAt": None,
     "successor": None,
 }
+_UPSTREAM: JsonObject = {
+    "name": "Docs",
+    "state": "ready",
+    "reason": None,
+    "target": "https://mcp.example.com/mcp",
+    "settings": {"url": "https://mcp.example.com/mcp", "headers": {"X-Api-Key": "${secret:DOCS_KEY}"}},
+    "source": "store",
+    "where": "alice",
+    "era": "modern",
+    "revision": "2026-07-28",
+    "server": {"name": "docs-mcp", "version": "2.4.1"},
+    "tools": 12,
+    "waiting": 1,
+    "since": _LATER,
+    "lastSync": _LAST,
+    "nextTry": None,
+    "sessions": 1,
+    "children": 0,
+    "restarts": 0,
+    "lostCalls": 0,
+    "parkedCalls": 0,
+}
+_REVIEWED: JsonObject = {
+    "name": "Docs",
+    "digest": _DIGEST,
+    "tools": [
+        {
+            "id": "Docs.search@1.1.0",
+            "kind": "tool",
+            "was": "Docs.search@1.0.0",
+            "refused": False,
+            "changes": [
+                {"kind": "feature", "path": "/input/properties/limit", "reason": "an optional member was added"}
+            ],
+            "findings": [],
+            "document": {"name": "search", "inputSchema": {"type": "object"}},
+        }
+    ],
+    "withheld": [{"tool": "print", "reason": "its input schema is no object"}],
+}
 _EVENTS: JsonObject = {
     "events": [{"at": _LATER, "by": "ci", "id": _ID, "what": "registered", "detail": {}}],
 }
@@ -221,6 +261,7 @@ _RESPONSES: dict[str, Json] = {
         "approvals": {"count": 1, "firstEndsAt": _LATER},
         "review": {"count": 0},
         "servers": {"count": 1, "unwell": []},
+        "upstreams": [{"name": "Docs", "waiting": 1}],
         "accounts": {"count": 1, "first": {"person": "alice", "providerName": "GitHub"}},
         "deprecations": [{"id": _BEFORE, "sunset": "2027-06-30", "callers": ["ci"]}],
         "audit": {"failing": False, "problem": None, "verifiedAt": None},
@@ -230,6 +271,21 @@ _RESPONSES: dict[str, Json] = {
     "servers": {"servers": [_SERVER]},
     "drainServer": {**_SERVER, "state": "degraded", "replicas": [{**_REPLICA, "draining": True, "state": "draining"}]},
     "removeServer": {"removed": "harbours"},
+    "upstreams": {"upstreams": [_UPSTREAM]},
+    "addUpstream": {**_UPSTREAM, "state": "new", "era": None, "revision": None, "server": None, "tools": 0,
+        "waiting": 0, "lastSync": None, "sessions": 0},
+    "upstream": _UPSTREAM,
+    "removeUpstream": {"removed": "Docs"},
+    "checkUpstream": {"name": "Docs", "ok": False, "steps": [
+        {"name": "address", "ok": True, "seconds": 0.012, "detail": "mcp.example.com has one address", "fix": None},
+        {"name": "TLS", "ok": False, "seconds": 0.048, "detail": "its certificate has expired",
+         "fix": "tell whoever runs mcp.example.com"},
+    ]},
+    "syncUpstream": _UPSTREAM,
+    "switchOffUpstream": {**_UPSTREAM, "state": "off", "sessions": 0},
+    "switchOnUpstream": {**_UPSTREAM, "state": "connecting"},
+    "upstreamReview": _REVIEWED,
+    "acceptUpstream": {"accepted": ["Docs.search@1.1.0"]},
     "tasks": {"tasks": [_TASK]},
     "task": {**_TASK, "error": None},
     "cancelTask": {**_TASK, "state": "cancelled", "questions": [], "error": None},
@@ -247,6 +303,12 @@ _REQUESTS: dict[str, Json] = {
     "accept_audit": {},
     "verify_audit": {},
     "drainServer": {},
+    "addUpstream": {"name": "Docs", "settings": {"url": "https://mcp.example.com/mcp"}},
+    "checkUpstream": {},
+    "syncUpstream": {},
+    "switchOffUpstream": {},
+    "switchOnUpstream": {},
+    "acceptUpstream": {"digest": _DIGEST},
     "cancelTask": {},
     "checkLock": {"lock": {"lock": 1, "tools": {_ID: {"shown": _DIGEST, "contract": _DIGEST}}}},
 }

@@ -45,6 +45,18 @@ _HEALTH: JsonObject = {
             "properties": {
                 "core": _HEALTH_STATE,
                 "tools": {"type": "object", "additionalProperties": _HEALTH_STATE},
+                "upstreams": {
+                    "type": "object",
+                    "description": "Servers of somebody else whose tools are offered, if there are any.",
+                    "additionalProperties": {
+                        "type": "object",
+                        "properties": {
+                            "state": _TEXT,
+                            "reason": {"type": "string", "description": "For administrators."},
+                        },
+                        "required": ["state"],
+                    },
+                },
                 "tasks": {
                     "type": "object",
                     "description": "The long calls that are open, if there are any.",

@@ -32,6 +32,7 @@ from toolhall.dialects.openapi.builders import (
 from toolhall.dialects.openapi.contract_paths import contract_paths
 from toolhall.dialects.openapi.managed_tasks import MANAGED_TASK_SCHEMAS, managed_task_paths
 from toolhall.dialects.openapi.server_paths import SERVER_SCHEMAS, server_paths
+from toolhall.dialects.openapi.upstream_paths import UPSTREAM_SCHEMAS, upstream_paths
 from toolhall.model.json import JsonObject
 from toolhall.model.tool import KINDS
 
@@ -42,8 +43,8 @@ MANAGEMENT_TAG: JsonObject = {
 }
 BEHAVIOURS = ("breaking", "feature")
 EFFECTS = ("reads", "writes", "destroys")
-STATES = ("registered", "quarantined", "active", "inactive")
-ORIGINS = ("code", "file", "http", "cli", "tool-server")
+STATES = ("registered", "quarantined", "active", "inactive", "withheld")
+ORIGINS = ("code", "file", "http", "cli", "tool-server", "upstream")
 EVENT_TYPES = (
     "registered",
     "activated",
@@ -53,6 +54,8 @@ EVENT_TYPES = (
     "removed",
     "replaced",
     "rolled back",
+    "withheld",
+    "server changed",
 )
 _DIGEST: JsonObject = {"type": "string", "pattern": "^sha256-[0-9a-f]{64}$"}
 _SUNSET_DATE: JsonObject = {
@@ -121,6 +124,7 @@ MANAGEMENT_SCHEMAS: JsonObject = {
     **approval_paths.APPROVAL_SCHEMAS,
     **credential_paths.CREDENTIAL_SCHEMAS,
     **SERVER_SCHEMAS,
+    **UPSTREAM_SCHEMAS,
     **MANAGED_TASK_SCHEMAS,
     "Finding": object_schema(path=TEXT, rule=TEXT, fix=TEXT, severity={"enum": ["error", "warning"]}),
 }
@@ -233,6 +237,7 @@ def management_paths(readable: Sequence[str]) -> JsonObject:
         },
         **contract_paths(_ID),
         **server_paths(),
+        **upstream_paths(),
         **managed_task_paths(),
         "/api/history": {
             "get": management_operation(

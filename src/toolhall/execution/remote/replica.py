@@ -259,6 +259,11 @@ class CircuitBreaker:
         return "half-open" if self._clock() >= self._open_until else "open"
 
     @property
+    def has_failures(self) -> bool:
+        """Whether a call or a probe failed since the last call that came back."""
+        return bool(self._lost_calls or self._failed_probes)
+
+    @property
     def retry_after(self) -> float:
         """Seconds until the circuit becomes half-open by itself."""
         return 0.0 if self.is_closed else max(0.0, self._open_until - self._clock())

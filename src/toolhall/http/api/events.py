@@ -1,4 +1,4 @@
-"""`GET /api/events`: what happens in a hall, as server-sent events: calls, approvals, tools, servers, health, audit.
+"""`GET /api/events`: what happens in a hall, as server-sent events; `Topic` has what there is to hear of.
 
 Theory of operation
 -------------------
@@ -28,7 +28,7 @@ from toolhall.stores.audit.filters import FILTER_NAMES, AuditQuery, InvalidQuery
 from toolhall.stores.audit.follow import Follower
 from toolhall.stores.audit.query import FoundRecord, Positions, parse_cursor, record_document, write_cursor
 
-Topic: TypeAlias = Literal["calls", "approvals", "tools", "servers", "health", "audit"]
+Topic: TypeAlias = Literal["calls", "approvals", "tools", "servers", "upstreams", "health", "audit"]
 TOPICS: tuple[Topic, ...] = get_args(Topic)
 MAX_LISTENERS, MAX_PER_CALLER = 64, 8
 CALLS_PER_SECOND = 20
@@ -41,12 +41,20 @@ _TOOL_VERBS = ("register ", "activate ", "deactivate ", "deprecate ", "roll back
 _DECISIONS = {"approve": "approved", "deny": "denied"}
 
 
+class UpstreamMark(NamedTuple):
+    """What tells whether an upstream has changed: its state, and a number that differs with each list of its tools."""
+
+    state: str
+    lists: int
+
+
 class EventSources(NamedTuple):
     """What can be asked for its present state."""
 
     verification: AuditVerification
     health: Callable[[], str]
     components: ComponentCheck
+    upstreams: Callable[[], Mapping[str, "UpstreamMark"]]
 
 
 class EventsApi:
@@ -147,6 +155,7 @@ class EventListener:
         self._follower = follower
         self._sources = sources
         self._follows = bool(topics & {"calls", "approvals", "tools"})
+        self._follows_upstreams = bool(topics & {"upstreams", "tools"})
         self._positions = dict(follower.positions)  # behind the last event that was sent
         self._second = 0
         self._sent = 0  # calls in this second
@@ -154,6 +163,7 @@ class EventListener:
         self._passed: dict[str, int] = {}  # by log, what was read behind the last event
         self._states: dict[str, str] = {}  # of health and of tool servers
         self._components_due = 0.0
+        self._upstreams = sources.upstreams() if self._follows_upstreams else {}
         self._verification = (sources.verification.changes, sources.verification.done)
         if "health" in topics:
             self._states[""] = sources.health()
@@ -205,6 +215,22 @@ class EventListener:
         if "audit" in self._topics and (verification.changes, verification.done) != self._verification:
             self._verification = verification.changes, verification.done
             yield verification.progress()
+        if self._follows_upstreams:
+            yield from self._upstream_changes()
+
+    def _upstream_changes(self) -> Iterator[JsonObject]:
+        """Yield the upstreams that changed; nobody's request, and so no record, changes the tools of one."""
+        before, self._upstreams = self._upstreams, self._sources.upstreams()
+        if before == self._upstreams:
+            return
+        names = [*self._upstreams, *(name for name in before if name not in self._upstreams)]
+        changed = [name for name in names if before.get(name) != self._upstreams.get(name)]
+        if "upstreams" in self._topics:
+            for name in changed:
+                now = self._upstreams.get(name)
+                yield {"topic": "upstreams", "name": name, "state": "gone" if now is None else now.state}
+        if "tools" in self._topics:
+            yield {"topic": "tools", "ids": []}
 
     async def _server_changes(self) -> list[JsonObject]:
         now = time.monotonic()

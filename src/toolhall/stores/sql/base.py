@@ -58,6 +58,7 @@ REVISIONS = (
     "0006",
     "0007",
     "0008",
+    "0009",
 )  # every file in migrations/versions, oldest first
 _VERSION_TABLE = "alembic_version"
 _MIGRATIONS_FOLDER = Path(__file__).parents[1] / "migrations"

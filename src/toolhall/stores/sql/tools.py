@@ -121,7 +121,7 @@ def save_records(
     """Insert NEW records and replace the others, all or none; return them with their serials. Raises Stale."""
     check_storable_change(records, new_events)
     with connection.begin():
-        serial = _next_serial(connection)
+        serial = raise_serial(connection)
         stored = _delete_current(connection, records)
         saved = tuple(msgspec.structs.replace(each, serial=serial, sound=True) for each in records)
         _insert_records(connection, saved, macs)
@@ -135,12 +135,12 @@ def remove_records(connection: Connection, records: Sequence[ToolRecord], new_ev
     check_saved(records)
     check_storable_change(records, new_events)
     with connection.begin():
-        _next_serial(connection)
+        raise_serial(connection)
         _delete_unused_documents(connection, _delete_current(connection, records))
         _insert_events(connection, new_events)
 
 
-def _next_serial(connection: Connection) -> int:
+def raise_serial(connection: Connection) -> int:
     """Raise the serial, which takes the write lock; must be the first statement of a transaction."""
     raised = update(changes).values(last=changes.c.last + 1).returning(changes.c.last)
     serial: int = connection.execute(raised).scalar_one()

@@ -19,6 +19,7 @@ NOTHING = {
     "approvals": {"count": 0, "firstEndsAt": None},
     "accounts": {"count": 0, "first": None},
     "servers": {"count": 0, "unwell": []},
+    "upstreams": [],
 }
 
 

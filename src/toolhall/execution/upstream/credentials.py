@@ -1,0 +1,72 @@
+"""What calls of upstreams are given by the rest of the hall: UpstreamCredentials and SessionOpener.
+
+A caller's own credential never goes to an upstream: nothing in this package reads it but to compare it.
+"""
+
+from collections.abc import Awaitable, Mapping
+from typing import Protocol
+
+from toolhall.dialects.mcp.client_handshake import Era
+from toolhall.mcp_client.session import Headers, McpSession, SessionEvents
+from toolhall.mcp_client.targets import QuestionHandler
+from toolhall.model.errors import NeedsRequirement, ToolhallError
+from toolhall.model.messages import Call
+from toolhall.model.secret import Secret
+from toolhall.model.upstream import Upstream
+
+
+class UpstreamCredentials(Protocol):
+    """The credentials that go to an upstream: those of its settings, and those that a call was equipped with."""
+
+    def secret(self, name: str) -> Awaitable[Secret | None]:
+        """Return a secret of the hall, for the environment of a child."""
+        ...
+
+    def headers(self, upstream: Upstream, call: Call | None) -> Awaitable[Headers]:
+        """Return the headers of a call, or the hall's own (handshake, lists) without one; raises NeedsRequirement."""
+        ...
+
+    def refresh(self, upstream: Upstream, call: Call | None, challenge: str | None) -> Awaitable[bool]:
+        """Renew the token that the upstream refused, once for all who ask now; False if there is nothing to renew."""
+        ...
+
+    def missing(self, upstream: Upstream, call: Call | None, challenge: str | None) -> Awaitable[ToolhallError]:
+        """Return the error that says what a person has to link or to set, with the scopes of the challenge."""
+        ...
+
+
+class NoUpstreamCredentials:
+    """Credentials of upstreams that take none: their fixed headers as they are."""
+
+    async def secret(self, name: str) -> Secret | None:  # noqa: ARG002 - there is none
+        """Return None."""
+        return None
+
+    async def headers(self, upstream: Upstream, call: Call | None) -> Headers:  # noqa: ARG002
+        """Return the headers that hold no secret."""
+        return tuple((name, value) for name, value in upstream.settings.headers.items() if "${" not in value)
+
+    async def refresh(self, upstream: Upstream, call: Call | None, challenge: str | None) -> bool:  # noqa: ARG002
+        """Return False."""
+        return False
+
+    async def missing(self, upstream: Upstream, call: Call | None, challenge: str | None) -> NeedsRequirement:  # noqa: ARG002
+        """Return an error that names the upstream only."""
+        return NeedsRequirement(f"the upstream {upstream.name!r} wants a credential, and this hall has none for it")
+
+
+class SessionOpener(Protocol):
+    """Opens a session with an upstream: detects its era unless that is known, and does the handshake."""
+
+    def __call__(
+        self,
+        upstream: Upstream,
+        events: SessionEvents,
+        questions: QuestionHandler,
+        *,
+        era: Era | None,
+        credentials: Headers,
+        env: Mapping[str, str],
+    ) -> Awaitable[McpSession]:
+        """Return the open session; raises the errors of `mcp_client.session`."""
+        ...

@@ -8,10 +8,12 @@ import asyncio
 import json
 import os
 import sys
+import tempfile
 import urllib.request
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -55,15 +57,18 @@ class Occasion:
             return "client_credentials"
         return "oauth" if self.name.startswith("auth/") else "none"
 
-    def providers(self, url: str) -> dict[str, ProviderSettings]:
-        """What an operator would have configured: the client that the suite names."""
+    def providers(self, url: str, folder: Path) -> dict[str, ProviderSettings]:
+        """What an operator would have configured: the client that the suite names, its key in the folder."""
         if "client_id" not in self.context:
             return {}
+        key = folder / "client.pem"
+        key.write_text(self.context.get("private_key_pem", ""))
         return {
             "suite": ProviderSettings(
                 issuer=self.context.get("issuer") or _named_issuer(url),
                 client_id=self.context["client_id"],
                 client_secret=self.context.get("client_secret"),
+                client_key_file=str(key) if "private_key_pem" in self.context else None,
                 upstreams=(NAME,),
             )
         }
@@ -86,9 +91,10 @@ async def client_for(occasion: Occasion, url: str) -> AsyncGenerator[SuiteClient
         parts = urlsplit(SUITE_DOCUMENT)
         options["address"] = f"{parts.scheme}://{parts.netloc}"
         client_identity.CLIENT_DOCUMENT_PATH = parts.path
-    providers = await asyncio.to_thread(occasion.providers, url)
-    async with suite_client(url, occasion.revision, occasion.auth, providers, **options) as client:
-        yield client
+    with tempfile.TemporaryDirectory() as folder:
+        providers = await asyncio.to_thread(occasion.providers, url, Path(folder))
+        async with suite_client(url, occasion.revision, occasion.auth, providers, **options) as client:
+            yield client
 
 
 async def play(occasion: Occasion, client: SuiteClient) -> None:

@@ -21,7 +21,7 @@ KNOCK = HERE / "knock.py"
 RUN = {"2025-03-26": 2, "2025-11-25": 19, "2026-07-28": 33}
 WARNINGS = dict.fromkeys(RUN, 0)
 SKIPPED = dict.fromkeys(RUN, 0) | {"2026-07-28": 3}  # `initialize` in a revision without it, and roots
-EXTENSIONS = ["auth/client-credentials-basic"]
+EXTENSIONS = ["auth/client-credentials-basic", "auth/client-credentials-jwt"]
 # Scenarios of extensions that are not built, and why.
 LEFT_OUT = {
     "auth/dpop": "bearer tokens only: a proof for each request needs a key that upstreams rarely ask for",

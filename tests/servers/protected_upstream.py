@@ -2,13 +2,13 @@
 
 import json
 import secrets
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlencode
 
 from tests.servers.http_server import HttpRequest, HttpResponse, run_http_server
-from tests.servers.scripted_authority import json_response, without_none
+from tests.servers.scripted_authority import Responder, json_response, without_none
 
 RESOURCE_METADATA = "/.well-known/oauth-protected-resource"
 ISSUER_METADATA = "/.well-known/oauth-authorization-server"
@@ -24,7 +24,7 @@ class RegisteringAuthority:
         self.registration: dict[str, Any] = {}
         self.callback: dict[str, str | None] = {}
         self.tokens: dict[str, Any] = {}
-        self.paths: dict[str, Callable[[HttpRequest], HttpResponse]] = {}
+        self.paths: dict[str, Responder] = {}
         self.issued: list[str] = []
         self.clients: list[str] = []
 
@@ -36,7 +36,7 @@ class RegisteringAuthority:
 
     def answer(self, asked: HttpRequest) -> HttpResponse:
         self.asked.append(asked)
-        usual = {
+        usual: dict[str, Responder] = {
             ISSUER_METADATA: lambda _: json_response(self.default_metadata()),
             "/register": lambda _: json_response(self.register(), 201),
             "/authorize": self._authorized,
@@ -91,7 +91,7 @@ class ProtectedUpstream:
         self.metadata: dict[str, Any] | None = {}  # None: it publishes none
         self.metadata_path = f"{RESOURCE_METADATA}/mcp"
         self.challenge: str | None = 'Bearer resource_metadata="{origin}{path}"'
-        self.paths: dict[str, Callable[[HttpRequest], HttpResponse]] = {}
+        self.paths: dict[str, Responder] = {}
         self.refused: set[str] = set()  # tokens
 
     @property
@@ -109,11 +109,27 @@ class ProtectedUpstream:
             return HttpResponse(404)
         token = asked.headers.get("authorization", "").removeprefix("Bearer ")
         if token in self.authority.issued and token not in self.refused:
-            return HttpResponse(200, json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"tools": []}}).encode())
+            return self._answered(json.loads(asked.body)) if asked.method == "POST" else HttpResponse(405)
         if self.challenge is None:
             return HttpResponse(401)
         challenge = self.challenge.format(origin=self.origin, path=self.metadata_path)
         return HttpResponse(401, headers=(("WWW-Authenticate", challenge),))
+
+    def _answered(self, message: dict[str, Any]) -> HttpResponse:
+        """Speak enough MCP of 2025-11-25 to have one tool."""
+        if "id" not in message:
+            return HttpResponse(202)
+        info = {"serverInfo": {"name": "notes", "version": "1"}, "capabilities": {"tools": {}}}
+        tool = {"name": "list_notes", "description": "List notes.", "inputSchema": {"type": "object"}}
+        results: dict[str, Any] = {
+            "initialize": {"protocolVersion": "2025-11-25", **info},
+            "tools/list": {"tools": [tool]},
+            "tools/call": {"content": [{"type": "text", "text": "two notes"}]},
+        }
+        answer = {"jsonrpc": "2.0", "id": message["id"]}
+        if message["method"] in results:
+            return json_response({**answer, "result": results[message["method"]]})
+        return json_response({**answer, "error": {"code": -32601, "message": "unknown"}}, 404)
 
 
 @contextmanager

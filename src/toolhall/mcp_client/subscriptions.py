@@ -1,4 +1,4 @@
-"""`Subscriptions`: what a session of 2026-07-28 listens to its server for, over `subscriptions/listen`.
+"""`ListenStream`: what a session of 2026-07-28 listens to its server for, over `subscriptions/listen`.
 
 The revision has one request for this, whose stream stays open. When what is wanted changes, a new one is opened with
 all of it, and the old one is closed afterwards, so that nothing is missed between them.
@@ -24,7 +24,7 @@ Requester: TypeAlias = Callable[[McpRequest], Awaitable[msgspec.Raw]]
 _LISTS = ("tools", "resources", "prompts")
 
 
-class Subscriptions:
+class ListenStream:
     """Keeps a listen stream open with what the server offers to tell, and what was subscribed to.
 
     `request` sends a request of the session; the notifications on its stream are routed by the session as all are.

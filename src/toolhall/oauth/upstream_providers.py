@@ -45,6 +45,7 @@ from toolhall.oauth.protected_resource import (
 from toolhall.oauth.providers import (
     GENERIC,
     UPSTREAM_PREFIX,
+    AddressRefused,
     DiscoveryFailed,
     Endpoints,
     Provider,
@@ -151,7 +152,7 @@ class UpstreamProviders:
         protected = await self._resource(url, parse_challenge(await self._client.probe(url)))
         issuer, endpoints = await self._first_usable(upstream, protected, for_people=False)
         configured = self._identities.configured(issuer, upstream)
-        if configured is None or configured.client_secret is None:
+        if configured is None or (configured.client_secret is None and configured.client_key is None):
             raise DiscoveryFailed(
                 f"the hall has no client at {issuer} for its own account: add [providers.{upstream}] with"
                 f' issuer = "{issuer}", client_id, client_secret and upstreams = ["{upstream}"]'
@@ -201,6 +202,7 @@ class UpstreamProviders:
             endpoints=msgspec.structs.replace(endpoints, token_auth=identity.token_auth),
             client_id=identity.client_id,
             client_secret=identity.client_secret,
+            client_key=identity.client_key,
             token_auth=identity.token_auth,
             scopes=_wanted_scopes(challenge, protected, endpoints),
             authorize_params={} if configured is None else configured.authorize_params,
@@ -212,7 +214,10 @@ class UpstreamProviders:
     async def _resource(self, url: str, challenge: Challenge | None) -> UpstreamResource:
         """Return what the upstream says of itself, or else what the revision 2025-03-26 takes for granted."""
         for place in resource_metadata_urls(url, challenge):
-            document = await self._client.find_document(place)
+            try:
+                document = await self._client.find_document(place)
+            except AddressRefused as refused:  # the upstream's own address: whoever named it knows it
+                raise DiscoveryFailed(str(refused)) if origin_of(place) == origin_of(url) else refused from None
             found = None if document is None else read_resource_metadata(document, url)
             if found is not None:
                 return found

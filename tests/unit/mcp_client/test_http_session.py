@@ -23,10 +23,11 @@ from toolhall.mcp_client.session import (
 from toolhall.mcp_client.targets import ClientProfile
 from toolhall.model.content import Text
 from toolhall.model.errors import ToolFailed, Unsupported
+from toolhall.model.json import JsonObject
 from toolhall.model.messages import LogEvent, ProgressEvent
 
 LEGACY = ["2025-03-26", "2025-06-18", "2025-11-25"]
-RESULT = {"content": []}
+RESULT: JsonObject = {"content": []}
 each_revision = pytest.mark.parametrize("revision", [*LEGACY, MODERN])
 each_legacy = pytest.mark.parametrize("revision", LEGACY)
 each_era = pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
@@ -45,9 +46,8 @@ async def test_call_is_answered_in_every_revision(revision: str) -> None:
             assert read_call_result(result).content == (Text(json.dumps({"a": number})),)
         assert (session.server.revision.name, session.server.name) == (revision, "scripted")
         assert session.server.has("tools", "listChanged")
-        assert session.is_open
-        assert session.running == 0
-    assert not session.is_open
+        assert (session.is_open, session.running) == (True, 0)
+    assert (session.is_open, session.running) == (False, 0)
     with pytest.raises(NotSent, match="closed"):
         await session.request(call())
 

@@ -54,7 +54,7 @@ from toolhall.model.errors import Malformed, NeedsRequirement, ToolhallError, Un
 from toolhall.model.messages import Call
 from toolhall.model.secret import Secret
 from toolhall.model.text import clean_text
-from toolhall.model.upstream import Upstream, UpstreamListing, UpstreamState, fill_secrets
+from toolhall.model.upstream import Share, Upstream, UpstreamListing, UpstreamState, fill_secrets
 from toolhall.redaction.redactor import Redactor
 
 HANDSHAKE_SECONDS = 30.0
@@ -70,6 +70,18 @@ _log = logging.getLogger("toolhall.upstreams")
 SyncListing: TypeAlias = Callable[[Upstream, UpstreamListing], Awaitable[object]]
 
 
+class ConnectingSlots:
+    """Lets a few upstreams connect at a time."""
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin anew, for another loop."""
+        self.free = asyncio.Semaphore(self._slots)
+
+
 class UpstreamServices(msgspec.Struct, frozen=True, kw_only=True):
     """What the connections of all upstreams share."""
 
@@ -77,7 +89,7 @@ class UpstreamServices(msgspec.Struct, frozen=True, kw_only=True):
     sync: SyncListing
     credentials: UpstreamCredentials
     on_resource_updated: Callable[[str, str], None]  # upstream, its URI
-    connecting: asyncio.Semaphore
+    connecting: ConnectingSlots
     local: bool = False
     clock: Callable[[], float] = time.monotonic
     wall_clock: Callable[[], float] = time.time
@@ -91,7 +103,7 @@ class UpstreamConnection:
         self.upstream = upstream
         self.name = upstream.name
         self.settings = upstream.settings
-        self.share = upstream.settings.effective_share(local=services.local)
+        self.share: Share = upstream.settings.effective_share(local=services.local)
         self.pool = SessionPool(upstream.name, upstream.settings.max_sessions, self, services.clock)
         self.circuit = CircuitBreaker(services.clock)
         self.state: UpstreamState = "off" if upstream.settings.off else "new"
@@ -108,7 +120,8 @@ class UpstreamConnection:
         self._wake = asyncio.Event()
         self._list_changed = False
         self._retry_now = False
-        self._sync_due = 0.0
+        self.sync_due = 0.0
+        self.listed_at = 0.0  # by the clock, as `sync_due`, when it is listed again
         self._heard_at = 0.0
         self._synced = asyncio.Event()
 
@@ -262,7 +275,7 @@ class UpstreamConnection:
         """Remember what the server says of itself; True if all callers share the session."""
         self.server = session.server
         self.era = "modern" if session.server.revision.stateless else "legacy"
-        is_stale = self._services.clock() - self._listed_at > RESYNC_SECONDS
+        is_stale = self._services.clock() - self.listed_at > RESYNC_SECONDS
         if self.is_command and self.last_sync is not None and is_stale:
             self.on_list_changed("tools")  # nobody listened while there was no child
         return self.era == "modern" and not self.is_command
@@ -276,8 +289,6 @@ class UpstreamConnection:
             self._wake.set()
 
     # --- private ------------------------------------------------------------------------------------------------------
-
-    _listed_at = 0.0
 
     @property
     def _own_key(self) -> SessionKey:
@@ -296,7 +307,7 @@ class UpstreamConnection:
             self._retry_now = False
             self._wake.clear()
             try:
-                async with self._services.connecting:
+                async with self._services.connecting.free:
                     if self.state == "new":
                         self._set_state("connecting", None)
                     await self._sync_once()
@@ -331,16 +342,16 @@ class UpstreamConnection:
         """Sync and probe whenever that is due; raises what went wrong."""
         clock = self._services.clock
         while True:
-            due = min(self._sync_due, self._heard_at + PROBE_SECONDS)
+            due = min(self.sync_due, self._heard_at + PROBE_SECONDS)
             await self._wait(max(0.05, min(due - clock(), SWEEP_SECONDS)))
             if self._list_changed:
                 await asyncio.sleep(GATHER_SECONDS)
-            is_due = clock() >= self._sync_due and (self._keeps_session or self._has_own_session())
+            is_due = clock() >= self.sync_due and (self._keeps_session or self._has_own_session())
             if self._list_changed or self._retry_now or is_due:
                 self._list_changed = self._retry_now = False
                 await self._sync_once()
                 self._set_ready()
-            elif self._sync_due <= clock():
+            elif self.sync_due <= clock():
                 self._plan_sync(None)
             if self._keeps_session and not self._has_own_session():
                 await self._sync_once()  # what changed while nobody listened is not known
@@ -392,7 +403,7 @@ class UpstreamConnection:
         await self._services.sync(self.upstream, fetched.listing)
         self.syncs += 1
         self.last_sync = self._services.wall_clock()
-        self._listed_at = self._services.clock()
+        self.listed_at = self._services.clock()
         self._plan_sync(fetched)
         self._synced.set()
 
@@ -415,7 +426,7 @@ class UpstreamConnection:
             seconds = min(max(fetched.ttl, MIN_TTL_SECONDS), MAX_TTL_SECONDS)
         elif fetched is not None and fetched.tells_changes:
             seconds = MAX_TTL_SECONDS * jitter  # in case that a notification was lost
-        self._sync_due = self._services.clock() + seconds
+        self.sync_due = self._services.clock() + seconds
 
     async def open_own(self, key: SessionKey, credentials: Headers) -> PooledSession:
         """Take a session for the hall itself; raises the errors of `mcp_client.session`."""

@@ -134,8 +134,8 @@ class HttpMcpServer:
             self._answer_legacy(wire)
 
     def _answer_modern(self, wire: Wire) -> None:
-        assert wire.headers["mcp-protocol-version"] == MODERN
-        assert wire.headers["mcp-method"] == wire.rpc
+        assert wire.rpc == "initialize" or wire.headers["mcp-protocol-version"] == MODERN
+        assert wire.rpc == "initialize" or wire.headers["mcp-method"] == wire.rpc
         if wire.rpc == "server/discover":
             info = {"io.modelcontextprotocol/serverInfo": {"name": "scripted", "version": "1"}}
             wire.result({"supportedVersions": [MODERN], "capabilities": self.capabilities, "_meta": info})

@@ -34,7 +34,7 @@ class McpRequest(msgspec.Struct, frozen=True, kw_only=True):
     credentials: Headers = ()  # for this request, such as Authorization; never logged
     meta: JsonObject = {}  # for `_meta`: `traceparent`, `dev.toolhall/hops`
     features: tuple[str, ...] | None = None  # that the caller's client has; None: all that the hall declares
-    wants_events: bool = False  # whether somebody hears progress
+    wants_events: bool = False  # whether somebody hears progress and log messages
 
 
 class RequestHooks(Protocol):

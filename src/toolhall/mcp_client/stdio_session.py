@@ -39,7 +39,7 @@ from toolhall.mcp_client.session import (
     SessionError,
     SessionEvents,
 )
-from toolhall.mcp_client.subscriptions import SUBSCRIBE_METHODS, Subscriptions
+from toolhall.mcp_client.subscriptions import SUBSCRIBE_METHODS, ListenStream
 from toolhall.mcp_client.targets import ClientProfile, CommandTarget, QuestionHandler
 from toolhall.model.errors import Malformed
 from toolhall.model.json import Json, JsonObject, encode
@@ -111,7 +111,7 @@ class StdioSession:
         self._events = events
         self._peer = StreamPeer(profile, events, questions, self._send)
         self._pipe: MessagePipe | None = None
-        self._subscriptions: Subscriptions | None = None
+        self._subscriptions: ListenStream | None = None
         self._tasks = BackgroundTasks()
         self._closed = False
         self._server: ServerDescription | None = None
@@ -203,7 +203,7 @@ class StdioSession:
             instructions=facts.instructions,
         )
         if facts.revision.stateless:
-            self._subscriptions = Subscriptions(self._server, self._peer.request)
+            self._subscriptions = ListenStream(self._server, self._peer.request)
             if self._profile.listens and self._subscriptions.is_needed:
                 self._listen(self._subscriptions)
 
@@ -271,7 +271,7 @@ class StdioSession:
             async with asyncio.timeout(_LOG_LEVEL_SECONDS):
                 await self._peer.request(McpRequest(method="logging/setLevel", params=level))
 
-    def _listen(self, subscriptions: Subscriptions) -> None:
+    def _listen(self, subscriptions: ListenStream) -> None:
         """Ask a modern server for notices of changes, which servers of older revisions send unasked."""
         if not subscriptions.is_running:
             self._tasks.start(subscriptions.run())

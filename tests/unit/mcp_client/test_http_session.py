@@ -23,10 +23,11 @@ from toolhall.mcp_client.session import (
 from toolhall.mcp_client.targets import ClientProfile
 from toolhall.model.content import Text
 from toolhall.model.errors import ToolFailed, Unsupported
+from toolhall.model.json import JsonObject
 from toolhall.model.messages import LogEvent, ProgressEvent
 
 LEGACY = ["2025-03-26", "2025-06-18", "2025-11-25"]
-RESULT = {"content": []}
+RESULT: JsonObject = {"content": []}
 each_revision = pytest.mark.parametrize("revision", [*LEGACY, MODERN])
 each_legacy = pytest.mark.parametrize("revision", LEGACY)
 each_era = pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
@@ -45,9 +46,8 @@ async def test_call_is_answered_in_every_revision(revision: str) -> None:
             assert read_call_result(result).content == (Text(json.dumps({"a": number})),)
         assert (session.server.revision.name, session.server.name) == (revision, "scripted")
         assert session.server.has("tools", "listChanged")
-        assert session.is_open
-        assert session.running == 0
-    assert not session.is_open
+        assert (session.is_open, session.running) == (True, 0)
+    assert (session.is_open, session.running) == (False, 0)
     with pytest.raises(NotSent, match="closed"):
         await session.request(call())
 
@@ -578,3 +578,30 @@ async def test_modern_server_is_listened_to_for_what_it_offers() -> None:
         assert await next_event(events) == ("updated", "a:b")
         assert streams[1].headers["authorization"] == "Bearer hall"
     assert server.named("resources/subscribe") == []
+
+
+async def test_refused_stream_is_opened_with_the_renewed_credential() -> None:
+    server = HttpMcpServer("2025-11-25")
+
+    async def stream(wire: Wire) -> None:
+        if wire.headers.get("authorization") != "Bearer 2":
+            wire.send(b"", "401 Unauthorized")
+        else:
+            wire.start_stream()
+            wire.event({"method": "notifications/prompts/list_changed"})
+
+    server.on["GET"] = stream
+    events = Events()
+    async with serving(server), session_with(server, events, profile=LISTENING) as session:
+        await server.until("GET")
+        await session.request(call())
+        while server.methods().count("GET") < 2:
+            await session.request(call(credentials=(("Authorization", "Bearer 2"),)))
+        assert await next_event(events) == "prompts"
+
+
+async def test_subscription_without_a_uri_is_refused() -> None:
+    async with serving(HttpMcpServer(MODERN)) as server, session_with(server) as session:
+        with pytest.raises(RpcError, match="URI"):
+            await session.request(McpRequest(method="resources/subscribe"))
+        assert session.running == 0

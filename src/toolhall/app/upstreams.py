@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from toolhall import __version__
 from toolhall.app.upstream_credentials import HallCredentials, SecretReader, dialer_for, own_addresses
+from toolhall.app.upstream_sessions import UpstreamSessionOpener
+from toolhall.app.wiring import resource_lookup
 from toolhall.concurrency import BackgroundTasks
 from toolhall.config import Config
 from toolhall.dialects.mcp.client_handshake import Era
@@ -28,12 +29,9 @@ from toolhall.egress.addresses import EgressRefused
 from toolhall.execution.health_checks import DEGRADED, HEALTHY, UNHEALTHY
 from toolhall.execution.upstream.check import CheckStep, CheckTools
 from toolhall.execution.upstream.manager import ManagerOptions, UpstreamManager
-from toolhall.execution.upstream.opening import UpstreamOpener
 from toolhall.execution.upstream.runner import UpstreamRunner
 from toolhall.http.api.events import UpstreamMark
 from toolhall.http.health import UpstreamHealth
-from toolhall.mcp_client.session import Headers, McpSession, NotAcceptable, SessionEvents
-from toolhall.mcp_client.targets import ClientProfile, QuestionHandler
 from toolhall.model.caller import LOCAL, Caller
 from toolhall.model.errors import Malformed, NeedsRequirement, NotFound, ToolhallError
 from toolhall.model.requirements import AccountRequirement, MissingRequirement
@@ -89,15 +87,12 @@ class Upstreams:
         self._given: dict[str, Upstream] = {}
         self._all: dict[str, Upstream] = {}
         self._tasks = BackgroundTasks()
+        self.registers = True  # False: another process of this data folder registers what upstreams list
         self._detected: dict[str, UpstreamAuth] = {}  # how upstreams want to be called that do not say it
         self.credentials = HallCredentials(parts.secrets, parts.accounts, self._on_challenge)
         self._sync = UpstreamSync(parts.registration, time.time, local=self._local)
-        profile = ClientProfile(
-            name="toolhall", version=__version__, title="Toolhall", max_message_bytes=config.max_frame_bytes
-        )
-        self._opener = UpstreamOpener(profile, lambda upstream: dialer_for(upstream, config), local=self._local)
         self.manager = UpstreamManager(
-            self._open_session,
+            UpstreamSessionOpener(config, self._last_era),
             self._apply,
             self.credentials,
             ManagerOptions(
@@ -149,6 +144,10 @@ class Upstreams:
         found = self._all.get(name)
         return found is not None and not found.settings.off
 
+    def end_waiting_call(self, memory: Mapping[str, bytes]) -> None:
+        """Cancel a call that waits at its upstream, because its next request was refused."""
+        self.manager.runner.parked.abandon(memory)
+
     def settings_of(self, name: str) -> UpstreamSettings | None:
         """Return the settings of an upstream."""
         found = self._all.get(name)
@@ -169,7 +168,7 @@ class Upstreams:
         self.credentials.redact_output(self._all)
         for status in self.manager.statuses():
             if status.state == "waiting":
-                self.manager.retry_now(status.name)
+                self.manager.connection(status.name).retry_now()
 
     def health(self) -> dict[str, UpstreamHealth]:
         """Return what each upstream means for the health of the hall; one that is off is not counted."""
@@ -364,14 +363,14 @@ class Upstreams:
 
     async def _apply(self, upstream: Upstream, listing: UpstreamListing) -> None:
         """Register what an upstream listed, and remember what was seen of it."""
-        if self._registration.write_lock.read_only_reason is not None:
-            return  # the process that may change tools does it
+        if not self.registers:
+            return  # another process does it
         await self._sync.apply(upstream, listing)
         await self._remember(upstream, listing)
 
     async def _remember(self, upstream: Upstream, listing: UpstreamListing) -> None:
         status = next((each for each in self.manager.statuses() if each.name == upstream.name), None)
-        if self._parts.write_lock.read_only_reason is not None or upstream.name not in self._all:
+        if upstream.name not in self._all:
             return
         row = self._rows.get(upstream.name) or self._new_row(upstream.name, upstream.where or LOCAL.id)
         seen = msgspec.structs.replace(
@@ -388,6 +387,10 @@ class Upstreams:
         except (StoreFailed, Stale, Unstorable) as problem:  # it is asked again after the next start
             _log.warning("what was seen of the upstream %s is not remembered: %s", upstream.name, problem)
 
+    def _last_era(self, name: str) -> Era | None:
+        row = self._rows.get(name)
+        return None if row is None else row.era
+
     def _on_resource_updated(self, name: str, uri: str) -> None:
         """Tell who subscribed to a resource of an upstream, by the URI that it has here."""
         found = next((each for each in (uri, qualified_uri(uri, name)) if self._parts.has_resource(name, each)), None)
@@ -402,26 +405,6 @@ class Upstreams:
                 await self.manager.sync_now(name)
             except ToolhallError as failed:
                 _log.warning("the lists of %s could not be fetched with the account of %s: %s", name, user, failed)
-
-    async def _open_session(
-        self,
-        upstream: Upstream,
-        events: SessionEvents,
-        questions: QuestionHandler,
-        *,
-        era: Era | None,
-        credentials: Headers,
-        env: Mapping[str, str],
-    ) -> McpSession:
-        """SessionOpener: try first what the upstream spoke before this start."""
-        row = self._rows.get(upstream.name)
-        remembered = row.era if row is not None and era is None else None
-        if remembered is not None:
-            try:
-                return await self._opener(upstream, events, questions, era=remembered, credentials=credentials, env=env)
-            except NotAcceptable:
-                pass  # it may speak another revision by now
-        return await self._opener(upstream, events, questions, era=era, credentials=credentials, env=env)
 
     async def _on_challenge(self, upstream: Upstream, challenge: str | None) -> NeedsRequirement:
         """Find out how an upstream wants to be called that refused the hall itself, and say what has to be done."""
@@ -438,19 +421,14 @@ class Upstreams:
                 )
         need = AccountRequirement(account_name(name))
         return NeedsRequirement(
-            f"nobody has linked an account with {name}: use 'toolhall account link {account_name(name)}', or Accounts"
-            " in the console",
+            f"nobody has linked an account with {name}: use 'toolhall account connect {account_name(name)}', or"
+            " Accounts in the console",
             missing=[MissingRequirement("account", account=need)],
         )
 
 
 def build_upstreams(hall: "Toolhall", hall_id: str, given: Iterable[Upstream]) -> Upstreams:
     """Build the upstreams of a hall, and let them hear of linked accounts and of secrets."""
-
-    def has_resource(toolkit: str, uri: str) -> bool:
-        found = hall.registry.snapshot.resources.match(uri)
-        return found is not None and found.value.tool.id.toolkit == toolkit
-
     credentials = hall.credentials
     parts = UpstreamParts(
         registration=hall.registration,
@@ -459,7 +437,7 @@ def build_upstreams(hall: "Toolhall", hall_id: str, given: Iterable[Upstream]) -
         write_lock=hall.access.write_lock,
         hall_id=hall_id,
         note_server=hall.dispatcher.audit.note_server,
-        has_resource=has_resource,
+        has_resource=resource_lookup(hall.registry),
         changed=hall.changed,
     )
     built = Upstreams(hall.config, parts, given)

@@ -187,6 +187,16 @@ def check_pages(added: Sequence[Definition], snapshot: Snapshot) -> None:
                 )
 
 
+def resource_lookup(registry: Registry) -> Callable[[str, str], bool]:
+    """Return what says whether a toolkit has a resource with a URI."""
+
+    def has_resource(toolkit: str, uri: str) -> bool:
+        found = registry.snapshot.resources.match(uri)
+        return found is not None and found.value.tool.id.toolkit == toolkit
+
+    return has_resource
+
+
 def upstreams_from(config: Config) -> dict[str, Upstream]:
     """The upstreams that the settings name; in the profile `local`, they are the person's own word."""
     typed = config.profile == "local"

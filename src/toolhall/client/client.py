@@ -271,14 +271,18 @@ class Client:
             return await local.open_session(profile, connection, questions)
         from toolhall.mcp_client.connect import open_session  # lazy: sockets and processes
 
-        dialer, credentials = _dialer(target), connection.credentials
+        credentials = connection.credentials
+        dialer = _dialer(target, has_key=bool(credentials))
         return await open_session(
             target, profile, connection, dialer=dialer, credentials=credentials, questions=questions
         )
 
 
-def _dialer(target: HttpTarget | CommandTarget) -> "Dialer":
-    """What connects to the server: its URL is the program's own word, so it may be on this machine or its network."""
+def _dialer(target: HttpTarget | CommandTarget, *, has_key: bool) -> "Dialer":
+    """What connects to the server: its URL is the program's own word, so it may be on this machine or its network.
+
+    A key or headers go to other machines over https only.
+    """
     from toolhall.egress.addresses import EgressAllowlist  # lazy: sockets
     from toolhall.egress.resolver import Dialer  # lazy: the same
 
@@ -286,7 +290,8 @@ def _dialer(target: HttpTarget | CommandTarget) -> "Dialer":
         return Dialer(EgressAllowlist())
     parts = urlsplit(target.url)
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-    return Dialer(EgressAllowlist([f"{host}:{parts.port or (443 if parts.scheme == 'https' else 80)}"]))
+    allowlist = EgressAllowlist([f"{host}:{parts.port or (443 if parts.scheme == 'https' else 80)}"])
+    return Dialer(allowlist, allow_plain=not has_key and not target.headers)
 
 
 def _checked_url(url: str) -> str:

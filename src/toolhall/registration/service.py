@@ -231,9 +231,9 @@ class RegistrationService:
         """Delete a tool's record; its history stays."""
         await self.write_lock.exclusive(self._remove(tool_id, by))
 
-    async def change(self, plan: Callable[[], Awaitable[RecordChange]]) -> RecordChange:
+    async def change(self, plan: Callable[[], Awaitable[RecordChange]], *, by_hall: bool = False) -> RecordChange:
         """Store the change that `plan` makes of the records under the write lock, then serve it in one step."""
-        return await self.write_lock.exclusive(self._change(plan))
+        return await self.write_lock.exclusive(self._change(plan), by_hall=by_hall)
 
     async def _change(self, plan: Callable[[], Awaitable[RecordChange]]) -> RecordChange:
         return await self._apply_change(await plan())
@@ -268,6 +268,20 @@ class RegistrationService:
         """Serve the tools of these upstreams, or serve them no more: the hall has them now, or has them no more."""
         own = [each for each in self._index.all if each.record.origin == "upstream"]
         self._active.apply([each for each in own if each.record.origin_detail in names])
+
+    async def follow_upstreams(self) -> None:
+        """Take over what another process has registered of upstreams; raises StoreFailed."""
+        stored = {each.id: each for each in await self._store.all() if each.origin == "upstream"}
+        known = {each.record.id: each.record for each in self._index.all if each.record.origin == "upstream"}
+        fresh = RecordIndex()
+        tampered = load_records([each for each in stored.values() if known.get(each.id) != each], fresh)
+        gone = known.keys() - stored.keys()
+        listed = [*fresh.all, *tampered]
+        self._index.put_all(listed)
+        for tool_id in gone:
+            self._index.remove(tool_id)
+        keys = {each.record.key for each in listed} | {known[each].key for each in gone}
+        self._active.apply([each for key in keys for each in self._index.versions(key)], gone)
 
     @property
     def active(self) -> ActiveTools:

@@ -42,6 +42,8 @@ from toolhall.registration.upstream_plan import EventBudget, SyncOutcome, SyncPl
 from toolhall.stores.tools import ToolEvent
 
 DIGEST_PREFIX = "sha256-"
+MAX_REVIEWED = 200  # definitions in one review
+MAX_REVIEWED_BYTES = 2 * 1024 * 1024
 _STEP = 20  # definitions that are read before other tasks get a turn
 _MAX_FINDINGS = 2_000  # that are kept of one upstream
 _MAX_LINTED = 20  # findings of lint that are shown of one definition
@@ -64,11 +66,12 @@ class ReviewItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UpstreamReview(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything of one upstream that waits; a yes names the digest."""
+    """What waits of one upstream, as much as a person can look at; a yes names the digest, and counts for the items."""
 
     name: str
     digest: str
     items: tuple[ReviewItem, ...]
+    more: int = 0  # that wait as well, and are shown after a yes to these
 
 
 class UpstreamSync:
@@ -104,6 +107,8 @@ class UpstreamSync:
 
         async def plan() -> RecordChange:
             nonlocal planner
+            if upstream.name not in self._upstreams:
+                return RecordChange()  # it was removed while its list was read
             planner = SyncPlanner(
                 self._registration,
                 upstream,
@@ -119,9 +124,9 @@ class UpstreamSync:
             planner.finish(await self._server_event(upstream.name, listing))
             return planner.change
 
-        await self._registration.change(plan)
+        await self._registration.change(plan, by_hall=True)
         if planner is None:
-            raise RuntimeError("nothing was planned")
+            return SyncOutcome()
         if listing.server_version is not None:
             self._servers[upstream.name] = shown_name(listing.server_version)
         self._findings[upstream.name] = tuple(planner.findings[:_MAX_FINDINGS])
@@ -136,17 +141,18 @@ class UpstreamSync:
         return len(self._waiting(name))
 
     def review(self, name: str) -> UpstreamReview:
-        """Everything of an upstream that waits, with what changed and what lint says."""
+        """What waits of an upstream, with what changed and what lint says."""
         waiting = self._waiting(name)
-        items = tuple(self._item(versions) for versions in waiting)
-        return UpstreamReview(name=name, digest=_digest(waiting), items=items)
+        shown = _shown(waiting)
+        items = tuple(self._item(versions) for versions in shown)
+        return UpstreamReview(name=name, digest=_digest(shown), items=items, more=len(waiting) - len(shown))
 
     async def accept(self, name: str, digest: str, by: str) -> tuple[str, ...]:
         """Serve exactly what a review showed, in one change; returns the ids. Raises Malformed if it is another set."""
         accepted: list[str] = []
 
         async def plan() -> RecordChange:
-            waiting = self._waiting(name)
+            waiting = _shown(self._waiting(name))
             if not waiting or _digest(waiting) != digest:
                 fix = f"look again with 'toolhall upstream review {name}'"
                 raise Malformed(f"what waits of {name} is not what was shown: it changed meanwhile; {fix}")
@@ -290,6 +296,16 @@ def _differ(before: Mapping[str, Upstream], after: Mapping[str, Upstream], name:
 
 def _is_off(versions: DefinitionVersions) -> bool:
     return versions.pinned is not None and versions.pinned.record.state == "inactive"
+
+
+def _shown(waiting: list[DefinitionVersions]) -> list[DefinitionVersions]:
+    """The first of what waits: at most so many, and so many bytes of documents, but at least one."""
+    size, shown = 0, waiting[:MAX_REVIEWED]
+    for number, versions in enumerate(shown):
+        size += len(versions.waiting.record.document) if versions.waiting is not None else 0
+        if size > MAX_REVIEWED_BYTES:
+            return shown[: max(1, number)]
+    return shown
 
 
 def _digest(waiting: list[DefinitionVersions]) -> str:

@@ -14,10 +14,11 @@ from tests.servers import stdio_mcp
 from tests.servers.http_mcp import MODERN, HttpMcpServer, Wire, serving
 from tests.unit.http.api.management_client import manage
 from toolhall import Toolhall
+from toolhall.app.data_dir import OpenOptions
 from toolhall.authoring.declaration import tool
 from toolhall.config import Config
 from toolhall.model.caller import LOCAL
-from toolhall.model.errors import NotActive, NotFound
+from toolhall.model.errors import NotActive, NotFound, ToolhallError
 from toolhall.model.messages import CallTool
 from toolhall.model.secret import Secret
 from toolhall.model.upstream import Upstream, UpstreamSettings
@@ -259,3 +260,22 @@ async def test_metrics_count_upstreams_by_state(docs: Docs) -> None:
 async def metrics(hall: Toolhall) -> str:
     _ = hall.http  # which the metrics are made with
     return render(hall.telemetry).decode()
+
+
+async def test_worker_beside_the_first_one_lists_what_that_has_registered(docs: Docs, tmp_path: Path) -> None:
+    config = Config(data=str(tmp_path))
+    halls = [Toolhall(own, config=config) for _ in range(2)]
+    with halls[0] as first, halls[1] as second:
+        for hall, role in ((first, "first"), (second, "sibling")):
+            hall.add_upstreams([named(url=docs.url)])
+            await hall.open(OpenOptions(role=role, read_only_reason="several workers"))  # type: ignore[arg-type]
+        try:
+            await reached(first)
+            await until(lambda: "Docs.search@1.0.0" in listed(second))
+            assert not isinstance(await call(second, "Docs.search@1.0.0"), ToolhallError)
+            docs.tools = []
+            await first.upstreams.sync("Docs")
+            await until(lambda: "Docs.search@1.0.0" not in listed(second))
+        finally:
+            await second.settle()
+            await first.settle()

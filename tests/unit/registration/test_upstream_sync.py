@@ -1,5 +1,6 @@
 """What an upstream lists is served as somebody has looked at it; what it changes waits, by the table of `on_change`."""
 
+import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -11,6 +12,7 @@ from tests.unit.registration.harness import mcp, own
 from tests.unit.registration.upstream_lists import UpstreamHarness, listing, schema, tool, upstream
 from toolhall.contracts.release import check_release
 from toolhall.model.errors import Malformed
+from toolhall.registration import upstream_sync
 from toolhall.registration.upstream_changes import HELD_MESSAGE
 from toolhall.stores.common import DATABASE_FILE
 from toolhall.stores.sqlite import open_sqlite
@@ -228,6 +230,22 @@ async def test_yes_counts_for_exactly_the_set_that_was_shown(pinned: UpstreamHar
     assert (await pinned.told("Docs.search@1.0.1"))[0] == ("activated", "eve")
 
 
+async def test_review_of_many_definitions_shows_the_first_and_a_yes_counts_for_those(
+    hall: UpstreamHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = 10
+    monkeypatch.setattr(upstream_sync, "MAX_REVIEWED", most)
+    await hall.list(upstream(), *(tool(f"t{number:03}") for number in range(most + 5)))
+    review = hall.sync.review("Docs")
+    assert (len(review.items), review.more, hall.sync.waiting("Docs")) == (most, 5, most + 5)
+    assert len(await hall.accept()) == len(hall.served) == most
+    assert next(item.upstream_name for item in hall.sync.review("Docs").items) == f"t{most:03}"
+    await hall.accept()
+    assert len(hall.served) == most + 5
+    await hall.list(upstream(), *(tool(f"b{number}", "x" * 250_000) for number in range(9)))
+    assert 1 <= len(hall.sync.review("Docs").items) < 9
+
+
 async def test_one_tool_can_be_activated_alone(pinned: UpstreamHarness) -> None:
     await pinned.list(LOCAL, BREAKING, tool("more"))
     await pinned.activate("Docs.search@2.0.0")
@@ -303,6 +321,14 @@ async def test_forgotten_upstream_leaves_its_history_only(pinned: UpstreamHarnes
     assert await pinned.sync.forget("Docs", "eve") == 2
     assert (pinned.served, pinned.states(), await pinned.sync.forget("Docs", "eve")) == ([], {}, 0)
     assert (await pinned.told("Docs.search@1.0.0"))[0] == ("removed", "eve")
+
+
+async def test_list_that_was_being_read_when_its_upstream_was_removed_adds_nothing(pinned: UpstreamHarness) -> None:
+    syncing = asyncio.create_task(pinned.list(LOCAL, *(tool(f"t{number}") for number in range(100))))
+    await asyncio.sleep(0)
+    await pinned.sync.forget("Docs", "eve")
+    assert not await syncing
+    assert (pinned.states(), pinned.served) == ({}, [])
 
 
 # --- names ------------------------------------------------------------------------------------------------------------

@@ -44,6 +44,8 @@ from toolhall.mcp_client.session import (
     NotAcceptable,
     NotSent,
     RateLimited,
+    RequestLost,
+    ResponseTooLarge,
     RpcError,
     ServerDescription,
     SessionError,
@@ -54,7 +56,7 @@ from toolhall.model.errors import Malformed, NeedsRequirement, ToolhallError, Un
 from toolhall.model.messages import Call
 from toolhall.model.secret import Secret
 from toolhall.model.text import clean_text
-from toolhall.model.upstream import Upstream, UpstreamListing, UpstreamState, fill_secrets
+from toolhall.model.upstream import Share, Upstream, UpstreamListing, UpstreamState, fill_secrets
 from toolhall.redaction.redactor import Redactor
 
 HANDSHAKE_SECONDS = 30.0
@@ -70,6 +72,18 @@ _log = logging.getLogger("toolhall.upstreams")
 SyncListing: TypeAlias = Callable[[Upstream, UpstreamListing], Awaitable[object]]
 
 
+class ConnectingSlots:
+    """Lets a few upstreams connect at a time."""
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin anew, for another loop."""
+        self.free = asyncio.Semaphore(self._slots)
+
+
 class UpstreamServices(msgspec.Struct, frozen=True, kw_only=True):
     """What the connections of all upstreams share."""
 
@@ -77,7 +91,7 @@ class UpstreamServices(msgspec.Struct, frozen=True, kw_only=True):
     sync: SyncListing
     credentials: UpstreamCredentials
     on_resource_updated: Callable[[str, str], None]  # upstream, its URI
-    connecting: asyncio.Semaphore
+    connecting: ConnectingSlots
     local: bool = False
     clock: Callable[[], float] = time.monotonic
     wall_clock: Callable[[], float] = time.time
@@ -91,7 +105,7 @@ class UpstreamConnection:
         self.upstream = upstream
         self.name = upstream.name
         self.settings = upstream.settings
-        self.share = upstream.settings.effective_share(local=services.local)
+        self.share: Share = upstream.settings.effective_share(local=services.local)
         self.pool = SessionPool(upstream.name, upstream.settings.max_sessions, self, services.clock)
         self.circuit = CircuitBreaker(services.clock)
         self.state: UpstreamState = "off" if upstream.settings.off else "new"
@@ -108,7 +122,8 @@ class UpstreamConnection:
         self._wake = asyncio.Event()
         self._list_changed = False
         self._retry_now = False
-        self._sync_due = 0.0
+        self.sync_due = 0.0
+        self.listed_at = 0.0  # by the clock, as `sync_due`, when it is listed again
         self._heard_at = 0.0
         self._synced = asyncio.Event()
 
@@ -153,6 +168,9 @@ class UpstreamConnection:
         except SessionExpired:
             self.pool.expire(pooled)
             raise
+        except (NotSent, RequestLost) as lost:
+            self._count_loss(pooled, lost)
+            raise
         except asyncio.CancelledError:
             pooled.leave_unanswered(hooks)
             raise
@@ -183,6 +201,16 @@ class UpstreamConnection:
             self.circuit.record_success()
         if self.state == "away":
             self.retry_now()
+
+    def _count_loss(self, pooled: PooledSession, lost: SessionError) -> None:
+        """Count a lost request; a session that ended with several running requests is one failure."""
+        if isinstance(lost, ResponseTooLarge):
+            return
+        if not pooled.session.is_open:
+            if pooled.loss_counted:
+                return
+            pooled.loss_counted = True
+        self.record_failure(lost.reason)
 
     def record_failure(self, reason: str) -> None:
         """The upstream could not be reached, or was lost."""
@@ -262,7 +290,7 @@ class UpstreamConnection:
         """Remember what the server says of itself; True if all callers share the session."""
         self.server = session.server
         self.era = "modern" if session.server.revision.stateless else "legacy"
-        is_stale = self._services.clock() - self._listed_at > RESYNC_SECONDS
+        is_stale = self._services.clock() - self.listed_at > RESYNC_SECONDS
         if self.is_command and self.last_sync is not None and is_stale:
             self.on_list_changed("tools")  # nobody listened while there was no child
         return self.era == "modern" and not self.is_command
@@ -276,8 +304,6 @@ class UpstreamConnection:
             self._wake.set()
 
     # --- private ------------------------------------------------------------------------------------------------------
-
-    _listed_at = 0.0
 
     @property
     def _own_key(self) -> SessionKey:
@@ -296,7 +322,7 @@ class UpstreamConnection:
             self._retry_now = False
             self._wake.clear()
             try:
-                async with self._services.connecting:
+                async with self._services.connecting.free:
                     if self.state == "new":
                         self._set_state("connecting", None)
                     await self._sync_once()
@@ -331,16 +357,16 @@ class UpstreamConnection:
         """Sync and probe whenever that is due; raises what went wrong."""
         clock = self._services.clock
         while True:
-            due = min(self._sync_due, self._heard_at + PROBE_SECONDS)
+            due = min(self.sync_due, self._heard_at + PROBE_SECONDS)
             await self._wait(max(0.05, min(due - clock(), SWEEP_SECONDS)))
             if self._list_changed:
                 await asyncio.sleep(GATHER_SECONDS)
-            is_due = clock() >= self._sync_due and (self._keeps_session or self._has_own_session())
+            is_due = clock() >= self.sync_due and (self._keeps_session or self._has_own_session())
             if self._list_changed or self._retry_now or is_due:
                 self._list_changed = self._retry_now = False
                 await self._sync_once()
                 self._set_ready()
-            elif self._sync_due <= clock():
+            elif self.sync_due <= clock():
                 self._plan_sync(None)
             if self._keeps_session and not self._has_own_session():
                 await self._sync_once()  # what changed while nobody listened is not known
@@ -369,8 +395,10 @@ class UpstreamConnection:
             pass  # it answers
         except (SessionError, TimeoutError) as lost:
             self.pool.expire(pooled)
-            if not isinstance(lost, SessionExpired):
-                raise
+            if isinstance(lost, SessionExpired):
+                return
+            self.record_failure(str(lost) or "it did not answer")
+            raise
         finally:
             self.pool.release(pooled)
         self.record_success()
@@ -392,7 +420,7 @@ class UpstreamConnection:
         await self._services.sync(self.upstream, fetched.listing)
         self.syncs += 1
         self.last_sync = self._services.wall_clock()
-        self._listed_at = self._services.clock()
+        self.listed_at = self._services.clock()
         self._plan_sync(fetched)
         self._synced.set()
 
@@ -403,6 +431,9 @@ class UpstreamConnection:
             return await fetch_listing(pooled.session, self.settings, credentials)
         except SessionExpired:
             self.pool.expire(pooled)
+            raise
+        except (NotSent, RequestLost) as lost:
+            self._count_loss(pooled, lost)
             raise
         finally:
             self.pool.release(pooled)
@@ -415,7 +446,7 @@ class UpstreamConnection:
             seconds = min(max(fetched.ttl, MIN_TTL_SECONDS), MAX_TTL_SECONDS)
         elif fetched is not None and fetched.tells_changes:
             seconds = MAX_TTL_SECONDS * jitter  # in case that a notification was lost
-        self._sync_due = self._services.clock() + seconds
+        self.sync_due = self._services.clock() + seconds
 
     async def open_own(self, key: SessionKey, credentials: Headers) -> PooledSession:
         """Take a session for the hall itself; raises the errors of `mcp_client.session`."""
@@ -430,7 +461,12 @@ class UpstreamConnection:
                     self.upstream, pooled, pooled.answer_question, era=self.era, credentials=credentials, env=env
                 )
         except TimeoutError:
-            raise NotSent(f"it did not answer the handshake within {seconds:g} seconds") from None
+            reason = f"it did not answer the handshake within {seconds:g} seconds"
+            self.record_failure(reason)
+            raise NotSent(reason) from None
+        except (NotSent, RequestLost, NotAcceptable) as fault:  # once, for all calls that wait for the session
+            self.record_failure(fault.reason)
+            raise
 
     async def fill_environment(self) -> dict[str, str]:
         """The variables of a child with the hall's own secrets filled in; raises NeedsRequirement for a missing one."""
@@ -464,8 +500,6 @@ class UpstreamConnection:
         """The state that follows from a failure, its reason, and the least pause before the next try."""
         redactor = self.redactor()
         state, reason, pause = fault_of(error)
-        if isinstance(error, SessionError) and state == "away":
-            self.circuit.record_failure()
         return state, reason if redactor is None else redactor.redact_text(reason), pause
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from toolhall.concurrency import BackgroundTasks
 from toolhall.execution.upstream.check import CheckStep, CheckTools, check_upstream
-from toolhall.execution.upstream.connection import SyncListing, UpstreamConnection, UpstreamServices
+from toolhall.execution.upstream.connection import ConnectingSlots, SyncListing, UpstreamConnection, UpstreamServices
 from toolhall.execution.upstream.credentials import SessionOpener, UpstreamCredentials
 from toolhall.execution.upstream.runner import UpstreamRunner
 from toolhall.model.errors import NotFound
@@ -50,7 +50,7 @@ class UpstreamManager:
             sync=sync,
             credentials=credentials,
             on_resource_updated=options.on_resource_updated,
-            connecting=asyncio.Semaphore(MAX_CONNECTING),
+            connecting=ConnectingSlots(MAX_CONNECTING),
             local=options.local,
             clock=options.clock,
             wall_clock=options.wall_clock,
@@ -77,6 +77,7 @@ class UpstreamManager:
     def start(self) -> None:
         """Reach the upstreams in the background from now on, in the running loop."""
         self._is_running = True
+        self._services.connecting.renew()
         for connection in self._connections.values():
             connection.start()
 
@@ -97,6 +98,15 @@ class UpstreamManager:
         await asyncio.gather(*(each.close() for each in connections), return_exceptions=True)
         await self.runner.stragglers.shutdown()
         await self._ending.shutdown(RUNNING_CALLS_SECONDS)
+        for each in connections:  # for a later `start`, perhaps in another loop
+            self._connections[each.name] = UpstreamConnection(each.upstream, self._services)
+
+    def connection(self, name: str) -> UpstreamConnection:
+        """The connection of an upstream; raises NotFound."""
+        connection = self._connections.get(name)
+        if connection is None:
+            raise NotFound(f"there is no upstream {name[:64]!r}")
+        return connection
 
     def statuses(self) -> tuple[UpstreamStatus, ...]:
         """What is known of each upstream now."""
@@ -104,20 +114,16 @@ class UpstreamManager:
 
     def status(self, name: str) -> UpstreamStatus:
         """What is known of one upstream now; raises NotFound."""
-        return self._status(self._find(name))
+        return self._status(self.connection(name))
 
     async def sync_now(self, name: str) -> None:
         """List and sync an upstream now; raises NotFound, or Unavailable with the reason."""
-        await self._find(name).sync_now()
-
-    def retry_now(self, name: str) -> None:
-        """Reach an upstream at once, instead of when its next try is due; raises NotFound."""
-        self._find(name).retry_now()
+        await self.connection(name).sync_now()
 
     async def check(self, checked: str | Upstream) -> tuple[CheckStep, ...]:
         """Look step by step whether an upstream can be used, in a session of its own; a name is tried again at once."""
         if isinstance(checked, str):
-            connection = self._find(checked)
+            connection = self.connection(checked)
             steps = await check_upstream(connection.upstream, self._services, self._check_tools)
             connection.retry_now()
             return steps
@@ -140,12 +146,6 @@ class UpstreamManager:
         yield Metric("toolhall_upstream_parked_calls", "gauge", "Calls that wait for a person.", lambda: len(parked))
 
     # --- private ---
-
-    def _find(self, name: str) -> UpstreamConnection:
-        connection = self._connections.get(name)
-        if connection is None:
-            raise NotFound(f"there is no upstream {name[:64]!r}")
-        return connection
 
     def _remove(self, connection: UpstreamConnection) -> None:
         """Let running calls end, and then the connection; calls that wait for a person are cancelled."""

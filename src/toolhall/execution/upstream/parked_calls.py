@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from typing import Any
 
+from toolhall.authoring.context import PausableDeadline
 from toolhall.concurrency import BackgroundTasks
 from toolhall.execution.deadline import Deadline
 from toolhall.execution.upstream.call_hooks import CallHooks, complete_answers
@@ -51,7 +52,6 @@ class ParkableCall(CallHooks):
         super().__init__(hooks.upstream, hooks.call, hooks.deadline, hooks.redactor)
         self.id = secrets.token_urlsafe(16)
         self.first_call = hooks.call.id
-        self.caller = caller_identity(hooks.call)
         self.credential = hooks.call.caller.credential
         self.secrets: dict[str, Secret] = {}
         self.earlier_tokens: set[Secret] = set()  # of accounts, that were renewed since
@@ -114,12 +114,11 @@ class ParkableCall(CallHooks):
             raise Unavailable(GONE_MESSAGE)
         return self.task.result()
 
-    def resume(self, call: Call, deadline: object) -> None:
+    def resume(self, call: Call, deadline: PausableDeadline) -> None:
         """Go on with the next request of the client."""
-        if isinstance(deadline, Deadline):
-            self.deadline = deadline
-            if self._seconds_left is not None:
-                deadline.shorten(self._seconds_left)
+        self.deadline = deadline
+        if isinstance(deadline, Deadline) and self._seconds_left is not None:
+            deadline.shorten(self._seconds_left)
         self.call = call
         self._use_credentials(call)
         loop = asyncio.get_running_loop()
@@ -139,7 +138,8 @@ class ParkableCall(CallHooks):
         return Redactor(tuple(self.earlier_tokens)) if self.earlier_tokens else None
 
     async def _wait_for_next_request(self, signal: InputRequiredSignal) -> None:
-        self._seconds_left = self.deadline.remaining if isinstance(self.deadline, Deadline) else None
+        deadline: PausableDeadline = self.deadline
+        self._seconds_left = deadline.remaining if isinstance(deadline, Deadline) else None
         self._parked.add(self)
         if not self._asked.done():  # else the upstream took back the question that the client answers now
             self._asked.set_result(signal)
@@ -182,7 +182,7 @@ class ParkedCalls:
         parkable.task.add_done_callback(lambda done: done.cancelled() or done.exception())  # a later request raises it
         return await parkable.until_round_ends()
 
-    async def resume(self, id: str, call: Call, deadline: object) -> object:  # noqa: A002 - the id of a parked call
+    async def resume(self, id: str, call: Call, deadline: PausableDeadline) -> object:  # noqa: A002 - the id of a parked call
         """Let a waiting call go on; raises Unavailable if there is none that this request may continue."""
         parkable = self._waiting.get(id)
         if parkable is None or parkable.caller != caller_identity(call):

@@ -70,6 +70,10 @@ class ManagedUpstreams(Protocol):
         """Return what tells whether one has changed, by name; it is asked five times a second."""
         ...
 
+    def end_waiting_call(self, memory: Mapping[str, bytes]) -> None:
+        """Cancel a call that waits at its upstream, because its next request was refused."""
+        ...
+
     def view(self, name: str) -> UpstreamView:
         """Return one; raises NotFound."""
         ...

@@ -166,8 +166,8 @@ async def test_modern_list_is_fetched_again_when_it_is_stale(ttl_ms: int, second
     server.methods["tools/list"] = listed
     harness = started(server)
     await until(lambda: state_of(harness) == "ready")
-    docs = harness.manager._connections["Docs"]
-    assert docs._sync_due - docs._listed_at == pytest.approx(seconds, abs=1.0)
+    docs = harness.manager.connection("Docs")
+    assert docs.sync_due - docs.listed_at == pytest.approx(seconds, abs=1.0)
 
 
 async def test_lost_session_of_the_hall_is_opened_again() -> None:
@@ -227,9 +227,10 @@ async def test_idle_sessions_end_and_that_of_the_hall_stays() -> None:
     harness = started(server_with(work=returning("done")))
     await until(lambda: state_of(harness) == "ready")
     await harness.text()
-    for session in harness.manager._connections["Docs"].pool._sessions.values():
+    docs = harness.manager.connection("Docs")
+    for session in docs.pool.sessions:  # ten minutes pass
         session.idle_since -= 601
-    harness.manager._connections["Docs"].on_list_changed("tools")
+    docs.on_list_changed("tools")  # its life looks at them
     await until(lambda: [session.is_open for session in harness.server.opened] == [True, False])
 
 
@@ -280,6 +281,16 @@ async def test_suspended_manager_reaches_nothing_and_begins_anew() -> None:
     assert state_of(harness) == "new"
     harness.manager.start()
     await until(lambda: state_of(harness) == "ready")
+
+
+async def test_closed_manager_can_start_again() -> None:
+    harness = started(server_with(work=returning("done")))
+    await until(lambda: state_of(harness) == "ready")
+    await harness.manager.close()
+    assert not harness.server.open
+    harness.manager.start()
+    await until(lambda: state_of(harness) == "ready")
+    assert await harness.text() == "done"
 
 
 async def test_close_cuts_what_runs() -> None:

@@ -52,8 +52,8 @@ from toolhall.model.json import Json
 CANCEL_SECONDS = 1.0
 CLOSE_SECONDS = 5.0
 DEFAULT_RETRY_SECONDS = 1.0
-MIN_RETRY_SECONDS = 0.1
 LISTEN_SECONDS = 1.0  # a session is open without its listening stream after this time
+MIN_RETRY_SECONDS = 0.1
 MAX_RETRY_SECONDS = 60.0
 MAX_RESUMES = 5  # in a row without a message
 CLOSED = "the session was closed"
@@ -298,7 +298,7 @@ class LegacyHttpSession(_HttpSession):
         await asyncio.wait({self._start_listening()}, timeout=LISTEN_SECONDS)
 
     def _start_listening(self) -> "asyncio.Future[None]":
-        """Listen in the background; the future is done once that is asked for."""
+        """Start to listen; the future is done once that is asked for, or cannot be."""
         self._wants_to_listen = False
         asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._tasks.start(self._listen(asked))

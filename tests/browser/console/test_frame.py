@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import expect
@@ -18,6 +19,14 @@ from tests.harness.server_process import toolhall
 pytestmark = pytest.mark.timeout(300)
 # A screen without data of its own: the frame alone.
 BARE = "#/no-such-screen"
+RESULT = "section[aria-labelledby=result-title]"
+PRESS_AT_ONCE = """
+new MutationObserver((_, observer) => {
+  if (!document.querySelector(%s)) return;
+  observer.disconnect();
+  document.body.dispatchEvent(new KeyboardEvent('keydown', %s));
+}).observe(document, { childList: true, subtree: true })
+"""
 
 
 @pytest.mark.parametrize("look", LOOKS, ids=str)
@@ -50,6 +59,27 @@ def test_g_and_a_letter_go_to_a_screen(console: OpenConsole, keys: str, screen: 
     window = console().open(BARE)
     window.go_by_keys(keys, screen)
     expect(window.heading).to_be_focused()
+
+
+@pytest.mark.parametrize(
+    ("address", "shown", "key", "outcome"),
+    [
+        (BARE, "main h1", {"key": "?"}, "dialog[open]"),
+        ("#/tools", "input[type=search]", {"key": "e"}, "input[type=search]:focus"),
+        ("#/calls", ".filters input", {"key": "e"}, ".filters input:focus"),
+        ("#/tools/Strange.echo@0.1.0/try", RESULT, {"key": "Enter", "ctrlKey": True}, f"{RESULT} header .chip"),
+    ],
+    ids=lambda each: each if str(each).startswith("#") else "",
+)
+def test_a_key_that_comes_with_its_screen_is_not_lost(
+    console: OpenConsole, address: str, shown: str, key: dict[str, Any], outcome: str
+) -> None:
+    """Pressed by a script as soon as the document holds the screen, before the browser paints it."""
+    window = console()
+    window.may_be_refused = True
+    window.page.add_init_script(PRESS_AT_ONCE % (json.dumps(shown), json.dumps({**key, "bubbles": True})))
+    window.open(address)
+    expect(window.page.locator(outcome)).to_be_visible()
 
 
 def test_letters_can_be_turned_off_and_never_fire_in_fields(console: OpenConsole) -> None:

@@ -285,11 +285,11 @@ def test_who_may_only_call_tools_sees_its_own_calls(console: OpenConsole, tmp_pa
 
 
 SCREENS = (
-    *("", "tools", "calls", "approvals", "callers", "grants", "secrets", "accounts", "servers", "contracts", "review"),
-    *("limits", "health", "settings"),
+    *("", "tools", "resources", "prompts", "calls", "tasks", "approvals", "callers", "grants", "secrets", "accounts"),
+    *("servers", "contracts", "review", "limits", "health", "settings"),
 )
 ADMINS_SCREENS = ("secrets", "review")
-OBSERVERS_SCREENS = ("callers", "grants", "servers", "contracts", "limits", "health", "settings")
+OBSERVERS_SCREENS = ("tasks", "callers", "grants", "servers", "contracts", "limits", "health", "settings")
 
 
 def made_key(folder: Path, name: str, *options: str) -> str:

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import NamedTuple
@@ -77,7 +78,8 @@ def left_since(before: Held) -> Held:
     deadline = time.monotonic() + GRACE
     while any(left := held_since(before)) and time.monotonic() < deadline:
         for thread in left.threads:
-            thread.join(PAUSE)
+            with suppress(RuntimeError):  # it is listed before it has started
+                thread.join(PAUSE)
         gc.collect()  # an unclosed socket in a dead cycle warns here, which fails the test by itself
         if left.children or left.sockets:  # a server closes what a browser has left when its turn comes
             time.sleep(PAUSE)

@@ -5,6 +5,7 @@ import gc
 import os
 import signal
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -69,12 +70,22 @@ def sockets() -> frozenset[str]:
     return frozenset(target for target in targets if "socket:" in target)
 
 
+def join_started(thread: threading.Thread) -> None:
+    """Wait until a thread has ended, for as long as it is given; it may have been listed while it was being started."""
+    deadline = time.monotonic() + GRACE
+    while thread in threading.enumerate() and (left := deadline - time.monotonic()) > 0:
+        try:
+            thread.join(left)
+        except RuntimeError:
+            time.sleep(0.001)
+
+
 def left_since(before: Held) -> Held:
     """What is held now and was not before, after what is ending has had its time to end."""
     left = held_since(before)
     if any(left):
         for thread in left.threads:
-            thread.join(GRACE)
+            join_started(thread)
         gc.collect()  # an unclosed socket in a dead cycle warns here, which fails the test by itself
         left = held_since(before)
     return left

@@ -57,7 +57,7 @@ async def _main() -> None:
         for row in await hall.tasks.rows_of_all(limit=1_000):
             view = await hall.tasks.wait(row.id, LOCAL)
             _say("settled", view.id, view.state)
-        _say("ready", began, time.monotonic())
+        _say("ready", round(time.monotonic() - began, 3))
         if "--settle" in sys.argv:
             return
         requests = [CallTool(("write", "repeat")[number % 2], {}, "memory") for number in range(TASKS)]

@@ -16,6 +16,7 @@ from toolhall import Toolhall
 from toolhall.model.tool import Tool
 from toolhall.registration import upstream_definitions
 from toolhall.registration.upstream_changes import HELD_MESSAGE, MAX_OLD_VERSIONS
+from toolhall.registration.upstream_plan import MAX_EVENTS_OF_TOOL
 from toolhall.registration.upstream_sync import UpstreamSync
 
 LOCAL = upstream(named=True)
@@ -111,6 +112,7 @@ async def test_A3_upstream_that_changes_all_the_time_fills_nothing(hall: Upstrea
     for number in range(MAX_OLD_VERSIONS + 10):
         await hall.list(upstream(on_change="follow"), tool(description=f"Follows {number}."))
     assert len(hall.states()) <= MAX_OLD_VERSIONS + 1
+    assert len(await hall.service.history()) <= MAX_EVENTS_OF_TOOL
 
 
 @pytest.mark.threat("A6")

@@ -132,6 +132,8 @@ class HttpLine:
 
     async def refusal(self, response: HttpResponse, *, in_session: bool) -> SessionError:
         """The error for a response with another status than 200."""
+        if 300 <= response.status < 400 and response.failure is not None:
+            return NotAcceptable(response.failure)  # names where it leads
         return refusal_of(self.peer, response.status, response.headers, await read_text(response), in_session)
 
 
@@ -170,7 +172,7 @@ def refusal_of(peer: str, status: int, headers: HeaderFields, text: bytes, in_se
         return RpcError(error.code, error.message, error.data)
     if status >= 500 or status < 300:
         return RequestLost(reason)
-    return NotAcceptable(f"{reason}; is this the URL of an MCP endpoint?")
+    return NotAcceptable(f"{reason}; is this the URL of an MCP endpoint?", status)
 
 
 def retry_after(headers: HeaderFields) -> float | None:

@@ -238,13 +238,11 @@ class StreamPeer(MessageRouter):
             raise NotSent(self.failure)
         pending = self.begin(request, hooks)
         pending.answer = asyncio.get_running_loop().create_future()
-        sent = False
         try:
             await self._send(pending.body)
-            sent = True
             return result_of(await pending.answer)
         except asyncio.CancelledError:
-            if sent and request.method != "initialize":  # MCP: that one is never cancelled
+            if request.method != "initialize":  # MCP: that one is never cancelled
                 self._tasks.start(self._cancel(pending.id))
             raise
         finally:

@@ -2,6 +2,7 @@
 """A3, A6, A7, A14, I14: upstreams whose definitions mean no good, in a hall that calls are made to in every dialect."""
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -83,6 +84,17 @@ async def test_A3_arguments_must_fit_the_definition_that_waits_as_well(local: Lo
     reply = await client.send(local, Call(None, "Docs", "search", {"text": "x", "limit": "; rm"}))
     assert "/limit" in reply.body.decode()
     assert client.read(reply, "object").word != "ok"
+
+
+@pytest.mark.threat("A3")
+async def test_A3_refused_call_is_explained_to_the_operator(local: LocalHall) -> None:
+    """Whoever asks why learns where to look."""
+    await local.list(tool(inputSchema=schema("a", a="null")))
+    asked = {"caller": "local", "tool": "Docs.search", "arguments": {"text": "x"}}
+    reply = await local.post("/api/check", json.dumps(asked).encode(), None, {})
+    assert "toolhall upstream review Docs" in reply.body.decode()
+    refused = await local.post("/tools/Docs/search", json.dumps({"text": "x"}).encode(), None, {})
+    assert refused.status == 503
 
 
 @pytest.mark.threat("A3")

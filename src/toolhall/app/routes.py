@@ -181,7 +181,8 @@ class HallRoutes:
         return JoinEndpoint(self._dispatcher, registration, servers.leases, servers.transport_for)
 
     def _stateless_mcp(self) -> StatelessMcp:
-        return StatelessMcp(self._dispatcher, self._server, self._request_state)
+        takes_tokens = bool(self._config.issuers)
+        return StatelessMcp(self._dispatcher, self._server, self._request_state, takes_tokens=takes_tokens)
 
     def _http_app(self, startup: Callable[[], Awaitable[None]]) -> HttpApp:
         auth, websockets = self._components.security.auth, {"/hub": self._websocket()}

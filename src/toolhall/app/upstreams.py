@@ -179,7 +179,8 @@ class Upstreams:
 
     def marks(self) -> Mapping[str, UpstreamMark]:
         """Return what tells whether an upstream has changed."""
-        return {each.name: UpstreamMark(each.state, each.syncs) for each in self.manager.statuses()}
+        found = (self.manager.connection(name) for name in self._all)
+        return {each.name: UpstreamMark(each.state, each.syncs) for each in found}
 
     def listed(self) -> tuple[UpstreamView, ...]:
         """Return all upstreams by name."""

@@ -22,7 +22,7 @@ from toolhall.http.api.base import (
     read_json,
     respond,
 )
-from toolhall.http.api.events import UpstreamMark
+from toolhall.http.api.events import ACCEPT_UPSTREAM, UpstreamMark
 from toolhall.http.request import HttpRequest, Methods
 from toolhall.http.request_guard import RequestValidator
 from toolhall.model.caller import Caller
@@ -258,7 +258,7 @@ class UpstreamsApi:
         async def apply() -> tuple[str, ...]:
             return await self._known(name).accept(name, seen.digest, request.caller)
 
-        action = f"accept the definitions of upstream {name}"
+        action = f"{ACCEPT_UPSTREAM}{name}"
         return json_response({"accepted": await self._context.change(action, body, request.caller, apply)})
 
     async def _change_one(

@@ -464,7 +464,7 @@ class UpstreamConnection:
             reason = f"it did not answer the handshake within {seconds:g} seconds"
             self.record_failure(reason)
             raise NotSent(reason) from None
-        except (NotSent, RequestLost, NotAcceptable) as fault:  # once, for all calls that wait for the session
+        except (NotSent, RequestLost, NotAcceptable, RpcError) as fault:  # once, for all calls that wait for the session
             self.record_failure(fault.reason)
             raise
 

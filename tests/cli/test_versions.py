@@ -13,7 +13,7 @@ from tests.harness.cli import CliRunner
 from tests.recorded import recorded
 from toolhall.cli.clients.base import find_tool
 from toolhall.cli.clients.http import parse_endpoint
-from toolhall.cli.clients.mcp import StatelessMcpClient, fetch_tool_documents
+from toolhall.cli.clients.mcp import McpConnection, fetch_tool_documents
 from toolhall.cli.clients.remote import RemoteToolClient
 
 SHOP = '''
@@ -69,7 +69,7 @@ def test_published_name_of_several_versions_means_the_active_one(cli: CliRunner,
 
 @pytest.mark.parametrize("url", [""], indirect=True)
 def test_older_versions_in_both_protocol_eras_are_shown_on_request_only(cli: CliRunner, url: str) -> None:
-    for client in (StatelessMcpClient(parse_endpoint(url)), legacy(url, "2025-11-25")):
+    for client in (McpConnection(parse_endpoint(url)), legacy(url, "2025-11-25")):
         assert [each["name"] for each in fetch_tool_documents(client)] == ["Shop_price"]
         assert {each["name"] for each in fetch_tool_documents(client, versions=True)} == set(NAMES.values())
         client.close()

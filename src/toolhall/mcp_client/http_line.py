@@ -180,7 +180,7 @@ def refusal_of(peer: str, status: int, headers: HeaderFields, text: bytes, in_se
         return RpcError(error.code, error.message, error.data)
     if status >= 500 or status < 300:
         return RequestLost(reason)
-    return NotAcceptable(f"{reason}; is this the URL of an MCP endpoint?")
+    return NotAcceptable(f"{reason}; is this the URL of an MCP endpoint?", status)
 
 
 def retry_after(headers: HeaderFields) -> float | None:

@@ -180,3 +180,7 @@ class RpcError(SessionError):
 
 class NotAcceptable(SessionError):
     """What answers cannot be used: no MCP, an unknown revision, a bad certificate, an address that is not allowed."""
+
+    def __init__(self, reason: str, status: int | None = None) -> None:
+        self.status = status  # of HTTP, if that is what cannot be used
+        super().__init__(reason)

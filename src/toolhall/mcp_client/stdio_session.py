@@ -46,6 +46,7 @@ from toolhall.model.json import Json, JsonObject, encode
 
 SILENCE_SECONDS = 3.0  # after which `server/discover` is taken for unanswered
 HANDSHAKE_SECONDS = 60.0  # a command may install itself first
+_LOG_LEVEL_SECONDS = 10.0
 
 
 class MessagePipe(Protocol):
@@ -266,8 +267,9 @@ class StdioSession:
 
     async def _set_log_level(self) -> None:
         level: JsonObject = {"level": self._profile.log_level}
-        with contextlib.suppress(SessionError):  # a server that cannot do what it declares is used all the same
-            await self._peer.request(McpRequest(method="logging/setLevel", params=level))
+        with contextlib.suppress(SessionError, TimeoutError):  # a server that cannot do what it declares is used anyway
+            async with asyncio.timeout(_LOG_LEVEL_SECONDS):
+                await self._peer.request(McpRequest(method="logging/setLevel", params=level))
 
     def _listen(self, subscriptions: ListenStream) -> None:
         """Ask a modern server for notices of changes, which servers of older revisions send unasked."""

@@ -295,14 +295,10 @@ class LegacyHttpSession(_HttpSession):
         Returns once that is asked for: what a server sends to nobody who listens is lost, and many servers send the
         questions of a call there.
         """
-        await asyncio.wait({self._start_listening()}, timeout=LISTEN_SECONDS)
-
-    def _start_listening(self) -> "asyncio.Future[None]":
-        """Start to listen; the future is done once that is asked for, or cannot be."""
         self._wants_to_listen = False
         asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._tasks.start(self._listen(asked))
-        return asked
+        await asyncio.wait({asked}, timeout=LISTEN_SECONDS)
 
     async def initialize(self, request: McpRequest) -> tuple[msgspec.Raw, str | None]:
         """Send `initialize`; returns its result and the id of the new session."""
@@ -335,7 +331,8 @@ class LegacyHttpSession(_HttpSession):
         lines = self._credential_lines(credentials)
         self._post_head = self._line.head("POST", self._session_lines + lines) if lines else self._plain_head
         if self._wants_to_listen:
-            self._start_listening()
+            self._wants_to_listen = False
+            self._tasks.start(self.listen())
 
     def _head(self, request: McpRequest) -> bytes:
         if request.credentials and request.credentials != self._credentials[0]:
@@ -492,9 +489,8 @@ class LegacyHttpSession(_HttpSession):
                 continue
             try:
                 messages = self._router.read(text)
-            except Malformed as error:
-                _log.info("%s: %s", self._line.peer, error.message)
-                continue
+            except Malformed:
+                continue  # without a word: a server could fill the log
             for message in messages:
                 self._router.route(message, None)
 

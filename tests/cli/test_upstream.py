@@ -64,15 +64,16 @@ def test_served_file_offers_its_servers_and_follows_its_changes(cli: CliRunner) 
 
 
 def test_upstream_of_the_settings_is_switched_off_and_on(cli: CliRunner) -> None:
-    (cli.folder / "toolhall.toml").write_text(f'[upstreams.Dead]\nurl = "{NOBODY}"\n')
-    with cli.serve(KIT) as server:
+    (cli.folder / "own.toml").write_text(f'[upstreams.Dead]\nurl = "{NOBODY}"\n')
+    with cli.serve(KIT, "--config", "own.toml") as server:
+        assert listed(cli, server.url)["Dead"]["where"] == "own.toml"
         for action, state in (("off", "Dead is off"), ("on", "Dead is ")):
             done = cli.run("upstream", action, "Dead", "--url", server.url)
             assert (done.code, state in done.out) == (0, True), done
         removed = cli.run("upstream", "remove", "Dead", "--yes", "--url", server.url)
         assert removed.code == 1
         assert "take it out there" in removed.error_line()
-        (cli.folder / "toolhall.toml").write_text(f'[upstreams.Other]\nurl = "{NOBODY}"\n')
+        (cli.folder / "own.toml").write_text(f'[upstreams.Other]\nurl = "{NOBODY}"\n')
         assert eventually(lambda: [*listed(cli, server.url)] == ["Other"])
 
 

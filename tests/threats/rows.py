@@ -202,7 +202,10 @@ ROWS = {
         "what is read runs as a page, a script or a style of the hall's own origin",
         "no origin, nothing loaded, never sniffed; scripts and styles are plain text; what could run is downloaded",
     ),
-    "H1": Row("commands by API", "none is ever taken from a request", _UPSTREAMS),
+    "H1": Row(
+        "commands by API",
+        "none is ever taken from a request, whoever sends it; they come from the machine's files and command line",
+    ),
     "H2": Row("options smuggled as values", "comes with commands", _UPSTREAMS),
     "H3": Row("shell characters in names", "plain letters only"),
     "H4": Row("environment variables that load code", "a short list of variables reaches a child"),

@@ -2,6 +2,7 @@
 """A3, A6, A7, A14, I14: upstreams whose definitions mean no good, in a hall that calls are made to in every dialect."""
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -16,6 +17,7 @@ from toolhall import Toolhall
 from toolhall.model.tool import Tool
 from toolhall.registration import upstream_definitions
 from toolhall.registration.upstream_changes import HELD_MESSAGE, MAX_OLD_VERSIONS
+from toolhall.registration.upstream_plan import MAX_EVENTS_OF_TOOL
 from toolhall.registration.upstream_sync import UpstreamSync
 
 LOCAL = upstream(named=True)
@@ -85,6 +87,17 @@ async def test_A3_arguments_must_fit_the_definition_that_waits_as_well(local: Lo
 
 
 @pytest.mark.threat("A3")
+async def test_A3_refused_call_is_explained_to_the_operator(local: LocalHall) -> None:
+    """Whoever asks why learns where to look."""
+    await local.list(tool(inputSchema=schema("a", a="null")))
+    asked = {"caller": "local", "tool": "Docs.search", "arguments": {"text": "x"}}
+    reply = await local.post("/api/check", json.dumps(asked).encode(), None, {})
+    assert "toolhall upstream review Docs" in reply.body.decode()
+    refused = await local.post("/tools/Docs/search", json.dumps({"text": "x"}).encode(), None, {})
+    assert refused.status == 503
+
+
+@pytest.mark.threat("A3")
 async def test_A3_text_that_changes_after_the_look_reaches_no_model(hall: UpstreamHarness) -> None:
     """The rug is pulled in texts of every kind; the review shows what cannot be seen."""
     before = shown(hall)
@@ -111,6 +124,7 @@ async def test_A3_upstream_that_changes_all_the_time_fills_nothing(hall: Upstrea
     for number in range(MAX_OLD_VERSIONS + 10):
         await hall.list(upstream(on_change="follow"), tool(description=f"Follows {number}."))
     assert len(hall.states()) <= MAX_OLD_VERSIONS + 1
+    assert len(await hall.service.history()) <= MAX_EVENTS_OF_TOOL
 
 
 @pytest.mark.threat("A6")

@@ -4,7 +4,7 @@ Only a hall that is served imports this module: it loads HTTP, MCP, the pages an
 """
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
 from toolhall import __version__
@@ -95,6 +95,7 @@ class HallRoutes:
         self._dispatcher = dispatcher
         self._server = ServerInfo(name=config.name, version=__version__, instructions=config.instructions)
         self._request_state = RequestState(SealedBox(components.data_dir.root_key), time.time)
+        self._request_state.on_refused = self._abandon_waiting_call
         self._stopping = False
         self.machine = MachineHandler(dispatcher, registration)
         self.hub = HubHandler(
@@ -130,6 +131,12 @@ class HallRoutes:
         """Keep used request states and ended sessions in this store, which all processes of the hall share."""
         self._request_state.used_states = states
         self._components.approval_components.sessions.ended.use_store(states)
+
+    def _abandon_waiting_call(self, memory: Mapping[str, bytes]) -> None:
+        """Cancel what waits at an upstream for the next request of a call, because that was refused."""
+        upstreams = self._components.find_upstreams()
+        if upstreams is not None:
+            upstreams.abandon(memory)
 
     async def reload_sessions(self) -> None:
         """Load the sessions that were ended in other processes; raises StoreFailed."""
@@ -174,7 +181,8 @@ class HallRoutes:
         return JoinEndpoint(self._dispatcher, registration, servers.leases, servers.transport_for)
 
     def _stateless_mcp(self) -> StatelessMcp:
-        return StatelessMcp(self._dispatcher, self._server, self._request_state)
+        takes_tokens = bool(self._config.issuers)
+        return StatelessMcp(self._dispatcher, self._server, self._request_state, takes_tokens=takes_tokens)
 
     def _http_app(self, startup: Callable[[], Awaitable[None]]) -> HttpApp:
         auth, websockets = self._components.security.auth, {"/hub": self._websocket()}

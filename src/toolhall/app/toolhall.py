@@ -39,6 +39,7 @@ from toolhall.app.wiring import (
     check_egress_allow,
     check_pages,
     config_for_process,
+    resource_lookup,
     upstreams_from,
 )
 from toolhall.auth.authenticator import AsgiApp, Receive, Scope, Send
@@ -110,7 +111,7 @@ class Toolhall:
         self._built_tool_servers: ToolServers | None = None
         self._given_upstreams = upstreams_from(config)  # and those of files and of the command line, later
         self._built_upstreams: Upstreams | None = None
-        self._reaches_upstreams = True
+        self._reaches_upstreams = self._registers_upstreams = True
         check_egress_allow(config)  # before anything is created for a hall that cannot be
         self._data_dir = DataDir(config)
         self.journal = self._data_dir.journal
@@ -180,7 +181,7 @@ class Toolhall:
             from toolhall.app.tool_servers import ToolServers  # lazy: pools, leases and transports
 
             self._built_tool_servers = ToolServers(
-                self.config, self.dispatcher.audit.note_server, self._toolkit_has_resource
+                self.config, self.dispatcher.audit.note_server, resource_lookup(self.registry)
             )
             if self.is_open:  # built in an open hall: leases expire and replicas are probed from now on
                 self._built_tool_servers.watch()
@@ -190,20 +191,10 @@ class Toolhall:
     def upstreams(self) -> "Upstreams":
         """The servers of somebody else whose tools are offered; built on first use."""
         if self._built_upstreams is None:
-            from toolhall.app.upstreams import UpstreamParts, Upstreams  # lazy: sessions, children and sync
+            from toolhall.app.upstreams import build_upstreams  # lazy: sessions, children and sync
 
-            parts = UpstreamParts(
-                registration=self.registration,
-                secrets=self.credentials.vault,
-                accounts=lambda: self.credentials.upstream_accounts,
-                write_lock=self.access.write_lock,
-                hall_id=derive_key(self._data_dir.root_key, _HALL_ID_PURPOSE)[:8].hex(),
-                note_server=self.dispatcher.audit.note_server,
-                has_resource=self._toolkit_has_resource,
-                changed=self.changed,
-            )
-            self._built_upstreams = built = Upstreams(self.config, parts, self._given_upstreams.values())
-            self.credentials.upstream_settings = built.settings_of
+            hall_id = derive_key(self._data_dir.root_key, _HALL_ID_PURPOSE)[:8].hex()
+            self._built_upstreams = built = build_upstreams(self, hall_id, self._given_upstreams.values())
             if self._stores is not None:  # it has none so far, or this would have been built with it
                 built.open(self._stores.upstreams, ())
             if self.lifespans.entered and self._reaches_upstreams:
@@ -242,10 +233,6 @@ class Toolhall:
     def _runner_for(self, origin: ToolOrigin) -> Runner:
         """Return the runner of tools that no code here defines."""
         return self._upstream_runner if origin == "upstream" else self._remote_runner
-
-    def _toolkit_has_resource(self, toolkit: str, uri: str) -> bool:
-        found = self.registry.snapshot.resources.match(uri)
-        return found is not None and found.value.tool.id.toolkit == toolkit
 
     @property
     def _routes(self) -> "HallRoutes":
@@ -375,6 +362,7 @@ class Toolhall:
         readonly = stores.readonly or stores.tools_readonly or terms.role == "sibling"  # another process has stored it
         vault = None if self.config.data is None else self.credentials.vault
         self.tasks.open(stores.tasks, vault, version=stores.version, readonly=stores.readonly)
+        self._registers_upstreams = not readonly
         await self._open_upstreams(stores)
         await self.registration.open(stores.tools, enforce_versions=enforce, files=self._documents, readonly=readonly)
         self.access.write_lock.read_only_reason = terms.locked_message if stores.readonly else None
@@ -399,11 +387,15 @@ class Toolhall:
         """Load the stored upstreams; without any, and without any that was given, nothing of them is imported."""
         rows = await stores.upstreams.all()
         if rows or self.has_upstreams:
+            self.upstreams.registers = self._registers_upstreams
             self.upstreams.open(stores.upstreams, rows)
 
     async def _reload_upstreams(self) -> None:
+        """Follow what another process has changed of upstreams and their tools."""
         if self._stores is not None:
             await self._open_upstreams(self._stores)
+            if self.has_upstreams and not self._registers_upstreams:
+                await self.registration.follow_upstreams()
 
     def ask_through(self, approver: Approver) -> None:
         """Use this approver for calls that need a person's approval."""

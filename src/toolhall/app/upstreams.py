@@ -15,26 +15,25 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from toolhall import __version__
 from toolhall.app.upstream_credentials import HallCredentials, SecretReader, dialer_for
+from toolhall.app.upstream_sessions import UpstreamSessionOpener
+from toolhall.app.wiring import resource_lookup
+from toolhall.concurrency import BackgroundTasks
 from toolhall.config import Config
 from toolhall.dialects.mcp.client_handshake import Era
 from toolhall.egress.addresses import EgressRefused
 from toolhall.execution.health_checks import DEGRADED, HEALTHY, UNHEALTHY
 from toolhall.execution.upstream.check import CheckStep, CheckTools
 from toolhall.execution.upstream.manager import ManagerOptions, UpstreamManager
-from toolhall.execution.upstream.opening import UpstreamOpener
 from toolhall.execution.upstream.runner import UpstreamRunner
 from toolhall.http.api.events import UpstreamMark
 from toolhall.http.health import UpstreamHealth
-from toolhall.mcp_client.session import Headers, McpSession, NotAcceptable, SessionEvents
-from toolhall.mcp_client.targets import ClientProfile, QuestionHandler
 from toolhall.model.caller import LOCAL, Caller
-from toolhall.model.errors import Malformed, NeedsRequirement, NotFound
+from toolhall.model.errors import Malformed, NeedsRequirement, NotFound, ToolhallError
 from toolhall.model.requirements import AccountRequirement, MissingRequirement
 from toolhall.model.upstream import (
     Upstream,
@@ -45,12 +44,17 @@ from toolhall.model.upstream import (
     UpstreamView,
     upstream_name_problem,
 )
+from toolhall.oauth.providers import UPSTREAM_PREFIX
 from toolhall.oauth.upstream_accounts import UpstreamAccounts, account_name
 from toolhall.registration.service import RegistrationService
 from toolhall.registration.upstream_definitions import DefinitionReader, UpstreamFinding, qualified_uri
 from toolhall.registration.upstream_sync import UpstreamReview, UpstreamSync
+from toolhall.stores.accounts import Account
 from toolhall.stores.common import Stale, StoreFailed, Unstorable, WriteLock
 from toolhall.stores.upstreams import MemoryUpstreamStore, StoredUpstream, UpstreamStore
+
+if TYPE_CHECKING:
+    from toolhall.app.toolhall import Toolhall
 
 MAX_UPSTREAMS = 1_000
 _log = logging.getLogger("toolhall.upstreams")
@@ -82,15 +86,13 @@ class Upstreams:
         self._rows: dict[str, StoredUpstream] = {}
         self._given: dict[str, Upstream] = {}
         self._all: dict[str, Upstream] = {}
+        self._tasks = BackgroundTasks()
+        self.registers = True  # False: another process of this data folder registers what upstreams list
         self._detected: dict[str, UpstreamAuth] = {}  # how upstreams want to be called that do not say it
         self.credentials = HallCredentials(parts.secrets, parts.accounts, self._on_challenge)
         self._sync = UpstreamSync(parts.registration, time.time, local=self._local)
-        profile = ClientProfile(
-            name="toolhall", version=__version__, title="Toolhall", max_message_bytes=config.max_frame_bytes
-        )
-        self._opener = UpstreamOpener(profile, lambda upstream: dialer_for(upstream, config), local=self._local)
         self.manager = UpstreamManager(
-            self._open_session,
+            UpstreamSessionOpener(config, self._last_era),
             self._apply,
             self.credentials,
             ManagerOptions(
@@ -125,7 +127,7 @@ class Upstreams:
 
     async def suspend(self) -> None:
         """End sessions and children, because the loop that they belong to ends; `start` begins anew."""
-        self.manager.suspend()
+        await self._tasks.shutdown()
         await self.manager.close()
 
     def close(self) -> None:
@@ -146,6 +148,23 @@ class Upstreams:
         """Return the settings of an upstream."""
         found = self._all.get(name)
         return None if found is None else found.settings
+
+    def on_linked(self, account: Account) -> None:
+        """Fetch the lists of an upstream with the account that somebody has just linked, in that moment only."""
+        name = account.provider.removeprefix(UPSTREAM_PREFIX)
+        if account.provider.startswith(UPSTREAM_PREFIX) and name in self._all:
+            self._tasks.start(self._sync_with(name, account.user))
+
+    def on_secrets_changed(self) -> None:
+        """Try those again that wait for a secret."""
+        self.credentials.redact_output(self._all)
+        for status in self.manager.statuses():
+            if status.state == "waiting":
+                self.manager.retry_now(status.name)
+
+    def abandon(self, memory: Mapping[str, bytes]) -> None:
+        """Cancel what waits for the next request of a call, which was refused; `memory` is what the call remembered."""
+        self.runner.parked.abandon(memory)
 
     def health(self) -> dict[str, UpstreamHealth]:
         """Return what each upstream means for the health of the hall; one that is off is not counted."""
@@ -340,14 +359,14 @@ class Upstreams:
 
     async def _apply(self, upstream: Upstream, listing: UpstreamListing) -> None:
         """Register what an upstream listed, and remember what was seen of it."""
-        if self._registration.write_lock.read_only_reason is not None:
-            return  # the process that may change tools does it
+        if not self.registers:
+            return  # another process does it
         await self._sync.apply(upstream, listing)
         await self._remember(upstream, listing)
 
     async def _remember(self, upstream: Upstream, listing: UpstreamListing) -> None:
         status = next((each for each in self.manager.statuses() if each.name == upstream.name), None)
-        if self._parts.write_lock.read_only_reason is not None or upstream.name not in self._all:
+        if upstream.name not in self._all:
             return
         row = self._rows.get(upstream.name) or self._new_row(upstream.name, upstream.where or LOCAL.id)
         seen = msgspec.structs.replace(
@@ -364,6 +383,10 @@ class Upstreams:
         except (StoreFailed, Stale, Unstorable) as problem:  # it is asked again after the next start
             _log.warning("what was seen of the upstream %s is not remembered: %s", upstream.name, problem)
 
+    def _last_era(self, name: str) -> Era | None:
+        row = self._rows.get(name)
+        return None if row is None else row.era
+
     def _on_resource_updated(self, name: str, uri: str) -> None:
         """Tell who subscribed to a resource of an upstream, by the URI that it has here."""
         found = next((each for each in (uri, qualified_uri(uri, name)) if self._parts.has_resource(name, each)), None)
@@ -372,25 +395,12 @@ class Upstreams:
 
     # --- sessions -------------------------------------------------------------------------------------------------
 
-    async def _open_session(
-        self,
-        upstream: Upstream,
-        events: SessionEvents,
-        questions: QuestionHandler,
-        *,
-        era: Era | None,
-        credentials: Headers,
-        env: Mapping[str, str],
-    ) -> McpSession:
-        """SessionOpener: try first what the upstream spoke before this start."""
-        row = self._rows.get(upstream.name)
-        remembered = row.era if row is not None and era is None else None
-        if remembered is not None:
+    async def _sync_with(self, name: str, user: str) -> None:
+        with self._parts.accounts().lend(name, user):
             try:
-                return await self._opener(upstream, events, questions, era=remembered, credentials=credentials, env=env)
-            except NotAcceptable:
-                pass  # it may speak another revision by now
-        return await self._opener(upstream, events, questions, era=era, credentials=credentials, env=env)
+                await self.manager.sync_now(name)
+            except ToolhallError as failed:
+                _log.warning("the lists of %s could not be fetched with the account of %s: %s", name, user, failed)
 
     async def _on_challenge(self, upstream: Upstream, challenge: str | None) -> NeedsRequirement:
         """Find out how an upstream wants to be called that refused the hall itself, and say what has to be done."""
@@ -407,10 +417,29 @@ class Upstreams:
                 )
         need = AccountRequirement(account_name(name))
         return NeedsRequirement(
-            f"nobody has linked an account with {name}: use 'toolhall account link {account_name(name)}', or Accounts"
-            " in the console",
+            f"nobody has linked an account with {name}: use 'toolhall account connect {account_name(name)}', or"
+            " Accounts in the console",
             missing=[MissingRequirement("account", account=need)],
         )
+
+
+def build_upstreams(hall: "Toolhall", hall_id: str, given: Iterable[Upstream]) -> Upstreams:
+    """Build the upstreams of a hall, and let them hear of linked accounts and of secrets."""
+    credentials = hall.credentials
+    parts = UpstreamParts(
+        registration=hall.registration,
+        secrets=credentials.vault,
+        accounts=lambda: credentials.upstream_accounts,
+        write_lock=hall.access.write_lock,
+        hall_id=hall_id,
+        note_server=hall.dispatcher.audit.note_server,
+        has_resource=resource_lookup(hall.registry),
+        changed=hall.changed,
+    )
+    built = Upstreams(hall.config, parts, given)
+    credentials.upstream_settings, credentials.on_linked = built.settings_of, built.on_linked
+    credentials.vault.on_change = built.on_secrets_changed
+    return built
 
 
 def _where(upstream: Upstream) -> str:

@@ -97,7 +97,7 @@ class HttpOpener:
     def _line(self) -> HttpLine:
         return HttpLine(self._target, self._dialer, self._profile.max_message_bytes)
 
-    async def _discover(self) -> ServerDescription | None:
+    async def _discover(self, *, may_repeat: bool = True) -> ServerDescription | None:
         """What a modern server says of itself; None for a legacy one."""
         line = self._line()
         try:
@@ -119,6 +119,8 @@ class HttpOpener:
             known = ", ".join(sorted(CLIENT_REVISIONS))
             raise NotAcceptable(f"{line.peer} speaks MCP revisions {versions}; known here are {known}")
         if answer.message is None or answer.message.has_error:
+            if may_repeat and MODERN_REVISION.name in finding.versions:  # it refuses the version that it names
+                return await self._discover(may_repeat=False)
             raise refusal_of(line.peer, answer.status, answer.headers, answer.text, in_session=False)
         return _described(read_discover_result, answer.message.result, line.peer)
 
@@ -165,7 +167,7 @@ class HttpOpener:
                 return await self._open_old(error)
             raise
         if self._profile.listens:
-            session.listen()
+            await session.listen()
         return session
 
     def _initialize_params(self) -> JsonObject:

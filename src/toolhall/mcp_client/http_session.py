@@ -52,6 +52,7 @@ from toolhall.model.json import Json
 CANCEL_SECONDS = 1.0
 CLOSE_SECONDS = 5.0
 DEFAULT_RETRY_SECONDS = 1.0
+LISTEN_SECONDS = 1.0  # a session is open without its listening stream after this time
 MIN_RETRY_SECONDS = 0.1
 MAX_RETRY_SECONDS = 60.0
 MAX_RESUMES = 5  # in a row without a message
@@ -282,9 +283,15 @@ class LegacyHttpSession(_HttpSession):
         self._plain_head = self._post_head = self._line.head("POST", lines)
         self._use(credentials)
 
-    def listen(self) -> None:
-        """Hear what belongs to no request, if the server offers that."""
-        self._tasks.start(self._listen())
+    async def listen(self) -> None:
+        """Hear what belongs to no request, if the server offers that.
+
+        Returns once that is asked for: what a server sends to nobody who listens is lost, and many servers send the
+        questions of a call there.
+        """
+        asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._tasks.start(self._listen(asked))
+        await asyncio.wait({asked}, timeout=LISTEN_SECONDS)
 
     async def initialize(self, request: McpRequest) -> tuple[msgspec.Raw, str | None]:
         """Send `initialize`; returns its result and the id of the new session."""
@@ -426,8 +433,14 @@ class LegacyHttpSession(_HttpSession):
                 connection.release(finished=True)
                 return message
 
-    async def _listen(self) -> None:
+    async def _listen(self, asked: "asyncio.Future[None]") -> None:
         """Read the stream of messages that belong to no request, as long as the server offers one."""
+        try:
+            await self._keep_listening(asked)
+        finally:
+            asked.cancel()
+
+    async def _keep_listening(self, asked: "asyncio.Future[None]") -> None:
         last_id: bytes | None = None
         pause, failures = DEFAULT_RETRY_SECONDS, 0
         while True:
@@ -439,6 +452,8 @@ class LegacyHttpSession(_HttpSession):
                 return
             else:
                 response = connection.send(self._stream_head("GET", last_id))
+                if not asked.done():
+                    asked.set_result(None)
                 try:
                     await wait_for_head(response)
                     if response.status != 200 or response.events is None:

@@ -30,7 +30,7 @@ from toolhall.model.json import JsonObject
 
 _DEFAULTS = HallOptions()
 _CONFIRM_DEFAULTS = ConfirmOptions()
-_COLUMNS = ("name", "state", "tools", "waiting", "from", "target", "")
+_COLUMNS = ("name", "state", "tools", "waiting", "from", "target")
 _STYLES = {
     "ready": GREEN, "new": YELLOW, "connecting": YELLOW, "waiting": YELLOW, "away": RED, "refused": RED, "off": DIM,
 }  # fmt: skip
@@ -206,8 +206,7 @@ def _row(upstream: JsonObject) -> tuple[str, ...]:
         str(upstream["tools"]),
         str(upstream["waiting"] or ""),
         source or upstream["source"],
-        upstream["target"],
-        upstream["reason"] or "",
+        f"{upstream['target']}: {upstream['reason']}" if upstream["reason"] else upstream["target"],
     )
 
 

@@ -12,7 +12,7 @@ from toolhall.authoring.context import PausableDeadline
 from toolhall.dialects.mcp.client_questions import write_reply
 from toolhall.execution.client_link import ChangesLink, ThrottledLink
 from toolhall.execution.upstream.questions import kind_of, read_question
-from toolhall.execution.upstream.sessions import call_owner
+from toolhall.execution.upstream.sessions import call_owner, caller_identity
 from toolhall.model.errors import ToolhallError, Unsupported
 from toolhall.model.json import JsonObject, encode
 from toolhall.model.messages import (
@@ -38,6 +38,11 @@ class CallHooks:
         self.redactor = redactor
         self.reached_caller = False  # the caller has heard something: to repeat the call would repeat it
         self.refusal: ToolhallError | None = None  # the first question that could not be put to the caller
+
+    @property
+    def caller(self) -> tuple[Hashable, ...]:
+        """Who made the call."""
+        return caller_identity(self.call)
 
     @property
     def owner(self) -> tuple[Hashable, ...]:

@@ -70,6 +70,18 @@ _log = logging.getLogger("toolhall.upstreams")
 SyncListing: TypeAlias = Callable[[Upstream, UpstreamListing], Awaitable[object]]
 
 
+class ConnectingSlots:
+    """Lets a few upstreams connect at a time."""
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin anew, for another loop."""
+        self.free = asyncio.Semaphore(self._slots)
+
+
 class UpstreamServices(msgspec.Struct, frozen=True, kw_only=True):
     """What the connections of all upstreams share."""
 
@@ -77,7 +89,7 @@ class UpstreamServices(msgspec.Struct, frozen=True, kw_only=True):
     sync: SyncListing
     credentials: UpstreamCredentials
     on_resource_updated: Callable[[str, str], None]  # upstream, its URI
-    connecting: asyncio.Semaphore
+    connecting: ConnectingSlots
     local: bool = False
     clock: Callable[[], float] = time.monotonic
     wall_clock: Callable[[], float] = time.time
@@ -296,7 +308,7 @@ class UpstreamConnection:
             self._retry_now = False
             self._wake.clear()
             try:
-                async with self._services.connecting:
+                async with self._services.connecting.free:
                     if self.state == "new":
                         self._set_state("connecting", None)
                     await self._sync_once()

@@ -10,7 +10,7 @@ import msgspec
 
 from toolhall.concurrency import BackgroundTasks
 from toolhall.execution.upstream.check import CheckStep, CheckTools, check_upstream
-from toolhall.execution.upstream.connection import SyncListing, UpstreamConnection, UpstreamServices
+from toolhall.execution.upstream.connection import ConnectingSlots, SyncListing, UpstreamConnection, UpstreamServices
 from toolhall.execution.upstream.credentials import SessionOpener, UpstreamCredentials
 from toolhall.execution.upstream.runner import UpstreamRunner
 from toolhall.model.errors import NotFound
@@ -50,7 +50,7 @@ class UpstreamManager:
             sync=sync,
             credentials=credentials,
             on_resource_updated=options.on_resource_updated,
-            connecting=asyncio.Semaphore(MAX_CONNECTING),
+            connecting=ConnectingSlots(MAX_CONNECTING),
             local=options.local,
             clock=options.clock,
             wall_clock=options.wall_clock,
@@ -77,6 +77,7 @@ class UpstreamManager:
     def start(self) -> None:
         """Reach the upstreams in the background from now on, in the running loop."""
         self._is_running = True
+        self._services.connecting.renew()
         for connection in self._connections.values():
             connection.start()
 
@@ -88,13 +89,17 @@ class UpstreamManager:
             self._connections[connection.name] = UpstreamConnection(connection.upstream, self._services)
 
     async def close(self) -> None:
-        """End everything: sessions, children, waiting calls."""
+        """End everything: sessions, children, waiting calls; `start` begins anew, also in another loop."""
         self._is_running = False
         await self.runner.parked.close()
         connections = list(self._connections.values())
+        for each in connections:
+            self._connections[each.name] = UpstreamConnection(each.upstream, self._services)
         await asyncio.gather(*(each.close() for each in connections), return_exceptions=True)
         await self.runner.stragglers.shutdown()
         await self._ending.shutdown(RUNNING_CALLS_SECONDS)
+        for each in connections:  # for a later `start`, perhaps in another loop
+            self._connections[each.name] = UpstreamConnection(each.upstream, self._services)
 
     def statuses(self) -> tuple[UpstreamStatus, ...]:
         """What is known of each upstream now."""
@@ -107,6 +112,10 @@ class UpstreamManager:
     async def sync_now(self, name: str) -> None:
         """List and sync an upstream now; raises NotFound, or Unavailable with the reason."""
         await self._find(name).sync_now()
+
+    def retry_now(self, name: str) -> None:
+        """Reach an upstream at once, instead of when its next try is due; raises NotFound."""
+        self._find(name).retry_now()
 
     async def check(self, checked: str | Upstream) -> tuple[CheckStep, ...]:
         """Look step by step whether an upstream can be used, in a session of its own; a name is tried again at once."""

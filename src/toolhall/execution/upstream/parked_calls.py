@@ -51,7 +51,6 @@ class ParkableCall(CallHooks):
         super().__init__(hooks.upstream, hooks.call, hooks.deadline, hooks.redactor)
         self.id = secrets.token_urlsafe(16)
         self.first_call = hooks.call.id
-        self.caller = caller_identity(hooks.call)
         self.credential = hooks.call.caller.credential
         self.secrets: dict[str, Secret] = {}
         self.earlier_tokens: set[Secret] = set()  # of accounts, that were renewed since

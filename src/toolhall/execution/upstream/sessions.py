@@ -58,6 +58,11 @@ class CallSessionHooks(RequestHooks, Protocol):
     """The hooks of a call, and who made it."""
 
     @property
+    def caller(self) -> tuple[Hashable, ...]:
+        """Who made the call."""
+        ...
+
+    @property
     def owner(self) -> tuple[Hashable, ...]:
         """The caller, and its client where that is known."""
         ...
@@ -98,7 +103,7 @@ class PooledSession:
         self._events = events
         self._on_lost = on_lost
         self._clock = clock
-        self._given_up: dict[tuple[Hashable, ...], float] = {}  # owners of calls that were, and until when it matters
+        self._given_up: dict[tuple[Hashable, ...], float] = {}  # callers of calls that were, and until when it matters
         self._calls: list[CallSessionHooks] = []  # the newest last
         self.key = key
         self.users = 0  # calls, and others who use it now
@@ -115,7 +120,7 @@ class PooledSession:
 
     def leave_unanswered(self, call: CallSessionHooks) -> None:
         """The call was given up, and the server may still ask for it."""
-        self._given_up[call.owner] = self._clock() + GIVEN_UP_SECONDS
+        self._given_up[call.caller] = self._clock() + GIVEN_UP_SECONDS
 
     def on_list_changed(self, kind: ListKind) -> None:
         """SessionEvents: tell the owner of the pool."""
@@ -156,9 +161,9 @@ class PooledSession:
         if not calls or any(each.owner != calls[0].owner for each in calls):
             return None
         if self._given_up:
-            now, owner = self._clock(), calls[0].owner
+            now, caller = self._clock(), calls[0].caller
             self._given_up = {each: until for each, until in self._given_up.items() if until > now}
-            if any(each != owner for each in self._given_up):
+            if any(each != caller for each in self._given_up):
                 return None
         return calls[-1]
 

@@ -98,6 +98,10 @@ class ManagedUpstreams(Protocol):
         """Return everything that waits for somebody's look."""
         ...
 
+    def abandon(self, memory: Mapping[str, bytes]) -> None:
+        """Cancel what waits for the next request of a call, which was refused."""
+        ...
+
     def findings(self, name: str) -> "tuple[UpstreamFinding, ...]":
         """Return what was mended or withheld in its last list."""
         ...

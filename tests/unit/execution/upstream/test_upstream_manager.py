@@ -282,6 +282,16 @@ async def test_suspended_manager_reaches_nothing_and_begins_anew() -> None:
     await until(lambda: state_of(harness) == "ready")
 
 
+async def test_closed_manager_can_start_again() -> None:
+    harness = started(server_with(work=returning("done")))
+    await until(lambda: state_of(harness) == "ready")
+    await harness.manager.close()
+    assert not harness.server.open
+    harness.manager.start()
+    await until(lambda: state_of(harness) == "ready")
+    assert await harness.text() == "done"
+
+
 async def test_close_cuts_what_runs() -> None:
     harness = started(server_with(work=forever))
     running = asyncio.create_task(harness.call())

@@ -464,7 +464,12 @@ class UpstreamConnection:
             reason = f"it did not answer the handshake within {seconds:g} seconds"
             self.record_failure(reason)
             raise NotSent(reason) from None
-        except (NotSent, RequestLost, NotAcceptable, RpcError) as fault:  # once, for all calls that wait for the session
+        except (
+            NotSent,
+            RequestLost,
+            NotAcceptable,
+            RpcError,
+        ) as fault:  # once, for all who wait for it
             self.record_failure(fault.reason)
             raise
 

@@ -198,11 +198,13 @@ class Toolhall:
                 hall_id=derive_key(self._data_dir.root_key, _HALL_ID_PURPOSE)[:8].hex(),
                 note_server=self.dispatcher.audit.note_server,
                 has_resource=self._toolkit_has_resource,
+                match_resource=lambda uri: self.registry.snapshot.resources.match(uri),  # noqa: PLW0108 - it changes
                 changed=self.changed,
             )
             self._built_upstreams = built = Upstreams(self.config, parts, self._given_upstreams.values())
             self.credentials.equip.foreign_secrets = built.hidden_secrets
             self.credentials.upstream_settings = built.settings_of
+            self.dispatcher.changes.on_asked = built.watch
             if self._stores is not None:  # it has none so far, or this would have been built with it
                 built.open(self._stores.upstreams, ())
             if self.lifespans.entered and self._reaches_upstreams:

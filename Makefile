@@ -6,7 +6,7 @@ TESTS ?=
 WORKERS ?= 3
 UV := .uv/bin/uv
 BIN := .venv/bin
-ENVIRONMENTS := .venv .venv-clients .venv-gateways .venv-frameworks1 .venv-frameworks2
+ENVIRONMENTS := .venv .venv-clients .venv-upstreams .venv-gateways .venv-frameworks1 .venv-frameworks2
 SOURCES = $(wildcard src tests docs_src bench)
 FAST_TESTS = $(wildcard tests/test_*.py tests/fundamentals tests/unit tests/properties)
 QUICK_GATES := gate-format gate-lint gate-imports gate-mypy gate-sdk gate-console
@@ -64,7 +64,7 @@ console-pictures: .venv/.dev $(CONSOLE) tools/node/node_modules/.done ## picture
 
 console: $(CONSOLE) ## the console, built and compressed, where the package ships it
 
-setup: .venv/.dev .venv-clients/.done tools/node/node_modules/.done tests/conformance/node/node_modules/.done sdk console chromium ## install what development and tests need, into this folder
+setup: .venv/.dev .venv-clients/.done .venv-upstreams/.done tools/node/node_modules/.done tests/conformance/node/node_modules/.done tests/upstreams/node/node_modules/.done sdk console chromium ## install what development and tests need, into this folder
 
 fmt: .venv/.dev ## format, and fix what can be fixed
 	$(BIN)/ruff check --fix --exit-zero --quiet $(SOURCES)
@@ -77,16 +77,18 @@ lock: $(UV) ## renew the lock files after a change of requirements; newer versio
 	$(call compile,runtime,pyproject.toml)
 	$(call compile,dev,pyproject.toml requirements/dev.in --constraints requirements/runtime.txt)
 	$(call compile,clients,requirements/clients.in --constraints requirements/runtime.txt)
+	$(call compile,upstreams,requirements/upstreams.in)
 	$(call compile,gateways,requirements/gateways.in --constraints requirements/runtime.txt)
 	$(call compile,frameworks1,requirements/frameworks1.in --constraints requirements/runtime.txt)
 	$(call compile,frameworks2,requirements/frameworks2.in --constraints requirements/runtime.txt)
 	$(call lock_node,tools/node)
 	$(call lock_node,tests/conformance/node)
+	$(call lock_node,tests/upstreams/node)
 	$(call lock_node,sdk/typescript)
 	$(call lock_node,console)
 
 clean: ## remove everything that make made
-	rm -rf .uv $(ENVIRONMENTS) tools/node/node_modules tests/conformance/node/node_modules
+	rm -rf .uv $(ENVIRONMENTS) $(addsuffix /node_modules,tools/node tests/conformance/node tests/upstreams/node)
 	rm -rf $(dir $(SDK)) $(addprefix sdk/typescript/,node_modules build dist)
 	rm -rf $(dir $(CONSOLE)) $(addprefix console/,node_modules dist)
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist

@@ -1,7 +1,9 @@
-"""What stands between a client and the tool: halls with a tool server each, and others' gateways before FastMCP."""
+"""What stands between a client and the tool: halls before tool servers and upstreams, and others' gateways."""
 
+import json
 import tempfile
-from collections.abc import Generator, Sequence
+import time
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -9,16 +11,31 @@ from typing import NamedTuple
 from bench import messages
 from bench.client import Client
 from bench.forge import forge_call, register, start_forge
-from bench.launch import CLIENTS_PYTHON, FASTMCP, SERVERS, TOOLHALL, TOOLHALL_COMMAND, Server, ServerSpec, apart, start
+from bench.launch import (
+    CLIENTS_PYTHON,
+    FASTMCP,
+    PYTHON,
+    SERVERS,
+    TOOLHALL,
+    TOOLHALL_COMMAND,
+    Server,
+    ServerSpec,
+    apart,
+    start,
+)
 from bench.node_tools import install
 from bench.process import Process, await_port, free_port
 from bench.storm import anonymous
 
 HALL, HALL_SOCKET, HALL_TYPESCRIPT = "toolhall", "toolhall socket", "toolhall typescript"
 HALL_ALONE = "toolhall alone"
+UPSTREAM, UPSTREAM_STREAM, UPSTREAM_STDIO = "toolhall upstream", "toolhall upstream stream", "toolhall upstream stdio"
+UPSTREAMS = (UPSTREAM, UPSTREAM_STREAM, UPSTREAM_STDIO)
 PROXY, PROXY_KEPT = "fastmcp proxy", "fastmcp proxy kept"
 FORGE, FORGE_SESSION = "contextforge", "contextforge session"
-NAMES = {HALL_TYPESCRIPT: "tools_add"}  # the SDK says no name of its own, so the hall puts the toolkit's before it
+# How the tool is called where the hall puts the toolkit's name before its own.
+NAMES = {HALL_TYPESCRIPT: "tools_add", **dict.fromkeys(UPSTREAMS, "Peer_add")}
+SYNC_SECONDS = 60.0
 
 
 class Gateway(NamedTuple):
@@ -38,6 +55,10 @@ def gateways() -> Generator[dict[str, Gateway]]:
         found[HALL] = house.hall(HALL, tools)
         found[HALL_SOCKET] = house.hall(HALL_SOCKET, tools, "--socket")
         found[HALL_TYPESCRIPT] = house.hall(HALL_TYPESCRIPT, install(house.folder("node")))
+        found[UPSTREAM] = house.front(UPSTREAM, {"url": house.stub("stub")})
+        found[UPSTREAM_STREAM] = house.front(UPSTREAM_STREAM, {"url": house.stub("streaming stub", "--stream")})
+        child = ["serve", str(SERVERS / "tools.py"), "--stdio", "--data", str(house.folder("child"))]
+        found[UPSTREAM_STDIO] = house.front(UPSTREAM_STDIO, {"command": str(TOOLHALL_COMMAND), "args": child})
         upstream = house.started(start(ServerSpec(FASTMCP), house.folder(FASTMCP)))
         url = f"http://127.0.0.1:{upstream.port}/mcp"
         found[PROXY] = house.proxy(PROXY, url)
@@ -47,10 +68,24 @@ def gateways() -> Generator[dict[str, Gateway]]:
             forge = house.started(start_forge(name, house.folder(name), session=session))
             register(forge, url)
             ways[name] = Gateway(forge, forge_call(forge, session=session))
-        for way in ways.values():
+        for name, way in ways.items():
+            _check(way, SYNC_SECONDS if name in UPSTREAMS else 0.0)
+        yield ways
+
+
+def _check(way: Gateway, seconds: float) -> None:
+    """Check one response, which a hall can give once it has listed its upstream."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
             with Client(way.server.port) as client:
                 client.call_in(way.call)
-        yield ways
+        except RuntimeError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+        else:
+            return
 
 
 def _call(tool: str) -> messages.Spoken:
@@ -88,6 +123,21 @@ class _House:
         if joining.popen.stdout is None or not joining.popen.stdout.readline():
             raise RuntimeError(f"{joining.name} did not join:\n{joining.said()}")
         return hall
+
+    def front(self, name: str, upstream: Mapping[str, object]) -> Server:
+        """A hall in front of one MCP server, from a file as clients have it; measured without the server's process."""
+        folder, port = self.folder(name), free_port()
+        file = folder / "mcp.json"
+        file.write_text(json.dumps({"mcpServers": {"Peer": upstream}}))
+        command = [str(TOOLHALL_COMMAND), "serve", str(file), "--data", str(folder / "data"), "--port", str(port)]
+        return self.started(Server(Process(name, command, apart(folder), counts_children=False), port))
+
+    def stub(self, name: str, *more: str) -> str:
+        """The URL of an MCP server that answers at once."""
+        port = free_port()
+        command = [str(PYTHON), str(SERVERS / "stub_upstream.py"), "--port", str(port), *more]
+        self.started(Server(Process(name, command, apart(self.folder(name))), port))
+        return f"http://127.0.0.1:{port}/mcp"
 
     def proxy(self, name: str, url: str, *more: str) -> Server:
         port = free_port()

@@ -44,8 +44,11 @@ class Place(NamedTuple):
 class Process:
     """Runs from construction until `stop`; what it says on its error output is kept to explain a failure."""
 
-    def __init__(self, name: str, command: Sequence[str], place: Place, *, piped: bool = False) -> None:
+    def __init__(
+        self, name: str, command: Sequence[str], place: Place, *, piped: bool = False, counts_children: bool = True
+    ) -> None:
         self.name = name
+        self._counts_children = counts_children
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop
         pipe = subprocess.PIPE if piped else subprocess.DEVNULL
         # Its own session: a Ctrl-C reaches only us, and we stop it.
@@ -61,8 +64,8 @@ class Process:
         self._process = psutil.Process(self.popen.pid)
 
     def cpu(self) -> CpuTime:
-        """What it and its children have used."""
-        times = [_cpu(process) for process in self._all()]
+        """What it and its children have used, or it alone."""
+        times = [_cpu(process) for process in (self._all() if self._counts_children else (self._process,))]
         return CpuTime(sum(time.total for time in times), sum(time.kernel for time in times))
 
     def memory(self) -> Memory:

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from toolhall.authoring.prompt import prompt as prompt
     from toolhall.authoring.resource import resource as resource
     from toolhall.authoring.skills import Skills as Skills
+    from toolhall.client.client import Client as Client
+    from toolhall.client.sync_client import SyncClient as SyncClient
     from toolhall.config import Config as Config
+    from toolhall.mcp_client.session import SessionError as SessionError
     from toolhall.model.content import Audio as Audio
     from toolhall.model.content import Image as Image
     from toolhall.model.content import Message as Message
@@ -66,7 +69,10 @@ _HOMES = {
     "prompt": "toolhall.authoring.prompt",
     "resource": "toolhall.authoring.resource",
     "Skills": "toolhall.authoring.skills",
+    "Client": "toolhall.client.client",
+    "SyncClient": "toolhall.client.sync_client",
     "Config": "toolhall.config",
+    "SessionError": "toolhall.mcp_client.session",
     "Audio": "toolhall.model.content",
     "Image": "toolhall.model.content",
     "Message": "toolhall.model.content",
@@ -103,6 +109,7 @@ __all__ = [
     "BadDeclaration",
     "BaseTool",
     "BrokenPromise",
+    "Client",
     "Config",
     "Context",
     "Csp",
@@ -124,7 +131,9 @@ __all__ = [
     "Roots",
     "Sample",
     "Sampled",
+    "SessionError",
     "Skills",
+    "SyncClient",
     "Task",
     "Text",
     "ToolError",

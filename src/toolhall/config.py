@@ -170,9 +170,9 @@ def load_config_with_origins(
     origins |= {key: SettingOrigin("option", f"--{key}") for key in stated}
     settings |= _with_members_of_file(from_environment, settings, environment) | stated
     settings |= {key: settings[key].lower() for key in _CASE_INSENSITIVE if isinstance(settings.get(key), str)}
-    match settings.get("log"):
-        case {"format": str(written), **others}:
-            settings["log"] = {**others, "format": written.lower()}
+    log = settings.get("log")
+    if isinstance(log, dict) and isinstance(log.get("format"), str):
+        settings["log"] = {**log, "format": log["format"].lower()}
     try:
         return msgspec.convert(settings, Config, strict=False), origins
     except msgspec.ValidationError as error:

@@ -43,8 +43,8 @@ R = TypeVar("R")
 _DIALECT = "memory"
 
 
-class Client:
-    """A hall of its own around the given tools; use it with `async with`.
+class HallClient:
+    """A hall of its own around the given tools, for tests; exported as `Client`. Use it with `async with`.
 
     `answers` replies to what tools ask the person, `approves` to calls from level 8 up; `supplies` is what tools
     may require, by the ids they declare: secrets, and tokens by provider; `events` collects progress and log notices,
@@ -70,7 +70,7 @@ class Client:
         self.events: list[CallEvent] = []
         self.changes: list[str] = []
 
-    async def __aenter__(self) -> "Client":
+    async def __aenter__(self) -> "HallClient":
         config = msgspec.structs.replace(self._config or Config(), accept_credentials=("*",))
         self._hall = Toolhall(*self._targets, config=config, approver=self)
         self._hall.without_pages()
@@ -311,6 +311,7 @@ class Client:
         return self._approves
 
 
+Client = HallClient
 _METHODS: dict[Kind, str] = {"tool": "call", "resource": "read", "prompt": "prompt"}
 
 

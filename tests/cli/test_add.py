@@ -109,3 +109,20 @@ def test_add_of_a_file_without_a_person_needs_yes(cli: CliRunner) -> None:
     assert done.code == 1
     assert "Add 1 upstream as shown?" in done.err
     assert not cli.data.exists()
+
+
+def test_add_at_a_terminal_asks_for_each_input_once_and_keeps_it_in_the_vault(cli: CliRunner) -> None:
+    entry = {"command": "true", "args": ["${input:folder}"], "env": {"TOKEN": "${input:token}"}}
+    inputs = [{"id": "token", "description": "The token", "password": True}, {"id": "folder", "description": "Where"}]
+    (cli.folder / "mcp.json").write_text(json.dumps({"inputs": inputs, "servers": {"one": entry, "two": entry}}))
+    with cli.terminal("add", "mcp.json", "--yes") as terminal:
+        for asked, answer in (
+            ("folder:", "./data"), ("Value (it is not shown):", TOKEN), ("The same again:", TOKEN),
+        ):  # fmt: skip
+            terminal.expect(asked)
+            terminal.type(answer)
+        terminal.expect("two is added")
+    secrets = [each["name"] for each in cli.run("secret", "list", "--json").json()]
+    assert secrets == ["ONE_TOKEN", "TWO_TOKEN"]
+    found = cli.run("upstream", "show", "one", "--json").json()
+    assert found["settings"] == {"command": "true", "args": ["./data"], "env": {"TOKEN": "${secret:ONE_TOKEN}"}}

@@ -112,3 +112,21 @@ def test_lint_with_wrong_usage_names_the_fix(cli: CliRunner, folder: Path, words
     done = cli.run("lint", *words)
     assert (done.code, done.out) == (2, "")
     assert said in done.error_line()
+
+
+def test_lint_of_a_file_of_servers_names_packages_without_a_version_and_what_is_not_read(
+    cli: CliRunner, tmp_path: Path
+) -> None:
+    file = tmp_path / "servers.json"
+    file.write_text(
+        '{"mcpServers": {\n  "files": {"command": "npx", "args": ["-y", "files"], "alwaysAllow": ["x"]},\n'
+        '  "bad": {},\n  "waits": {"url": "https://a.example", "headers": {"X": "${NOT_SET_HERE}"}}, // comment\n}}'
+    )
+    done = cli.run("lint", str(file), "--json")
+    assert done.code == 1
+    assert [(each["line"], each["rule"], each["path"]) for each in done.json()] == [
+        (2, "client-file/not-read", "/mcpServers/files/alwaysAllow"),
+        (2, "client-file/risk", "/files"),
+        (3, "client-file/unusable", "/bad"),
+        (4, "client-file/variable", "/waits"),
+    ]

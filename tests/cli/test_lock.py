@@ -1,5 +1,6 @@
 """`toolhall lock` and `toolhall verify`: what was looked at once is what is served now, or it is said."""
 
+import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,12 @@ class Notes(Toolkit, version="1.0.0"):
     def write(self, text: str) -> None:
         """Write a note."""
 '''
+
+
+def lock_of(url: str) -> dict[str, Any]:
+    """The lock of a server as it is now."""
+    with contextlib.closing(RemoteToolClient(url)) as client:
+        return {**current_lock(client)}
 
 
 def serving(tools: list[Any]) -> Callable[[Stub, dict[str, Any]], None]:
@@ -116,9 +123,9 @@ def test_verify_compares_what_clients_are_shown(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(Stub, "do_GET", listing, raising=False)
     with stub(serving(tools)) as url:
-        before = current_lock(RemoteToolClient(url))
+        before = lock_of(url)
         tools[0]["description"] = "Something else."
-        after = current_lock(RemoteToolClient(url))
+        after = lock_of(url)
     assert list(before) == list(after) == ["fetch"]
     assert before != after
 
@@ -136,7 +143,7 @@ def test_verify_compares_what_clients_are_shown(monkeypatch: pytest.MonkeyPatch)
 )
 def test_lock_of_a_server_that_hides_a_tool_fails(tools: list[Any], said: str) -> None:
     with stub(serving(tools)) as url, pytest.raises(CommandError) as failed:
-        current_lock(RemoteToolClient(url))
+        lock_of(url)
     assert said in failed.value.message
 
 
@@ -151,7 +158,7 @@ def test_lock_of_a_failing_server_tries_no_other_revision() -> None:
             http.reply(503)  # what it says then is not even JSON
 
     with stub(answers) as url, pytest.raises(CommandError):
-        current_lock(RemoteToolClient(url))
+        lock_of(url)
     assert asked == ["server/discover", "tools/list"]
 
 

@@ -12,7 +12,7 @@ from tests.cli.test_remote import Recorder, Stub, stub
 from tests.harness.cli import KIT, CliRunner
 from tests.harness.processes import read_line
 from toolhall.cli.clients.http import parse_endpoint
-from toolhall.cli.clients.mcp import SessionMcpClient
+from toolhall.cli.clients.mcp import McpConnection
 
 SHOP = str(Path(__file__).parent / "shop.py")
 POLICY = "# Refunds\nå"
@@ -298,8 +298,7 @@ def test_serve_counts_what_it_serves(cli: CliRunner) -> None:
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
 def test_session_client_reads_and_gets_in_older_revisions(shop_url: str, revision: str) -> None:
-    client = SessionMcpClient(parse_endpoint(shop_url, None))
-    client.initialize(revision, 30)
+    client = McpConnection(parse_endpoint(shop_url, None), revision)
     try:
         recorder = Recorder()
         asked = client.interact("resources/read", {"uri": "shop://greeting"}, recorder, 30)

@@ -16,12 +16,12 @@ from starlette.routing import Mount
 from tests.harness.cli import KIT, CliRunner
 from toolhall import Config, Toolhall, tool
 from toolhall.cli.clients import http as wire
-from toolhall.cli.clients import mcp
 from toolhall.cli.clients.base import ToolInfo, find_tool, read_tool_info
 from toolhall.cli.clients.http import parse_endpoint
-from toolhall.cli.clients.mcp import McpRequester, SessionMcpClient, StatelessMcpClient, fetch_tool_documents
+from toolhall.cli.clients.mcp import McpConnection, McpRequester, fetch_tool_documents
 from toolhall.cli.clients.remote import RemoteToolClient
 from toolhall.cli.errors import CallTimeout, CommandError
+from toolhall.dialects.mcp import client_results
 
 TOOL = {"name": "only", "inputSchema": {"type": "object"}, "outputSchema": {"type": "object", "required": ["a"]}}
 
@@ -126,10 +126,8 @@ def offer(client: McpRequester, name: str) -> ToolInfo:
     return found
 
 
-def legacy(url: str, revision: str) -> SessionMcpClient:
-    client = SessionMcpClient(parse_endpoint(url))
-    client.initialize(revision, 10)
-    return client
+def legacy(url: str, revision: str) -> McpConnection:
+    return McpConnection(parse_endpoint(url), revision)
 
 
 def test_remote_call_in_the_newest_revision_prints_the_result(cli: CliRunner, url: str) -> None:
@@ -153,8 +151,9 @@ def test_remote_call_of_a_slow_server_times_out(cli: CliRunner, url: str) -> Non
 
 
 def test_remote_call_in_the_newest_revision_answers_questions_by_calling_again(url: str) -> None:
-    client, recorder = StatelessMcpClient(parse_endpoint(url)), Recorder()
-    result = client.call(offer(client, "invite"), {}, recorder, 10)
+    recorder = Recorder()
+    with contextlib.closing(McpConnection(parse_endpoint(url))) as client:
+        result = client.call(offer(client, "invite"), {}, recorder, 10)
     assert result["content"][0]["text"] == "Ada (36, False)"
     assert recorder.heard == [("elicitation/create", "Who comes?")]
 
@@ -169,7 +168,7 @@ def test_remote_call_in_older_revisions_answers_questions_while_it_runs(url: str
 
 
 def test_remote_call_with_progress_and_logs_passes_them_on(url: str) -> None:
-    for client in (StatelessMcpClient(parse_endpoint(url)), legacy(url, "2025-11-25")):
+    for client in (McpConnection(parse_endpoint(url)), legacy(url, "2025-11-25")):
         recorder = Recorder()
         result = client.call(offer(client, "chatter"), {"pause": 0.01}, recorder, 10)
         assert result["content"][0]["text"] == "done"
@@ -187,8 +186,8 @@ def test_remote_call_with_a_cut_stream_resumes_it(url: str) -> None:
 
 @pytest.mark.parametrize("region", ["eu", "", " padded ", "日本", "=?base64?ZXU=?=", "a\nb"])
 def test_remote_call_of_a_tool_with_header_arguments_repeats_them(url: str, region: str) -> None:
-    client = StatelessMcpClient(parse_endpoint(url))
-    result = client.call(offer(client, "route"), {"region": region}, Recorder(), 10)
+    with contextlib.closing(McpConnection(parse_endpoint(url))) as client:
+        result = client.call(offer(client, "route"), {"region": region}, Recorder(), 10)
     assert result["content"][0]["text"] == f"to {region}"
 
 
@@ -219,25 +218,33 @@ def test_remote_result_without_promised_structure_is_refused(cli: CliRunner) -> 
     assert "promised a structured result and sent none" in done.error_line()
 
 
+def tools_at(url: str) -> list[ToolInfo]:
+    """All tools of a server."""
+    with contextlib.closing(RemoteToolClient(url)) as client:
+        return client.tools()
+
+
 def said(answers: Callable[[Stub, dict[str, Any]], None]) -> str:
     """How meeting such a server ends."""
     with stub(answers) as url, pytest.raises(CommandError) as failed:
-        RemoteToolClient(url).tools()
+        tools_at(url)
     return failed.value.message
 
 
 def test_remote_redirect_is_not_followed() -> None:
-    assert "use that as --url" in said(lambda http, _: http.reply(307, Location="http://127.0.0.1:1/secret"))
+    assert "(to http://127.0.0.1:1/secret); neither upgrades nor redirects" in said(
+        lambda http, _: http.reply(307, Location="http://127.0.0.1:1/secret")
+    )
 
 
 @pytest.mark.parametrize(
     ("status", "body", "kind", "message"),
     [
-        (200, b"<html>", "text/html", "without an answer"),
-        (200, b"{nope", "application/json", "not JSON"),
-        (404, b"Not Found", "text/plain", "HTTP status 404"),
+        (200, b"<html>", "text/html", "is no MCP"),
+        (200, b"{nope", "application/json", "is no MCP"),
+        (404, b"Not Found", "text/plain", "HTTP 404; is this the URL of an MCP endpoint?"),
         (401, b"{}", "application/json", "wants a credential"),
-        (500, b"oops", "text/plain", "HTTP status 500"),
+        (500, b"oops", "text/plain", "HTTP 500"),
     ],
 )
 def test_remote_server_that_speaks_something_else_is_one_line(
@@ -249,8 +256,8 @@ def test_remote_server_that_speaks_something_else_is_one_line(
 def test_remote_response_over_the_size_limit_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire, "MAX_RESPONSE_BYTES", 1_000)
     assert "more than 1000 bytes" in said(lambda http, _: http.reply(200, b'"' + b"a" * 2_000 + b'"'))
-    events = b"".join(b"data: {}\n\n" for _ in range(200))
-    assert "more than 1000 bytes" in said(lambda http, _: http.reply(200, events, "text/event-stream"))
+    event = b"data: " + b"a" * 1_000_000 + b"\n\n"
+    assert "more than 1000 bytes" in said(lambda http, _: http.reply(200, event, "text/event-stream"))
 
 
 def test_remote_response_that_drips_ends_at_the_timeout() -> None:
@@ -267,19 +274,19 @@ def test_remote_response_that_drips_ends_at_the_timeout() -> None:
 
     with stub(drip) as url:
         with pytest.raises(CallTimeout):
-            StatelessMcpClient(parse_endpoint(url)).request("tools/list", {}, 0.3)
+            McpConnection(parse_endpoint(url), seconds=0.3)
         stop.set()
 
 
 def test_remote_tool_list_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcp, "MAX_PAGES", 20)
+    monkeypatch.setattr(client_results, "MAX_PAGES", 20)
 
     def answers(http: Stub, message: dict[str, Any]) -> None:
         known = {"supportedVersions": ["2026-07-28"], "tools": [], "nextCursor": f"c{message['id']}"}
         http.result(message, known)
 
     with stub(answers) as url, pytest.raises(CommandError, match="more than 20 pages"):
-        RemoteToolClient(url).tools()
+        tools_at(url)
 
 
 def test_remote_tool_with_a_wrong_header_is_left_out() -> None:
@@ -290,7 +297,7 @@ def test_remote_tool_with_a_wrong_header_is_left_out() -> None:
         http.result(message, {"supportedVersions": ["2026-07-28"], "tools": tools})
 
     with stub(answers) as url:
-        assert [each.name for each in RemoteToolClient(url).tools()] == ["only"]
+        assert [each.name for each in tools_at(url)] == ["only"]
 
 
 @pytest.mark.parametrize(
@@ -367,7 +374,7 @@ def test_remote_server_with_its_endpoint_elsewhere_is_found(cli: CliRunner) -> N
         assert "only" in listed.out
         assert "does not say which level counts" in listed.err
         missing = cli.run("list", "--url", f"{server}/api/v2")
-        assert "HTTP status 404; is this the URL of an MCP endpoint?" in missing.error_line()
+        assert "HTTP 404; is this the URL of an MCP endpoint?" in missing.error_line()
 
 
 @pytest.mark.parametrize(

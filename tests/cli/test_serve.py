@@ -15,9 +15,9 @@ from tests.harness.cli import KIT, CliRunner
 from tests.harness.http_client import request_url
 from tests.harness.patience import patience
 from toolhall.cli.clients.http import parse_endpoint
-from toolhall.cli.clients.mcp import StatelessMcpClient
 from toolhall.cli.errors import CommandError
 from toolhall.cli.listen import listen
+from toolhall.dialects.mcp.protocol import REVISION_2026_07_28
 
 OWN_HALL = """
 from toolhall import Config, Toolhall, tool
@@ -103,15 +103,14 @@ def test_serve_output_of_tools_stays_out_of_stdout(cli: CliRunner) -> None:
 def test_serve_with_an_open_stream_stops_at_once(cli: CliRunner) -> None:
     with cli.serve() as server:
         endpoint = parse_endpoint(server.url)
-        listen = StatelessMcpClient(endpoint)
         connection = http.client.HTTPConnection(endpoint.host, endpoint.port, timeout=patience())
         terms = {
-            "io.modelcontextprotocol/protocolVersion": listen.revision,
+            "io.modelcontextprotocol/protocolVersion": REVISION_2026_07_28.name,
             "io.modelcontextprotocol/clientCapabilities": {},
         }
         params = {"notifications": {"toolsListChanged": True}, "_meta": terms}
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params})
-        headers = {"Content-Type": "application/json", "MCP-Protocol-Version": listen.revision}
+        headers = {"Content-Type": "application/json", "MCP-Protocol-Version": REVISION_2026_07_28.name}
         connection.request("POST", endpoint.path, body, headers | {"Mcp-Method": "subscriptions/listen"})
         stream = connection.getresponse()
         assert b"acknowledged" in stream.readline() + stream.readline()

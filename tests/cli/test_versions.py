@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_remote import Stub, legacy, old_server, stub
+from tests.cli.test_remote import Stub, legacy, old_server, stub, tools_at
 from tests.cli.test_tool import definition
 from tests.harness.cli import CliRunner
 from tests.recorded import recorded
 from toolhall.cli.clients.base import find_tool
 from toolhall.cli.clients.http import parse_endpoint
-from toolhall.cli.clients.mcp import StatelessMcpClient, fetch_tool_documents
-from toolhall.cli.clients.remote import RemoteToolClient
+from toolhall.cli.clients.mcp import McpConnection, fetch_tool_documents
 
 SHOP = '''
 from toolhall import Toolkit, tool
@@ -69,7 +68,7 @@ def test_published_name_of_several_versions_means_the_active_one(cli: CliRunner,
 
 @pytest.mark.parametrize("url", [""], indirect=True)
 def test_older_versions_in_both_protocol_eras_are_shown_on_request_only(cli: CliRunner, url: str) -> None:
-    for client in (StatelessMcpClient(parse_endpoint(url)), legacy(url, "2025-11-25")):
+    for client in (McpConnection(parse_endpoint(url)), legacy(url, "2025-11-25")):
         assert [each["name"] for each in fetch_tool_documents(client)] == ["Shop_price"]
         assert {each["name"] for each in fetch_tool_documents(client, versions=True)} == set(NAMES.values())
         client.close()
@@ -91,7 +90,7 @@ def test_version_of_a_target_is_called_by_its_id(cli: CliRunner) -> None:
 
 def test_versions_at_a_server_without_them_are_listed_plainly() -> None:
     with stub(old_server({"content": []})) as url:
-        (only,) = RemoteToolClient(url).tools()
+        (only,) = tools_at(url)
     assert (only.name, only.versions) == ("only", ())
 
 
@@ -104,7 +103,7 @@ def test_tool_ids_of_a_server_are_read_as_they_are() -> None:
         http.result(message, {"supportedVersions": ["2026-07-28"], "tools": tools})
 
     with stub(answers) as url:
-        offers = RemoteToolClient(url).tools()
+        offers = tools_at(url)
     assert [each.versions for each in offers[2:6]] == [("2", "1"), ("2", "1"), ("1.0.0", "1.0.0"), ("1.0.0", "1.0.0")]
     found = find_tool(offers, "a@b")
     assert found is not None

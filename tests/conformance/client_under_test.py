@@ -1,71 +1,74 @@
 """The client that the official conformance suite drives: `python -m tests.conformance.client_under_test URL`.
 
-The suite starts a mock server for each scenario, and says in the environment what is to be done there. The client is
-the gateway's own: the broker with a vault and stores for authorization. This command only decides what to ask, and is
-the person in the browser who agrees to everything.
+The suite starts a mock server for each scenario, and says in the environment what is to be done there. This module only
+decides what to ask; SuiteClient is the client, and the person who agrees to everything.
 """
 
 import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncGenerator
+import tempfile
+import urllib.request
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
-from tests.servers.account_broker import ALICE, BrokerHarness, authorize_in_browser, broker_harness
-from toolhall.egress.addresses import EgressAllowlist
-from toolhall.egress.client import EgressClient, EgressResponse
-from toolhall.model.errors import NeedsRequirement
+from tests.conformance.suite_client import NAME, SuiteClient, suite_client
 from toolhall.model.json import JsonObject
-from toolhall.model.messages import NULL_LINK, Call
-from toolhall.model.requirements import AccountRequirement, ResolvedCredentials
-from toolhall.model.upstream import Upstream, UpstreamAuth, UpstreamSettings
+from toolhall.model.tool import HeaderParameter
+from toolhall.model.upstream import UpstreamAuth
 from toolhall.oauth import client_identity
-from toolhall.oauth.client import OAuthClient
-from toolhall.oauth.providers import LinkFailed, ProviderSettings
-from toolhall.oauth.upstream_accounts import HallTokens, UpstreamAccounts, account_name
+from toolhall.oauth.providers import ProviderSettings
+from toolhall.schema.annotations import header_parameters
+from toolhall.schema.cost import BadSchema
 
-NAME = "suite"
-ACCOUNT = account_name(NAME)
 SUITE_DOCUMENT = "https://conformance-test.local/client-metadata.json"  # the client id that the suite wants
-LOOPBACK = ["localhost", "127.0.0.0/8", "::1/128"]
-MODERN = "2026-07-28"
-MAX_ATTEMPTS = 3  # a person who is asked again and again gives up
+LISTS_ONLY = ("initialize", "json-schema-ref-no-deref")
+SAMPLES: dict[str, Any] = {"string": "x", "integer": 1, "number": 1.5, "boolean": True, "object": {}, "array": []}
 
 
 @dataclass
-class Suite:
-    """What the environment says of the scenario."""
+class Occasion:
+    """What the environment says of a scenario."""
 
-    scenario: str
+    name: str
     revision: str
     context: JsonObject
 
     @classmethod
-    def from_environment(cls) -> "Suite":
-        context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
-        revision = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", "2025-11-25")
-        return cls(os.environ["MCP_CONFORMANCE_SCENARIO"], revision, context)
+    def read(cls, environment: Mapping[str, str]) -> "Occasion":
+        """Read the variables that the suite sets."""
+        return cls(
+            environment["MCP_CONFORMANCE_SCENARIO"],
+            environment.get("MCP_CONFORMANCE_PROTOCOL_VERSION", "2025-11-25"),
+            json.loads(environment.get("MCP_CONFORMANCE_CONTEXT", "{}")),
+        )
 
     @property
     def auth(self) -> UpstreamAuth:
-        return "client_credentials" if "client-credentials" in self.scenario else "oauth"
+        """How the server wants to be called."""
+        if "client-credentials" in self.name:
+            return "client_credentials"
+        return "oauth" if self.name.startswith("auth/") else "none"
 
-    def providers(self, url: str) -> dict[str, ProviderSettings]:
-        """What an operator would have configured: the client that the suite names."""
+    def providers(self, url: str, folder: Path) -> dict[str, ProviderSettings]:
+        """What an operator would have configured: the client that the suite names, its key in the folder."""
         if "client_id" not in self.context:
             return {}
-        issuer = self.context.get("issuer") or _named_issuer(url)
+        key = folder / "client.pem"
+        key.write_text(self.context.get("private_key_pem", ""))
         return {
             "suite": ProviderSettings(
-                issuer=issuer,
+                issuer=self.context.get("issuer") or _named_issuer(url),
                 client_id=self.context["client_id"],
                 client_secret=self.context.get("client_secret"),
+                client_key_file=str(key) if "private_key_pem" in self.context else None,
                 upstreams=(NAME,),
             )
         }
@@ -73,8 +76,6 @@ class Suite:
 
 def _named_issuer(url: str) -> str:
     """The issuer in the metadata of the server: an operator reads it there."""
-    import urllib.request
-
     parts = urlsplit(url)
     place = f"{parts.scheme}://{parts.netloc}/.well-known/oauth-protected-resource{parts.path}"
     with urllib.request.urlopen(place, timeout=10) as reply:
@@ -82,109 +83,77 @@ def _named_issuer(url: str) -> str:
     return named
 
 
-@dataclass
-class AuthorizedClient:
-    """Requests with the credentials of Alice, who links her account when she has to."""
-
-    suite: Suite
-    url: str
-    hall: BrokerHarness
-    accounts: UpstreamAccounts
-    upstream: Upstream
-    egress: EgressClient
-    last_id: int = 0
-
-    async def request(self, method: str, params: JsonObject) -> None:
-        """Send a request until it is answered; raises LinkFailed where the server is never satisfied."""
-        has_refreshed = False
-        for _ in range(2 * MAX_ATTEMPTS):
-            call = await self._call()
-            reply = await self._post(method, params, dict(await self.accounts.headers(self.upstream, call)))
-            if reply.status not in (401, 403):
-                assert reply.status < 400, f"{method}: {reply.status} {reply.body!r}"
-                return
-            challenge = reply.headers.get("www-authenticate")
-            if reply.status == 401 and not has_refreshed:
-                has_refreshed = True
-                if await self.accounts.refresh(self.upstream, call, challenge):
-                    continue
-            error = await self.accounts.refusal(self.upstream, call, challenge)
-            if not isinstance(error, NeedsRequirement):
-                raise error
-            await self._link(error)
-        raise LinkFailed("the server is never satisfied")
-
-    async def _link(self, error: NeedsRequirement) -> None:
-        (missing,) = error.missing
-        link = await self.hall.broker.find_link(missing.id or "")
-        if link is None:
-            raise error
-        url, nonce = await self.hall.broker.consent(link.id, ALICE)
-        back = urlsplit(await authorize_in_browser(url))
-        query = dict(each.split("=", 1) for each in back.query.split("&"))
-        from urllib.parse import unquote
-
-        parameters = {name: unquote(value) for name, value in query.items()}
-        await self.hall.broker.finish_redirect(back.path, parameters, nonce)
-
-    async def _call(self) -> Call:
-        token = await self.hall.token(AccountRequirement(ACCOUNT)) if self.suite.auth == "oauth" else None
-        credentials = None if token is None else ResolvedCredentials(accounts={ACCOUNT: token})
-        call = Call(f"c{self.last_id}", "suite.test@1.0.0", {}, ALICE, NULL_LINK, "mcp", 10, 0.0)
-        return msgspec.structs.replace(call, credentials=credentials)
-
-    async def _post(self, method: str, params: JsonObject, headers: dict[str, str]) -> EgressResponse:
-        self.last_id += 1
-        sent = {"accept": "application/json, text/event-stream", "mcp-protocol-version": self.suite.revision, **headers}
-        if self.suite.revision == MODERN:
-            prefix = "io.modelcontextprotocol"
-            meta = {f"{prefix}/protocolVersion": MODERN, f"{prefix}/clientCapabilities": {}}
-            params = {**params, "_meta": {**meta, f"{prefix}/clientInfo": {"name": "toolhall", "version": "1"}}}
-            sent |= {"mcp-method": method} | ({"mcp-name": params["name"]} if "name" in params else {})
-        message = {"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params}
-        return await self.egress.fetch("POST", self.url, headers=sent, json=message)
-
-
 @asynccontextmanager
-async def authorized_client(suite: Suite, url: str) -> AsyncGenerator[AuthorizedClient]:
-    """Open the client."""
+async def client_for(occasion: Occasion, url: str) -> AsyncGenerator[SuiteClient]:
+    """Open the client that a scenario needs."""
     options: dict[str, Any] = {}
-    if suite.scenario == "auth/basic-cimd":
+    if occasion.name == "auth/basic-cimd":
         parts = urlsplit(SUITE_DOCUMENT)
         options["address"] = f"{parts.scheme}://{parts.netloc}"
         client_identity.CLIENT_DOCUMENT_PATH = parts.path
-    settings = UpstreamSettings(url=url, auth=suite.auth)
-    egress = EgressClient(EgressAllowlist(LOOPBACK))
-    providers = suite.providers(url)
-    async with broker_harness(providers, egress=egress, upstreams={NAME: settings}, **options) as hall:
-        tokens = HallTokens(hall.broker.upstreams, OAuthClient(egress), hall.clock)
-        accounts = UpstreamAccounts(hall.broker, tokens, hall.clock)
-        upstream = Upstream(name=NAME, settings=settings, source="command line")
-        yield AuthorizedClient(suite, url, hall, accounts, upstream, egress)
-        await accounts.close()
+    with tempfile.TemporaryDirectory() as folder:
+        providers = await asyncio.to_thread(occasion.providers, url, Path(folder))
+        async with suite_client(url, occasion.revision, occasion.auth, providers, **options) as client:
+            yield client
 
 
-async def authorize(suite: Suite, url: str) -> None:
-    """List the tools and call one, as the scenarios of authorization want."""
-    async with authorized_client(suite, url) as client:
-        if suite.revision != MODERN:
-            info = {"name": "toolhall", "version": "1"}
-            begin = {"protocolVersion": suite.revision, "capabilities": {}, "clientInfo": info}
-            await client.request("initialize", begin)
-        await client.request("tools/list", {})
-        await client.request("tools/call", {"name": "test-tool", "arguments": {}})
+async def play(occasion: Occasion, client: SuiteClient) -> None:
+    """List everything, and call what the scenario wants called."""
+    if occasion.name == "sse-retry":  # its server takes a listening stream that comes late for the one to resume
+        client.profile = msgspec.structs.replace(client.profile, listens=False)
+    tools = (await client.request("tools/list", {}))["tools"]
+    if occasion.name in LISTS_ONLY:
+        return
+    if occasion.name == "http-standard-headers":
+        await read_everything(client)
+    headers = {tool["name"]: headers_of(tool) for tool in tools}
+    wanted = occasion.context.get("toolCalls") or [
+        {"name": tool["name"], "arguments": arguments_for(tool, tools)} for tool in tools
+    ]
+    for call in wanted:
+        parameters = headers[call["name"]]
+        if parameters is not None:
+            await client.request("tools/call", {"name": call["name"], "arguments": call["arguments"]}, parameters)
 
 
-async def main(url: str) -> int:
-    """Run the scenario; 1 if it cannot be completed."""
-    suite = Suite.from_environment()
+async def read_everything(client: SuiteClient) -> None:
+    """Read each resource, and get each prompt."""
+    for resource in (await client.request("resources/list", {}))["resources"]:
+        await client.request("resources/read", {"uri": resource["uri"]})
+    for prompt in (await client.request("prompts/list", {}))["prompts"]:
+        given = {each["name"]: "x" for each in prompt.get("arguments", [])}
+        await client.request("prompts/get", {"name": prompt["name"], "arguments": given})
+
+
+def headers_of(tool: JsonObject) -> tuple[HeaderParameter, ...] | None:
+    """The arguments that a tool wants in headers; None for a tool that must not be used."""
     try:
-        await authorize(suite, url)
+        return header_parameters(tool["inputSchema"])
+    except BadSchema:
+        return None
+
+
+def arguments_for(tool: JsonObject, tools: list[JsonObject]) -> JsonObject:
+    """Arguments that a tool takes; `schema` is that of the first tool, byte for byte."""
+    if tool["name"] == "add_numbers":
+        return {"a": 5, "b": 3}
+    schema = tool["inputSchema"]
+    properties: JsonObject = schema.get("properties", {})
+    given = {name: SAMPLES.get(properties[name].get("type"), "x") for name in schema.get("required", ())}
+    return given | ({"schema": tools[0]["inputSchema"]} if "schema" in given else {})
+
+
+async def run(url: str, environment: Mapping[str, str]) -> str | None:
+    """Run the scenario; returns why it cannot be completed, None if it was."""
+    occasion = Occasion.read(environment)
+    try:
+        async with client_for(occasion, url) as client:
+            await play(occasion, client)
     except Exception as error:  # noqa: BLE001 - whatever ends the scenario, the suite reads only the status
-        sys.stderr.write(f"{type(error).__name__}: {error}\n")
-        return 1
-    return 0
+        return f"{type(error).__name__}: {error}"
+    return None
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main(sys.argv[1])))
+    problem = asyncio.run(run(sys.argv[1], os.environ))
+    sys.exit(problem)

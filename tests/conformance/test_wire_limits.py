@@ -13,7 +13,7 @@ from toolhall import Config, Toolhall, tool
 from toolhall.dialects.mcp.protocol import REVISION_2025_11_25
 from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo
 from toolhall.mcp.sessions import IDLE_SECONDS, McpSessions
-from toolhall.mcp.stateful import McpSession
+from toolhall.mcp.stateful import StatefulSession
 from toolhall.model.caller import LOCAL, Caller
 
 
@@ -85,7 +85,7 @@ async def test_session_idle_too_long_is_removed() -> None:
 
         def opened(caller: Caller = LOCAL) -> str:
             writer = McpEncoder(ServerInfo(name="n", version="1"), REVISION_2025_11_25)
-            return sessions.open(McpSession(hall.dispatcher, writer, caller, {})).id
+            return sessions.open(StatefulSession(hall.dispatcher, writer, caller, {})).id
 
         used, idle = opened(), opened()
         clock.now += IDLE_SECONDS - 1

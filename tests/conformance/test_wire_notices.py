@@ -326,7 +326,7 @@ async def test_elicitation_unanswered_times_out_and_fails_the_call(
     monkeypatch.setattr(stateful, "QUESTION_SECONDS", 0.01)
     with Toolhall(Questions()) as hall:
         writer = McpEncoder(ServerInfo(name="n", version="1"), LEGACY_REVISIONS[revision])
-        session, outlet = stateful.McpSession(hall.dispatcher, writer, LOCAL, {"elicitation": {}}), RecordingSink()
+        session, outlet = stateful.StatefulSession(hall.dispatcher, writer, LOCAL, {"elicitation": {}}), RecordingSink()
         wire = await session.answer(JsonRpcRequest(1, "tools/call", {"name": "probe_ask"}), outlet, 0)
     question, cancelled = outlet.messages
     assert question["method"] == "elicitation/create"

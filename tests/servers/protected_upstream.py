@@ -2,13 +2,13 @@
 
 import json
 import secrets
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlencode
 
 from tests.servers.http_server import HttpRequest, HttpResponse, run_http_server
-from tests.servers.scripted_authority import json_response, without_none
+from tests.servers.scripted_authority import Responder, json_response, without_none
 
 RESOURCE_METADATA = "/.well-known/oauth-protected-resource"
 ISSUER_METADATA = "/.well-known/oauth-authorization-server"
@@ -24,7 +24,7 @@ class RegisteringAuthority:
         self.registration: dict[str, Any] = {}
         self.callback: dict[str, str | None] = {}
         self.tokens: dict[str, Any] = {}
-        self.paths: dict[str, Callable[[HttpRequest], HttpResponse]] = {}
+        self.paths: dict[str, Responder] = {}
         self.issued: list[str] = []
         self.clients: list[str] = []
 
@@ -36,7 +36,7 @@ class RegisteringAuthority:
 
     def answer(self, asked: HttpRequest) -> HttpResponse:
         self.asked.append(asked)
-        usual = {
+        usual: dict[str, Responder] = {
             ISSUER_METADATA: lambda _: json_response(self.default_metadata()),
             "/register": lambda _: json_response(self.register(), 201),
             "/authorize": self._authorized,
@@ -91,7 +91,7 @@ class ProtectedUpstream:
         self.metadata: dict[str, Any] | None = {}  # None: it publishes none
         self.metadata_path = f"{RESOURCE_METADATA}/mcp"
         self.challenge: str | None = 'Bearer resource_metadata="{origin}{path}"'
-        self.paths: dict[str, Callable[[HttpRequest], HttpResponse]] = {}
+        self.paths: dict[str, Responder] = {}
         self.refused: set[str] = set()  # tokens
 
     @property

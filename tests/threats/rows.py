@@ -47,6 +47,10 @@ ROWS = {
     "A11": Row("icons that run code or track", "https and data only; never fetched here"),
     "A12": Row("arguments mirrored into headers", "every rule of the newest revision, and no secrets"),
     "A13": Row("a page's policy with a directive of somebody else", "origins alone, checked where a page is declared"),
+    "A14": Row(
+        "an upstream that states what only the hall may: an id, a level, a deprecation, a requirement",
+        "its `_meta` of the hall's own names is removed; ids, levels and versions are the operator's and the hall's",
+    ),
     "B1": Row("one path without authentication", "identity comes before the path; a short list of public paths"),
     "B2": Row("paths and hosts read in two ways", "the path as the server gives it; one valid Host from a list"),
     "B3": Row("a token meant for somebody else", "the audience is this server; no credential leaves the process"),
@@ -198,14 +202,20 @@ ROWS = {
         "what is read runs as a page, a script or a style of the hall's own origin",
         "no origin, nothing loaded, never sniffed; scripts and styles are plain text; what could run is downloaded",
     ),
-    "H1": Row("commands by API", "none is ever taken from a request", _UPSTREAMS),
+    "H1": Row(
+        "commands by API",
+        "none is ever taken from a request, whoever sends it; they come from the machine's files and command line",
+    ),
     "H2": Row("options smuggled as values", "comes with commands", _UPSTREAMS),
     "H3": Row("shell characters in names", "plain letters only"),
     "H4": Row("environment variables that load code", "a short list of variables reaches a child"),
     "H5": Row(
         "paths out of a folder", "each directory is opened in the one before; no link is followed; only regular files"
     ),
-    "H6": Row("noise on a child's output", "comes with upstream processes", _UPSTREAMS),
+    "H6": Row(
+        "noise on a child's output",
+        "lines that are no messages are skipped; a message, the kept error output and its lines in the log are bounded",
+    ),
     "H7": Row("children that outlive the hall", "a group of their own, killed with it"),
     "H8": Row("a tool that takes all memory or time", "a process with limits, for tools that ask for it"),
     "H9": Row("objects that run when read", "JSON only, everywhere"),
@@ -222,6 +232,10 @@ ROWS = {
     "I11": Row("floods of progress", "twenty a second, 64 kB a call"),
     "I12": Row("questions without end", "five rounds"),
     "I13": Row("long calls without number or end", "100 open ones a caller, 10,000 in all, 1 MiB each, a week at most"),
+    "I14": Row(
+        "an upstream that lists without end, or huge and costly schemas",
+        "20,000 definitions and 64 MiB an upstream, 256 KiB and a bounded cost each; a list is read in small steps",
+    ),
     "J1": Row("records changed, removed, moved", "a chain of hashes with signed checkpoints; verify names the first"),
     "J2": Row("yesterday's log put back", "checkpoints are kept in a second place as well"),
     "J3": Row("an effect without a record", "from level 4 on the intent is on disk first"),

@@ -17,7 +17,7 @@ from toolhall.http import websocket
 from toolhall.http.request_slots import ConcurrencyLimiter
 from toolhall.http.sse import EventStream
 from toolhall.mcp import sessions, subscriptions
-from toolhall.mcp.stateful import McpSession
+from toolhall.mcp.stateful import StatefulSession
 from toolhall.model.caller import Caller
 
 LISTEN = encoded(request_in(MODERN, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
@@ -32,10 +32,10 @@ async def hall_app() -> AsyncGenerator[InProcessHall]:
     held.close()
 
 
-def session_of(hall_app: InProcessHall, caller: str) -> McpSession:
+def session_of(hall_app: InProcessHall, caller: str) -> StatefulSession:
     """A session of this caller, before it has an id."""
     writer = McpEncoder(ServerInfo(name="hostile", version="0"), STATEFUL_REVISIONS[NOVEMBER])
-    return McpSession(hall_app.hall.dispatcher, writer, Caller(caller), {})
+    return StatefulSession(hall_app.hall.dispatcher, writer, Caller(caller), {})
 
 
 async def open_subscription(caller: McpCaller) -> AsgiRequest:

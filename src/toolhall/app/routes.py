@@ -39,7 +39,7 @@ from toolhall.http.request_guard import LOOPBACK_HOSTS, RequestValidator
 from toolhall.http.request_slots import ConcurrencyLimiter
 from toolhall.http.rest import OpenApiEndpoint, RestEndpoint, ToolListEndpoint
 from toolhall.http.rest_readings import ReadingEndpoints
-from toolhall.http.stdio_lines import open_stdio, serve_stdio
+from toolhall.http.stdio_lines import StdioLines, open_stdio, serve_stdio
 from toolhall.http.tasks import TasksEndpoint
 from toolhall.http.tool_server_join import JoinEndpoint
 from toolhall.http.websocket import HubWebSocket
@@ -95,7 +95,7 @@ class HallRoutes:
         self._dispatcher = dispatcher
         self._server = ServerInfo(name=config.name, version=__version__, instructions=config.instructions)
         self._request_state = RequestState(SealedBox(components.data_dir.root_key), time.time)
-        self._request_state.on_refused = self._on_round_refused
+        self._request_state.on_refused = self._abandon_waiting_call
         self._stopping = False
         self.machine = MachineHandler(dispatcher, registration)
         self.hub = HubHandler(
@@ -132,11 +132,11 @@ class HallRoutes:
         self._request_state.used_states = states
         self._components.approval_components.sessions.ended.use_store(states)
 
-    def _on_round_refused(self, memory: Mapping[str, bytes]) -> None:
-        """The next request of a call was refused; an upstream may still wait for it."""
+    def _abandon_waiting_call(self, memory: Mapping[str, bytes]) -> None:
+        """Cancel what waits at an upstream for the next request of a call, because that was refused."""
         upstreams = self._components.find_upstreams()
         if upstreams is not None:
-            upstreams.end_waiting_call(memory)
+            upstreams.abandon(memory)
 
     async def reload_sessions(self) -> None:
         """Load the sessions that were ended in other processes; raises StoreFailed."""
@@ -155,9 +155,14 @@ class HallRoutes:
         max_bytes = self._config.max_body_bytes
         lines = await open_stdio(max_bytes)
         if dialect == "mcp":
-            await McpStdio(self._dispatcher, self._server, self._stateless_mcp(), lines, max_bytes).run()
+            await self.serve_mcp_lines(lines)
         else:
             await serve_stdio(lines, self.machine.answer if dialect == "machine" else self.hub.answer, max_bytes)
+
+    async def serve_mcp_lines(self, lines: StdioLines) -> None:
+        """Serve MCP to one client that sends and gets lines, as the local caller, until its lines end."""
+        max_bytes = self._config.max_body_bytes
+        await McpStdio(self._dispatcher, self._server, self._stateless_mcp(), lines, max_bytes).run()
 
     def end_streams(self) -> None:
         """End every stream that a client holds open; running calls may finish."""
@@ -176,7 +181,8 @@ class HallRoutes:
         return JoinEndpoint(self._dispatcher, registration, servers.leases, servers.transport_for)
 
     def _stateless_mcp(self) -> StatelessMcp:
-        return StatelessMcp(self._dispatcher, self._server, self._request_state)
+        takes_tokens = bool(self._config.issuers)
+        return StatelessMcp(self._dispatcher, self._server, self._request_state, takes_tokens=takes_tokens)
 
     def _http_app(self, startup: Callable[[], Awaitable[None]]) -> HttpApp:
         auth, websockets = self._components.security.auth, {"/hub": self._websocket()}

@@ -20,7 +20,7 @@ asks whether it was built.
 import asyncio
 import re
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,7 @@ from toolhall.app.wiring import (
     check_egress_allow,
     check_pages,
     config_for_process,
+    resource_lookup,
     upstreams_from,
 )
 from toolhall.auth.authenticator import AsgiApp, Receive, Scope, Send
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from toolhall.http.health import ComponentHealth
     from toolhall.http.hub import HubHandler
     from toolhall.http.machine import MachineHandler
+    from toolhall.http.stdio_lines import StdioLines
     from toolhall.stores.bundle import Stores
 
 _HALL_ID_PURPOSE = "toolhall hops"  # of requests to upstreams, which a circle of halls would send for ever
@@ -105,11 +107,11 @@ class Toolhall:
         self._stores: Stores | None = None
         self._built_routes: HallRoutes | None = None
         self._stopping = False
-        self._watching = False
+        self.is_open = False  # `open` was called, and `settle` was not since
         self._built_tool_servers: ToolServers | None = None
         self._given_upstreams = upstreams_from(config)  # and those of files and of the command line, later
         self._built_upstreams: Upstreams | None = None
-        self._reaches_upstreams = True
+        self._reaches_upstreams = self._registers_upstreams = True
         check_egress_allow(config)  # before anything is created for a hall that cannot be
         self._data_dir = DataDir(config)
         self.journal = self._data_dir.journal
@@ -170,6 +172,7 @@ class Toolhall:
         self._upstream_runner = RunnerOnDemand(lambda: self.upstreams.runner)
         self.registration = RegistrationService(self.registry, time.time, self._runner_for)
         self.registration.level_overrides = config.levels
+        self.registration.active.has_upstream = self._has_upstream
 
     @property
     def tool_servers(self) -> "ToolServers":
@@ -178,9 +181,9 @@ class Toolhall:
             from toolhall.app.tool_servers import ToolServers  # lazy: pools, leases and transports
 
             self._built_tool_servers = ToolServers(
-                self.config, self.dispatcher.audit.note_server, self._toolkit_has_resource
+                self.config, self.dispatcher.audit.note_server, resource_lookup(self.registry)
             )
-            if self._watching:  # built in an open hall: leases expire and replicas are probed from now on
+            if self.is_open:  # built in an open hall: leases expire and replicas are probed from now on
                 self._built_tool_servers.watch()
         return self._built_tool_servers
 
@@ -188,23 +191,10 @@ class Toolhall:
     def upstreams(self) -> "Upstreams":
         """The servers of somebody else whose tools are offered; built on first use."""
         if self._built_upstreams is None:
-            from toolhall.app.upstreams import UpstreamParts, Upstreams  # lazy: sessions, children and sync
+            from toolhall.app.upstreams import build_upstreams  # lazy: sessions, children and sync
 
-            parts = UpstreamParts(
-                registration=self.registration,
-                secrets=self.credentials.vault,
-                accounts=lambda: self.credentials.upstream_accounts,
-                write_lock=self.access.write_lock,
-                hall_id=derive_key(self._data_dir.root_key, _HALL_ID_PURPOSE)[:8].hex(),
-                note_server=self.dispatcher.audit.note_server,
-                has_resource=self._toolkit_has_resource,
-                match_resource=lambda uri: self.registry.snapshot.resources.match(uri),  # noqa: PLW0108 - it changes
-                changed=self.changed,
-            )
-            self._built_upstreams = built = Upstreams(self.config, parts, self._given_upstreams.values())
-            self.credentials.equip.foreign_secrets = built.hidden_secrets
-            self.credentials.upstream_settings = built.settings_of
-            self.dispatcher.changes.on_asked = built.watch
+            hall_id = derive_key(self._data_dir.root_key, _HALL_ID_PURPOSE)[:8].hex()
+            self._built_upstreams = built = build_upstreams(self, hall_id, self._given_upstreams.values())
             if self._stores is not None:  # it has none so far, or this would have been built with it
                 built.open(self._stores.upstreams, ())
             if self.lifespans.entered and self._reaches_upstreams:
@@ -212,23 +202,20 @@ class Toolhall:
         return self._built_upstreams
 
     def add_upstreams(self, upstreams: Sequence[Upstream]) -> None:
-        """Offer the tools of these upstreams, which a file or the command line names; they win over stored ones.
-
-        Those that were given before under the same names are replaced.
-        """
-        self._given_upstreams |= {each.name: each for each in upstreams}
-        if self._built_upstreams is not None:
-            self._built_upstreams.give(self._given_upstreams.values())
+        """Offer the tools of these upstreams, which a file or the command line names; they win over stored ones."""
+        self._give(self._given_upstreams | {each.name: each for each in upstreams})
 
     def replace_upstreams(self, where: str, upstreams: Sequence[Upstream]) -> None:
-        """Offer these upstreams in place of all others that came from there, a file for example.
-
-        Those that are as they were are not touched.
-        """
+        """Offer these upstreams in place of all others that came from this file; those that are the same go on."""
         others = {name: each for name, each in self._given_upstreams.items() if each.where != where}
-        self._given_upstreams = others | {each.name: each for each in upstreams}
+        self._give(others | {each.name: each for each in upstreams})
+
+    def _give(self, upstreams: dict[str, Upstream]) -> None:
+        self._given_upstreams = upstreams
         if self._built_upstreams is not None:
-            self._built_upstreams.give(self._given_upstreams.values())
+            self._built_upstreams.give(upstreams.values())
+        elif upstreams and self.lifespans.entered:
+            _ = self.upstreams  # the first one of a hall that is served
 
     @property
     def given_upstreams(self) -> tuple[Upstream, ...]:
@@ -240,13 +227,12 @@ class Toolhall:
         """Whether there is any upstream."""
         return bool(self._given_upstreams) or self._built_upstreams is not None
 
+    def _has_upstream(self, name: str) -> bool:
+        return self._built_upstreams is not None and self._built_upstreams.is_offered(name)
+
     def _runner_for(self, origin: ToolOrigin) -> Runner:
         """Return the runner of tools that no code here defines."""
         return self._upstream_runner if origin == "upstream" else self._remote_runner
-
-    def _toolkit_has_resource(self, toolkit: str, uri: str) -> bool:
-        found = self.registry.snapshot.resources.match(uri)
-        return found is not None and found.value.tool.id.toolkit == toolkit
 
     @property
     def _routes(self) -> "HallRoutes":
@@ -355,7 +341,7 @@ class Toolhall:
             await self.open()
 
     def _watch(self) -> None:
-        self._watching = True
+        self.is_open = True
         self.registration.watch()
         self.access.watch()
         self._executor.watchdog.watch()
@@ -376,9 +362,10 @@ class Toolhall:
         readonly = stores.readonly or stores.tools_readonly or terms.role == "sibling"  # another process has stored it
         vault = None if self.config.data is None else self.credentials.vault
         self.tasks.open(stores.tasks, vault, version=stores.version, readonly=stores.readonly)
+        self._registers_upstreams = not readonly
+        await self._open_upstreams(stores)
         await self.registration.open(stores.tools, enforce_versions=enforce, files=self._documents, readonly=readonly)
         self.access.write_lock.read_only_reason = terms.locked_message if stores.readonly else None
-        await self._open_upstreams(stores)
         releases_tools = terms.release_tools and not self.has_upstreams  # whose tools this process registers
         tools_locked = stores.readonly or stores.tools_readonly or releases_tools
         self.registration.write_lock.read_only_reason = terms.read_only_reason or (
@@ -400,11 +387,15 @@ class Toolhall:
         """Load the stored upstreams; without any, and without any that was given, nothing of them is imported."""
         rows = await stores.upstreams.all()
         if rows or self.has_upstreams:
+            self.upstreams.registers = self._registers_upstreams
             self.upstreams.open(stores.upstreams, rows)
 
     async def _reload_upstreams(self) -> None:
+        """Follow what another process has changed of upstreams and their tools."""
         if self._stores is not None:
             await self._open_upstreams(self._stores)
+            if self.has_upstreams and not self._registers_upstreams:
+                await self.registration.follow_upstreams()
 
     def ask_through(self, approver: Approver) -> None:
         """Use this approver for calls that need a person's approval."""
@@ -429,6 +420,10 @@ class Toolhall:
         await self._routes.serve_lines(dialect)
         await self.settle()
 
+    async def serve_mcp_lines(self, lines: "StdioLines") -> None:
+        """Serve MCP to a client in this process that sends and gets lines, until these end; the hall must be open."""
+        await self._routes.serve_mcp_lines(lines)
+
     def end_streams(self) -> None:
         """End the streams that clients hold open, so that a server can stop; running calls may finish."""
         self._stopping = True
@@ -441,7 +436,7 @@ class Toolhall:
         """Finish background work before the loop ends; a server calls this last."""
         if self._built_routes is not None:
             self._built_routes.http.opened = False
-        self._watching = False
+        self.is_open = False
         if self._built_tool_servers is not None:
             self._built_tool_servers.suspend()
         await self.tasks.settle()
@@ -520,7 +515,7 @@ class Toolhall:
             *task_metrics(self.tasks),
             Metric("toolhall_completions_total", "counter", "Completions answered.", self.dispatcher.completion_count),
         )
-        self.telemetry.changing_metrics = self._upstream_metrics
+        self.telemetry.changing_metrics = lambda: () if (up := self._built_upstreams) is None else up.manager.metrics()
         served = ServedComponents(
             data_dir=self._data_dir,
             security=self.security,
@@ -575,9 +570,6 @@ class Toolhall:
             await task_health(self.tasks.figures),
             {} if self._built_upstreams is None else self._built_upstreams.health(),
         )
-
-    def _upstream_metrics(self) -> Iterable[Metric]:
-        return () if self._built_upstreams is None else self._built_upstreams.manager.metrics()
 
     def _search_entry(self) -> Entry:
         from toolhall.registry.search import search_tool  # lazy: only with the setting `search`

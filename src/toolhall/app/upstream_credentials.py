@@ -75,20 +75,18 @@ class HallCredentials:
             return await self._on_challenge(upstream, challenge)
         return await self._accounts().refusal(upstream, call, challenge)
 
-    def hidden(self, upstream: Upstream) -> tuple[Secret, ...]:
-        """Return what must be redacted from all that the upstream sends, besides what the equip stage resolves."""
-        settings = upstream.settings
-        given = (self._secrets.get(name) for name in settings.env_secrets)
-        tokens = self._accounts().secrets(upstream, None) if settings.auth == "client_credentials" else ()
-        return (*settings.literal_secrets, *(secret for secret in given if secret is not None), *tokens)
-
     def redact_output(self, upstreams: Mapping[str, Upstream]) -> None:
         """Redact the secrets of these upstreams from logs and from the output of child processes, and no others."""
-        before, self._redacted = self._redacted, {name: self.hidden(each) for name, each in upstreams.items()}
+        before, self._redacted = self._redacted, {name: self._own_secrets(each) for name, each in upstreams.items()}
         for secrets in self._redacted.values():
             SECRETS_IN_USE.acquire(secrets)
         for secrets in before.values():
             SECRETS_IN_USE.release(secrets)
+
+    def _own_secrets(self, upstream: Upstream) -> tuple[Secret, ...]:
+        """Return what the settings hold, and what a child is given: it may print that at any time."""
+        given = (self._secrets.get(name) for name in upstream.settings.env_secrets)
+        return (*upstream.settings.literal_secrets, *(secret for secret in given if secret is not None))
 
     def _secrets_of_call(self, upstream: Upstream, call: Call | None) -> Mapping[str, Secret]:
         if call is not None and call.credentials is not None:

@@ -15,12 +15,14 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
 from toolhall.app.upstream_credentials import HallCredentials, SecretReader, dialer_for
 from toolhall.app.upstream_sessions import UpstreamSessionOpener
+from toolhall.app.wiring import resource_lookup
+from toolhall.concurrency import BackgroundTasks
 from toolhall.config import Config
 from toolhall.dialects.mcp.client_handshake import Era
 from toolhall.egress.addresses import EgressRefused
@@ -32,9 +34,8 @@ from toolhall.execution.upstream.runner import UpstreamRunner
 from toolhall.http.api.events import UpstreamMark
 from toolhall.http.health import UpstreamHealth
 from toolhall.model.caller import LOCAL, Caller
-from toolhall.model.errors import Malformed, NeedsRequirement, NotFound
+from toolhall.model.errors import Malformed, NeedsRequirement, NotFound, ToolhallError
 from toolhall.model.requirements import AccountRequirement, MissingRequirement
-from toolhall.model.secret import Secret
 from toolhall.model.upstream import (
     Upstream,
     UpstreamAuth,
@@ -44,14 +45,19 @@ from toolhall.model.upstream import (
     UpstreamView,
     upstream_name_problem,
 )
+from toolhall.oauth.providers import UPSTREAM_PREFIX
 from toolhall.oauth.upstream_accounts import UpstreamAccounts, account_name
 from toolhall.registration.service import RegistrationService
 from toolhall.registration.upstream_definitions import DefinitionReader, UpstreamFinding, qualified_uri
 from toolhall.registration.upstream_sync import UpstreamReview, UpstreamSync
 from toolhall.registry.snapshot import Entry
 from toolhall.registry.uri_index import UriMatch
+from toolhall.stores.accounts import Account
 from toolhall.stores.common import Stale, StoreFailed, Unstorable, WriteLock
 from toolhall.stores.upstreams import MemoryUpstreamStore, StoredUpstream, UpstreamStore
+
+if TYPE_CHECKING:
+    from toolhall.app.toolhall import Toolhall
 
 MAX_UPSTREAMS = 1_000
 _log = logging.getLogger("toolhall.upstreams")
@@ -84,6 +90,8 @@ class Upstreams:
         self._rows: dict[str, StoredUpstream] = {}
         self._given: dict[str, Upstream] = {}
         self._all: dict[str, Upstream] = {}
+        self._tasks = BackgroundTasks()
+        self.registers = True  # False: another process of this data folder registers what upstreams list
         self._detected: dict[str, UpstreamAuth] = {}  # how upstreams want to be called that do not say it
         self.credentials = HallCredentials(parts.secrets, parts.accounts, self._on_challenge)
         self._sync = UpstreamSync(parts.registration, time.time, local=self._local)
@@ -122,7 +130,8 @@ class Upstreams:
         self.manager.start()
 
     async def suspend(self) -> None:
-        """End sessions and children, because the loop that they belong to ends."""
+        """End sessions and children, because the loop that they belong to ends; `start` begins anew."""
+        await self._tasks.shutdown()
         await self.manager.close()
 
     def close(self) -> None:
@@ -135,19 +144,37 @@ class Upstreams:
         if match is not None and (tool := match.value.tool).id.toolkit in self._all:
             self.manager.watch(tool.id.toolkit, upstream_uri(tool, uri, match.variables), watched=watched)
 
-    def end_waiting_call(self, memory: Mapping[str, bytes]) -> None:
-        """Cancel a call that waits at its upstream, because its next request was refused."""
-        self.manager.runner.parked.abandon(memory)
+    @property
+    def offered(self) -> set[str]:
+        """The names of the upstreams whose tools are listed: those that are not switched off."""
+        return {name for name, each in self._all.items() if not each.settings.off}
+
+    def is_offered(self, name: str) -> bool:
+        """Return whether the tools of an upstream are listed."""
+        found = self._all.get(name)
+        return found is not None and not found.settings.off
 
     def settings_of(self, name: str) -> UpstreamSettings | None:
         """Return the settings of an upstream."""
         found = self._all.get(name)
         return None if found is None else found.settings
 
-    def hidden_secrets(self, toolkit: str) -> tuple[Secret, ...]:
-        """Return what must be redacted from the results of a toolkit."""
-        found = self._all.get(toolkit)
-        return () if found is None else self.credentials.hidden(found)
+    def on_linked(self, account: Account) -> None:
+        """Fetch the lists of an upstream with the account that somebody has just linked, in that moment only."""
+        name = account.provider.removeprefix(UPSTREAM_PREFIX)
+        if account.provider.startswith(UPSTREAM_PREFIX) and name in self._all:
+            self._tasks.start(self._sync_with(name, account.user))
+
+    def on_secrets_changed(self) -> None:
+        """Try those again that wait for a secret."""
+        self.credentials.redact_output(self._all)
+        for status in self.manager.statuses():
+            if status.state == "waiting":
+                self.manager.retry_now(status.name)
+
+    def abandon(self, memory: Mapping[str, bytes]) -> None:
+        """Cancel what waits for the next request of a call, which was refused; `memory` is what the call remembered."""
+        self.runner.parked.abandon(memory)
 
     def health(self) -> dict[str, UpstreamHealth]:
         """Return what each upstream means for the health of the hall; one that is off is not counted."""
@@ -186,7 +213,8 @@ class Upstreams:
         if len(self._all) >= MAX_UPSTREAMS:
             raise Malformed(f"there are {MAX_UPSTREAMS} upstreams; remove one first")
         now = time.time()
-        row = StoredUpstream(name=name, settings=msgspec.to_builtins(settings), by=by.id, added_at=now, changed_at=now)
+        document = msgspec.json.decode(msgspec.json.encode(settings))  # with lists, as it is stored
+        row = StoredUpstream(name=name, settings=document, by=by.id, added_at=now, changed_at=now)
         upstream = self._from_row(row, settings)
         if settings.url is not None:
             try:
@@ -245,9 +273,12 @@ class Upstreams:
     def _configure(self) -> None:
         stored = (self._stored(row) for row in self._rows.values() if row.settings is not None)
         merged = {each.name: each for each in stored if each is not None} | self._given
+        before = self.offered
         self._all = {name: self._effective(each) for name, each in merged.items()}
         self.credentials.redact_output(self._all)
         self._sync.configure(self._all)
+        if changed := before ^ self.offered:
+            self._registration.reapply_upstreams(changed)
         self.manager.configure(self._all)
 
     def _stored(self, row: StoredUpstream) -> Upstream | None:
@@ -338,14 +369,14 @@ class Upstreams:
 
     async def _apply(self, upstream: Upstream, listing: UpstreamListing) -> None:
         """Register what an upstream listed, and remember what was seen of it."""
-        if self._registration.write_lock.read_only_reason is not None:
-            return  # the process that may change tools does it
+        if not self.registers:
+            return  # another process does it
         await self._sync.apply(upstream, listing)
         await self._remember(upstream, listing)
 
     async def _remember(self, upstream: Upstream, listing: UpstreamListing) -> None:
         status = next((each for each in self.manager.statuses() if each.name == upstream.name), None)
-        if self._parts.write_lock.read_only_reason is not None or upstream.name not in self._all:
+        if upstream.name not in self._all:
             return
         row = self._rows.get(upstream.name) or self._new_row(upstream.name, upstream.where or LOCAL.id)
         seen = msgspec.structs.replace(
@@ -374,6 +405,13 @@ class Upstreams:
 
     # --- sessions -------------------------------------------------------------------------------------------------
 
+    async def _sync_with(self, name: str, user: str) -> None:
+        with self._parts.accounts().lend(name, user):
+            try:
+                await self.manager.sync_now(name)
+            except ToolhallError as failed:
+                _log.warning("the lists of %s could not be fetched with the account of %s: %s", name, user, failed)
+
     async def _on_challenge(self, upstream: Upstream, challenge: str | None) -> NeedsRequirement:
         """Find out how an upstream wants to be called that refused the hall itself, and say what has to be done."""
         name = upstream.name
@@ -389,10 +427,31 @@ class Upstreams:
                 )
         need = AccountRequirement(account_name(name))
         return NeedsRequirement(
-            f"nobody has linked an account with {name}: use 'toolhall account link {account_name(name)}', or Accounts"
-            " in the console",
+            f"nobody has linked an account with {name}: use 'toolhall account connect {account_name(name)}', or"
+            " Accounts in the console",
             missing=[MissingRequirement("account", account=need)],
         )
+
+
+def build_upstreams(hall: "Toolhall", hall_id: str, given: Iterable[Upstream]) -> Upstreams:
+    """Build the upstreams of a hall, and let them hear of linked accounts and of secrets."""
+    credentials = hall.credentials
+    parts = UpstreamParts(
+        registration=hall.registration,
+        secrets=credentials.vault,
+        accounts=lambda: credentials.upstream_accounts,
+        write_lock=hall.access.write_lock,
+        hall_id=hall_id,
+        note_server=hall.dispatcher.audit.note_server,
+        has_resource=resource_lookup(hall.registry),
+        match_resource=lambda uri: hall.registry.snapshot.resources.match(uri),  # noqa: PLW0108 - it changes
+        changed=hall.changed,
+    )
+    built = Upstreams(hall.config, parts, given)
+    credentials.upstream_settings, credentials.on_linked = built.settings_of, built.on_linked
+    credentials.vault.on_change = built.on_secrets_changed
+    hall.dispatcher.changes.on_asked = built.watch
+    return built
 
 
 def _where(upstream: Upstream) -> str:

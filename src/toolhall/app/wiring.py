@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from toolhall.http.authentication import AuthComponents
     from toolhall.oauth.broker import Broker
     from toolhall.oauth.upstream_accounts import UpstreamAccounts
-    from toolhall.stores.accounts import AccountStore
+    from toolhall.stores.accounts import Account, AccountStore
     from toolhall.stores.bundle import Stores
     from toolhall.web.approve import ApprovalPages
     from toolhall.web.sessions import BrowserSessions
@@ -186,6 +186,16 @@ def check_pages(added: Sequence[Definition], snapshot: Snapshot) -> None:
                 )
 
 
+def resource_lookup(registry: Registry) -> Callable[[str, str], bool]:
+    """Return what says whether a toolkit has a resource with a URI."""
+
+    def has_resource(toolkit: str, uri: str) -> bool:
+        found = registry.snapshot.resources.match(uri)
+        return found is not None and found.value.tool.id.toolkit == toolkit
+
+    return has_resource
+
+
 def upstreams_from(config: Config) -> dict[str, Upstream]:
     """The upstreams that the settings name; in the profile `local`, they are the person's own word."""
     typed = config.profile == "local"
@@ -215,6 +225,7 @@ class CredentialSources:
         self._accounts: AccountStore | None = None
         self._built_broker: Broker | None = None
         self._has_pages = True
+        self.on_linked: Callable[[Account], None] | None = None  # called with each account that is linked
         self.upstream_settings: Callable[[str], UpstreamSettings | None] = lambda _: None  # by the upstream's name
         self.equip = Equip(self.vault, _BrokerOnDemand(self), config.accept_credentials)
 
@@ -229,8 +240,13 @@ class CredentialSources:
                 broker.open(self._accounts)
             broker.has_pages = self._has_pages
             broker.upstreams.settings_of = self._settings_of
+            broker.call_on_linked(self._linked)
             self._built_broker = broker
         return self._built_broker
+
+    def _linked(self, account: "Account") -> None:
+        if self.on_linked is not None:
+            self.on_linked(account)
 
     def _settings_of(self, upstream: str) -> UpstreamSettings | None:
         return self.upstream_settings(upstream)

@@ -15,8 +15,8 @@ from toolhall.cli.errors import EXIT_CONFIG, CommandError, UsageError
 from toolhall.cli.output import YELLOW, note, pluralize, stdout_to_stderr, styled, visible
 from toolhall.cli.progress import show_spinner
 from toolhall.cli.targets import load_targets
-from toolhall.cli.upstream_files import SettingsFile, UpstreamFile, follow_files, give_upstreams
-from toolhall.config import BadConfig, Config, SettingOrigin, overriding
+from toolhall.cli.upstream_files import SettingsFile, UpstreamFile, follow_files, give_upstreams, upstreams_of
+from toolhall.config import FILE_NAME, BadConfig, Config, SettingOrigin, overriding
 from toolhall.dialects.findings import BadDocument
 from toolhall.model.names import matches_any
 from toolhall.pipeline.verify import Approver
@@ -162,6 +162,11 @@ def _follow_settings(hall: Toolhall, serve_config: "ServeConfig") -> None:
     """Read the upstreams of the settings file again when it changes; an author's own Toolhall has its own settings."""
     origin = serve_config.origins.get("upstreams")
     if origin is not None and origin.source == "file" and origin.where and hall.config is serve_config.config:
+        if origin.where != FILE_NAME:  # named by --config: say where they are from
+            hall.replace_upstreams(FILE_NAME, [])
+            hall.replace_upstreams(
+                origin.where, upstreams_of(hall.config, origin.where, local=hall.config.profile == "local")
+            )
         follow_files(hall, [SettingsFile(origin.where)])
 
 

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -23,6 +23,7 @@ from toolhall.model.upstream import Upstream
 
 if TYPE_CHECKING:
     from toolhall.dialects.client_files.server import ClientFile, ClientServer
+    from toolhall.dialects.findings import Finding
 
 CLIENT_SUFFIXES = (".json", ".jsonc", ".toml")
 _MAX_BYTES = 1024 * 1024
@@ -68,6 +69,36 @@ def read_upstream_file(file: Path, variables: Mapping[str, str] | None = None) -
 def server_problems(file: str, found: "ClientFile") -> list[str]:
     """One line for each server that cannot be used or waits, with the file, the server and what to do."""
     return [line for server in found.servers for line in _problems_of(file, server)]
+
+
+def lint_upstream_file(file: Path) -> "list[tuple[int, Finding]] | None":
+    """The findings of a client's file, each with its line; None if it is no such file."""
+    from toolhall.dialects.findings import Finding  # lazy: only for lint
+
+    if file.suffix.lower() not in CLIENT_SUFFIXES or not file.is_file():
+        return None
+    try:
+        found = read_upstream_file(file)
+    except CommandError as bad:
+        return None if file.suffix == ".json" else [(1, Finding("", "client-file/malformed", bad.message))]
+    if found is None:
+        return None
+    whole = [(1, Finding(each.path, "client-file/not-read", each.reason, "warning")) for each in found.losses]
+    return [*whole, *((server.line or 1, each) for server in found.servers for each in _findings_of(server))]
+
+
+def _findings_of(server: "ClientServer") -> "Iterator[Finding]":
+    from toolhall.dialects.findings import Finding  # lazy: only for lint
+
+    path = f"/{server.key}"
+    if server.problem is not None:
+        yield Finding(path, "client-file/unusable", server.problem)
+    for loss in server.losses:
+        yield Finding(loss.path, "client-file/not-read", loss.reason, "warning")
+    for note in server.notes:
+        yield Finding(path, "client-file/risk", note, "warning")
+    for name in (*server.missing, *server.missing_secrets):
+        yield Finding(path, "client-file/variable", f"set the variable {name}, or the server waits", "warning")
 
 
 class UpstreamFile:
@@ -171,9 +202,7 @@ async def _read_again(hall: Toolhall, file: UpstreamFile | SettingsFile) -> None
     try:
         upstreams, problems = await asyncio.to_thread(file.read, local=hall.config.profile == "local")
     except CommandError as failed:
-        _log.warning(
-            "%s has changed and cannot be used; its upstreams stay as they were: %s", file.path, failed.message
-        )
+        _log.warning("%s; the upstreams of %s stay as they were", failed.message, file.path)
         return
     for problem in problems:
         _log.warning("%s", problem)

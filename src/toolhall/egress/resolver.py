@@ -129,7 +129,10 @@ class Dialer:
         allowlist: EgressAllowlist,
         resolve: Resolver = server_resolver,
         ssl_context_factory: Callable[[], ssl.SSLContext] = _default_ssl_context,
+        *,
+        allow_plain: bool = False,
     ) -> None:
+        self._allow_plain = allow_plain  # http to other machines, see parse_url
         self._allowlist = allowlist
         self._resolve = resolve
         self._ssl_context_factory = ssl_context_factory
@@ -140,7 +143,7 @@ class Dialer:
 
     def parse(self, url: str) -> Url:
         """Parse and check a URL; the addresses of its host are checked by `connect`. Raises EgressRefused."""
-        return parse_url(url, self._allowlist)
+        return parse_url(url, self._allowlist, allow_plain=self._allow_plain)
 
     async def connect(self, url: Url, protocol_factory: Callable[[], P]) -> P:
         """Open a connection; raises EgressRefused, EgressFailed, or OSError (also for an untrusted certificate)."""

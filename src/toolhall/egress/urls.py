@@ -59,8 +59,11 @@ class Url(msgspec.Struct, frozen=True):
         return f"Url({self.display!r})"
 
 
-def parse_url(url: str, allowlist: EgressAllowlist = _EMPTY_ALLOWLIST) -> Url:
-    """Parse an https URL, or an http URL to a loopback host on the allowlist; raises EgressRefused for all others."""
+def parse_url(url: str, allowlist: EgressAllowlist = _EMPTY_ALLOWLIST, *, allow_plain: bool = False) -> Url:
+    """Parse an https URL, or an http URL to a loopback host on the allowlist; raises EgressRefused for all others.
+
+    With `allow_plain`, http may lead to any host: for URLs that a person typed, and requests without credentials.
+    """
     if len(url) > MAX_URL_LENGTH:
         _refuse(url, f"is longer than {MAX_URL_LENGTH} characters")
     if not _SCHEME.match(url):
@@ -82,7 +85,7 @@ def parse_url(url: str, allowlist: EgressAllowlist = _EMPTY_ALLOWLIST) -> Url:
     if _has_dot_segments(match["path"]):
         _refuse(url, "has . or .. in its path; write the resolved path")
     parsed = Url(scheme, _parse_host(url, match["host"].lower()), port, match["path"], match["query"])
-    _check_host(parsed, allowlist)
+    _check_host(parsed, allowlist, allow_plain=allow_plain)
     return parsed
 
 
@@ -140,7 +143,7 @@ def _parse_host(url: str, host: str) -> str:
     return host
 
 
-def _check_host(url: Url, allowlist: EgressAllowlist) -> None:
+def _check_host(url: Url, allowlist: EgressAllowlist, *, allow_plain: bool) -> None:
     """Check what the text of a host tells, before it is resolved."""
     address = parse_address(url.host)
     if address is not None:
@@ -150,7 +153,7 @@ def _check_host(url: Url, allowlist: EgressAllowlist) -> None:
         reason = None if allowed else "this machine"
     if reason is not None:
         raise address_refused(url.host, url.port, reason, address)
-    if url.scheme == "http" and not is_loopback(url.host):
+    if url.scheme == "http" and not allow_plain and not is_loopback(url.host):
         _refuse(str(url), "is not encrypted; write https")
 
 

@@ -5,8 +5,8 @@ Theory of operation
 **Two kinds of revisions.** MCP 2026-07-28 is stateless: every request carries its protocol version and the client's
 capabilities in `_meta` and is answered alone (`stateless.StatelessMcp`). MCP 2025-06-18 and 2025-11-25 are stateful:
 `initialize` negotiates a revision and capabilities once, and later requests refer to that session
-(`stateful.McpSession`). `McpHttp` and `McpStdio` decide per message: the header `MCP-Protocol-Version: 2026-07-28` or
-a version in `_meta` makes a request stateless, anything else belongs to a session.
+(`stateful.StatefulSession`). `McpHttp` and `McpStdio` decide per message: the header `MCP-Protocol-Version: 2026-07-28`
+or a version in `_meta` makes a request stateless, anything else belongs to a session.
 
 **Sessions** (`sessions`). Over HTTP a session has a random id, the header `Mcp-Session-Id`. The id proves nothing: it
 is found only together with the caller who opened it, whose credential is verified with every request. Sessions that

@@ -36,7 +36,7 @@ from toolhall.http.request_guard import RequestValidator
 from toolhall.http.sse import EventStream, ResumePoint, priming_event, serve_events, start_events
 from toolhall.mcp.response import HttpResponseLink
 from toolhall.mcp.sessions import HttpSession, McpSessions, ResumableRequest, SessionResponse
-from toolhall.mcp.stateful import McpSession
+from toolhall.mcp.stateful import StatefulSession
 from toolhall.mcp.stateless import LISTEN_METHOD, StatelessMcp
 from toolhall.mcp.tool_requests import refuse_call, resolve_name
 from toolhall.model.errors import ToolhallError
@@ -115,7 +115,7 @@ class StatefulHttp:
             params = read_initialize(request)
             encoder = self._encoders[params.revision.name]
             session = self._sessions.open(
-                McpSession(self._dispatcher, encoder, http_request.caller, params.capabilities)
+                StatefulSession(self._dispatcher, encoder, http_request.caller, params.capabilities)
             )
         except McpRefusal as refusal:
             await http_request.reply(write_error(request.id, refusal))

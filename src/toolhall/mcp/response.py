@@ -79,9 +79,9 @@ class ClientNotifications(ABC):
                 pass  # the client did not ask for it
 
     @property
-    def hears_progress(self) -> bool:
-        """Whether the client asked for progress."""
-        return self._meta.progress_token is not None
+    def hears_events(self) -> bool:
+        """Whether the client asked for progress or log messages."""
+        return self._meta.progress_token is not None or self._meta.log_level is not None
 
     @property
     def hops(self) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from toolhall.dialects.mcp.protocol import (
     RequestId,
 )
 from toolhall.http.sse import EventStream
-from toolhall.mcp.stateful import McpSession
+from toolhall.mcp.stateful import StatefulSession
 from toolhall.model.caller import LOCAL, Caller
 from toolhall.model.messages import WireResponse
 
@@ -94,7 +94,7 @@ class ResumableRequest(msgspec.Struct, eq=False):
 class HttpSession:
     """A session with its running requests, its standalone stream (opened by GET), and the streams of its calls."""
 
-    def __init__(self, session: McpSession, now: float) -> None:
+    def __init__(self, session: StatefulSession, now: float) -> None:
         self.id = secrets.token_urlsafe(24)
         self.session = session
         self.last_seen = now
@@ -219,7 +219,7 @@ class McpSessions:
         """Return the number of sessions of a caller key."""
         return len(self._by_caller.get(caller, ()))
 
-    def open(self, session: McpSession) -> HttpSession:
+    def open(self, session: StatefulSession) -> HttpSession:
         """Open a session with an unguessable id; McpRefusal if the caller has too many busy ones."""
         caller = session.caller.rate_limit_key
         if caller != LOCAL.id and self.count_of(caller) >= MAX_PER_CALLER:

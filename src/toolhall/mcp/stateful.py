@@ -1,4 +1,4 @@
-"""`McpSession`: one initialized client of MCP 2025-06-18 or 2025-11-25, and the questions that it has yet to answer."""
+"""`StatefulSession`: one initialized client of MCP 2025-06-18 or 2025-11-25, and the questions it has to answer."""
 
 import asyncio
 import contextlib
@@ -58,7 +58,7 @@ _session_keys = itertools.count(1)
 _log = logging.getLogger("toolhall.mcp")
 
 
-class McpSession:
+class StatefulSession:
     """One client after `initialize`: its revision, capabilities and log level, and its unanswered questions."""
 
     def __init__(self, dispatcher: Dispatcher, encoder: McpEncoder, caller: Caller, capabilities: JsonObject) -> None:

@@ -32,7 +32,7 @@ from toolhall.http.sse import EventStream
 from toolhall.http.stdio_lines import Line, StdioLines
 from toolhall.mcp.response import StatelessSinkLink
 from toolhall.mcp.sessions import InflightRequests
-from toolhall.mcp.stateful import McpSession
+from toolhall.mcp.stateful import StatefulSession
 from toolhall.mcp.stateless import LISTEN_METHOD, StatelessMcp
 from toolhall.mcp.tool_requests import refuse_call
 from toolhall.model.caller import LOCAL
@@ -55,7 +55,7 @@ class McpStdio:
         self._lines = lines
         self._max_body = max_body
         self._encoders = {revision.name: McpEncoder(server, revision) for revision in STATEFUL_REVISIONS.values()}
-        self._session: McpSession | None = None
+        self._session: StatefulSession | None = None
         self._unsubscribe: Callable[[], None] | None = None
         self._inflight = InflightRequests()
         self._starter = EagerStarter(asyncio.get_running_loop(), "MCP request")
@@ -159,7 +159,7 @@ class McpStdio:
         encoder = self._encoders[params.revision.name]
         if self._unsubscribe:  # a second initialize replaces the session
             self._unsubscribe()
-        self._session = McpSession(self._dispatcher, encoder, LOCAL, params.capabilities)
+        self._session = StatefulSession(self._dispatcher, encoder, LOCAL, params.capabilities)
         self._unsubscribe = self._session.on_change(self._notify)
         served = self._dispatcher.registry.snapshot.kinds
         self.send(encoder.initialize_result(request.id, served, self._session.tasks.capability).body)
@@ -182,7 +182,7 @@ class McpStdio:
             response = await self._stateless.answer_plain(plain, meta, LOCAL, link, size)
         self.send(response.body)
 
-    async def _call_in_session(self, session: McpSession, plain: PlainCall, size: int) -> None:
+    async def _call_in_session(self, session: StatefulSession, plain: PlainCall, size: int) -> None:
         with _StdioSink(self._lines) as sink:
             response = await session.answer_plain(plain, sink, size, session.caller)
         self.send(response.body)

@@ -7,6 +7,7 @@ or is found to be wrong by the answer to the second.
 
 import asyncio
 from collections.abc import Callable
+from typing import TypedDict, Unpack
 
 import msgspec
 
@@ -37,7 +38,6 @@ from toolhall.mcp_client.session import (
     ServerDescription,
     SessionError,
     SessionEvents,
-    Unauthorized,
 )
 from toolhall.mcp_client.sse_session import SseSession
 from toolhall.mcp_client.stdio_session import open_command
@@ -97,7 +97,7 @@ class HttpOpener:
     def _line(self) -> HttpLine:
         return HttpLine(self._target, self._dialer, self._profile.max_message_bytes)
 
-    async def _discover(self) -> ServerDescription | None:
+    async def _discover(self, *, may_repeat: bool = True) -> ServerDescription | None:
         """What a modern server says of itself; None for a legacy one."""
         line = self._line()
         try:
@@ -119,6 +119,8 @@ class HttpOpener:
             known = ", ".join(sorted(CLIENT_REVISIONS))
             raise NotAcceptable(f"{line.peer} speaks MCP revisions {versions}; known here are {known}")
         if answer.message is None or answer.message.has_error:
+            if may_repeat and MODERN_REVISION.name in finding.versions:  # it refuses the version that it names
+                return await self._discover(may_repeat=False)
             raise refusal_of(line.peer, answer.status, answer.headers, answer.text, in_session=False)
         return _described(read_discover_result, answer.message.result, line.peer)
 
@@ -159,13 +161,13 @@ class HttpOpener:
             session.begin(server, session_id, self._credentials)
             await session.notify("notifications/initialized", {})
             await self._set_log_level(session, server)
+            if self._profile.listens:
+                await session.listen()
         except BaseException as error:
             await session.close()
             if isinstance(error, SessionError) and self._may_be_old(error, session):
                 return await self._open_old(error)
             raise
-        if self._profile.listens:
-            session.listen()
         return session
 
     def _initialize_params(self) -> JsonObject:
@@ -173,11 +175,8 @@ class HttpOpener:
         return initialize_params(profile.client_info, profile.features, profile.offered_revision)
 
     def _may_be_old(self, error: SessionError, session: LegacyHttpSession) -> bool:
-        return (
-            self._target.transport == "auto"
-            and session.refused_status in OLD_TRANSPORT_STATUSES
-            and not isinstance(error, Unauthorized)
-        )
+        is_modern = isinstance(error, RpcError) and error.code == UNSUPPORTED_VERSION
+        return self._target.transport == "auto" and session.refused_status in OLD_TRANSPORT_STATUSES and not is_modern
 
     async def _open_old(self, first: SessionError | None = None) -> McpSession:
         """The handshake over HTTP+SSE; if there is no such thing either, `first` says what is wrong."""
@@ -218,24 +217,32 @@ async def open_http_session(opener: HttpOpener, era: Era | None) -> McpSession:
         raise RequestLost(f"the server did not complete the handshake within {HANDSHAKE_SECONDS:g} seconds") from None
 
 
-async def open_session(  # noqa: PLR0913 - what a session consists of
+class SessionOptions(TypedDict, total=False):
+    """What need not be stated of a session: a known era, credentials, and who answers questions of no request."""
+
+    era: Era | None
+    credentials: Headers
+    questions: QuestionHandler | None
+
+
+async def open_session(
     target: HttpTarget | CommandTarget,
     profile: ClientProfile,
     events: SessionEvents,
     *,
     dialer: Dialer,
-    era: Era | None = None,
-    credentials: Headers = (),
-    questions: QuestionHandler | None = None,
+    **options: Unpack[SessionOptions],
 ) -> McpSession:
     """Open a session: detect the era unless it is known, and do the handshake.
 
     `credentials` are sent with the handshake and with what the session asks for by itself; a command gets its own in
     `env`. Raises the errors of `mcp_client.session`.
     """
+    era, questions = options.get("era"), options.get("questions")
     if isinstance(target, CommandTarget):
         return await open_command(target, profile, events, era=era, questions=questions)
-    return await open_http_session(HttpOpener(target, profile, events, questions, credentials, dialer), era)
+    opener = HttpOpener(target, profile, events, questions, options.get("credentials", ()), dialer)
+    return await open_http_session(opener, era)
 
 
 def _described(read: Callable[[msgspec.Raw], ServerFacts], result: msgspec.Raw, peer: str) -> ServerDescription:

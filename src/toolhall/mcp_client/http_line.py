@@ -32,6 +32,8 @@ from toolhall.model.text import clean_text
 
 HttpMethod: TypeAlias = Literal["POST", "GET", "DELETE"]
 CONNECT_SECONDS = 10.0
+MAX_CONNECTIONS = 256  # of one session; a server of 2026-07-28 has one for all callers
+MAX_CALL_CONNECTIONS = 248  # the others are for answers to questions, notifications, and what is listened to
 POST_SECONDS = 30.0  # for a message that has no answer
 REFUSAL_SECONDS = 5.0  # for the body of a refusal
 MAX_RETRY_AFTER = 86_400.0
@@ -57,7 +59,13 @@ class HttpLine:
         self.peer = self.url.origin  # a path may hold a secret
         self.target = target
         self._dialer = dialer
-        settings = PeerSettings(peer=self.peer, max_bytes=max_bytes, connect_seconds=CONNECT_SECONDS)
+        settings = PeerSettings(
+            peer=self.peer,
+            max_bytes=max_bytes,
+            max_connections=MAX_CONNECTIONS,
+            max_call_connections=MAX_CALL_CONNECTIONS,
+            connect_seconds=CONNECT_SECONDS,
+        )
         self._pool = ConnectionPool(dialer, self.url, settings, asyncio.get_running_loop())
         self._fixed = header_lines(target.headers)
 
@@ -132,6 +140,8 @@ class HttpLine:
 
     async def refusal(self, response: HttpResponse, *, in_session: bool) -> SessionError:
         """The error for a response with another status than 200."""
+        if 300 <= response.status < 400 and response.failure is not None:
+            return NotAcceptable(response.failure)  # names where it leads
         return refusal_of(self.peer, response.status, response.headers, await read_text(response), in_session)
 
 
@@ -170,7 +180,7 @@ def refusal_of(peer: str, status: int, headers: HeaderFields, text: bytes, in_se
         return RpcError(error.code, error.message, error.data)
     if status >= 500 or status < 300:
         return RequestLost(reason)
-    return NotAcceptable(f"{reason}; is this the URL of an MCP endpoint?")
+    return NotAcceptable(f"{reason}; is this the URL of an MCP endpoint?", status)
 
 
 def retry_after(headers: HeaderFields) -> float | None:

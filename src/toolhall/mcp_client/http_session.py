@@ -25,7 +25,7 @@ import msgspec
 
 from toolhall.concurrency import BackgroundTasks
 from toolhall.dialects.mcp.client_handshake import OFFERED_REVISION
-from toolhall.dialects.mcp.client_messages import IncomingMessage
+from toolhall.dialects.mcp.client_messages import IncomingMessage, read_incoming
 from toolhall.dialects.mcp.client_requests import method_headers, write_cancellation, write_notification
 from toolhall.egress.exchange import ExchangeLost, ExchangeTooLarge
 from toolhall.egress.http_connection import HttpConnection
@@ -44,7 +44,7 @@ from toolhall.mcp_client.session import (
     SessionEvents,
     SessionExpired,
 )
-from toolhall.mcp_client.subscriptions import SUBSCRIBE_METHODS, Subscriptions
+from toolhall.mcp_client.subscriptions import SUBSCRIBE_METHODS, ListenStream
 from toolhall.mcp_client.targets import ClientProfile, QuestionHandler
 from toolhall.model.errors import Malformed
 from toolhall.model.json import Json
@@ -52,6 +52,7 @@ from toolhall.model.json import Json
 CANCEL_SECONDS = 1.0
 CLOSE_SECONDS = 5.0
 DEFAULT_RETRY_SECONDS = 1.0
+LISTEN_SECONDS = 1.0  # a session is open without its listening stream after this time
 MIN_RETRY_SECONDS = 0.1
 MAX_RETRY_SECONDS = 60.0
 MAX_RESUMES = 5  # in a row without a message
@@ -174,26 +175,41 @@ class _HttpSession:
 
     async def _read_answer(self, response: HttpResponse, pending: PendingRequest) -> IncomingMessage:
         """The response of a request; other messages go where they belong. Raises ExchangeLost and SessionErrors."""
-        router = self._router
         await response.wait()  # nothing can have come yet
+        text = response.pop() if response.status == 200 else None
+        if text is not None and response.framing == "whole":  # as usual: one text in one piece
+            try:
+                message = read_incoming(text)
+            except Malformed:  # a batch, or no MCP
+                return await self._read_messages(response, pending, text)
+            if message.id == pending.id and message.method is msgspec.UNSET:
+                return message
+        return await self._read_messages(response, pending, text)
+
+    async def _read_messages(
+        self, response: HttpResponse, pending: PendingRequest, text: bytes | None
+    ) -> IncomingMessage:
+        """The response of a request among the messages of any kind of answer; `text` is the first that has come."""
         while True:
             if response.status not in (200, 0):
                 refused = await self._line.refusal(response, in_session=self._in_session)
                 self.refused_status = response.status
                 self._on_refused(refused)
                 raise refused
-            text = response.pop() if response.status else None
+            if text is None:
+                text = response.pop() if response.status else None
             if text is None:
                 await response.wait()
                 continue
             try:
-                messages = router.read(text)
+                messages = self._router.read(text)
             except Malformed:
                 raise self._line.unreadable(response) from None
+            text = None
             for message in messages:
                 if pending.is_answered_by(message):
                     return message
-                router.route(message, pending)
+                self._router.route(message, pending)
 
     def _on_refused(self, refused: SessionError) -> None:
         del refused
@@ -213,17 +229,22 @@ class ModernHttpSession(_HttpSession):
         start, _, self._end = line.head("POST", version + b"\0").partition(b"\0")
         self._start = start
         self._own = own
-        self._subscriptions = Subscriptions(server, super().request, own)
-        if profile.listens and self._subscriptions.is_needed:
-            self._tasks.start(self._subscriptions.run())
+        self._listen_stream = ListenStream(server, super().request, own)
+        if profile.listens and self._listen_stream.is_needed:
+            self._tasks.start(self._listen_stream.run())
 
     async def request(self, request: McpRequest, hooks: RequestHooks | None = None) -> msgspec.Raw:
         """Send a request and return its result; subscriptions change what the server is listened to for."""
         if request.method in SUBSCRIBE_METHODS:
-            if self._subscriptions.change(request) and not self._subscriptions.is_running:
-                self._tasks.start(self._subscriptions.run())
+            if self._listen_stream.change(request) and not self._listen_stream.is_running:
+                self._tasks.start(self._listen_stream.run())
             return msgspec.Raw(b"{}")
         return await super().request(request, hooks)
+
+    @property
+    def running(self) -> int:
+        """How many requests of others run now."""
+        return max(0, super().running - self._listen_stream.is_running)
 
     def _head(self, request: McpRequest) -> bytes:
         lines = method_headers(request.method, request.params, request.name)
@@ -253,6 +274,7 @@ class LegacyHttpSession(_HttpSession):
         self._post_head = self._line.head("POST")
         self._plain_head = self._post_head  # without credentials
         self._session_id: str | None = None
+        self._wants_to_listen = False  # but the server refused the credentials that were sent
 
     def begin(self, server: ServerDescription, session_id: str | None, credentials: Headers) -> None:
         """The handshake is done: from now on, requests state the session and the revision."""
@@ -267,9 +289,16 @@ class LegacyHttpSession(_HttpSession):
         self._plain_head = self._post_head = self._line.head("POST", lines)
         self._use(credentials)
 
-    def listen(self) -> None:
-        """Hear what belongs to no request, if the server offers that."""
-        self._tasks.start(self._listen())
+    async def listen(self) -> None:
+        """Hear what belongs to no request, if the server offers that.
+
+        Returns once that is asked for: what a server sends to nobody who listens is lost, and many servers send the
+        questions of a call there.
+        """
+        self._wants_to_listen = False
+        asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._tasks.start(self._listen(asked))
+        await asyncio.wait({asked}, timeout=LISTEN_SECONDS)
 
     async def initialize(self, request: McpRequest) -> tuple[msgspec.Raw, str | None]:
         """Send `initialize`; returns its result and the id of the new session."""
@@ -301,6 +330,9 @@ class LegacyHttpSession(_HttpSession):
         """Send these credentials from now on: a session is of one owner, and they may have been renewed."""
         lines = self._credential_lines(credentials)
         self._post_head = self._line.head("POST", self._session_lines + lines) if lines else self._plain_head
+        if self._wants_to_listen:
+            self._wants_to_listen = False
+            self._tasks.start(self.listen())
 
     def _head(self, request: McpRequest) -> bytes:
         if request.credentials and request.credentials != self._credentials[0]:
@@ -380,17 +412,18 @@ class LegacyHttpSession(_HttpSession):
             _log.info("%s did not take a message: %s", self._line.peer, error.reason)
 
     async def _resume(self, pending: PendingRequest, response: HttpResponse, lost: ExchangeLost) -> IncomingMessage:
-        failures = 0
+        failures, retry_ms = 0, None
         while True:
             events = response.events
             if events is None or events.last_id is None or failures >= MAX_RESUMES:
                 raise self._line.lost(lost)
             last_id = events.last_id
-            await asyncio.sleep(_pause(events.retry_ms) * 2**failures)
+            retry_ms = events.retry_ms if events.retry_ms is not None else retry_ms
+            await asyncio.sleep(_pause(retry_ms) * 2**failures)
             failures += 1
             try:
                 connection = await self._line.connect(for_call=True)
-            except NotSent:
+            except SessionError:
                 continue
             resumed = connection.send(self._stream_head("GET", last_id))
             try:
@@ -400,6 +433,9 @@ class LegacyHttpSession(_HttpSession):
                 if resumed.events is not None and resumed.events.last_id not in (None, last_id):
                     response, failures = resumed, 0
                 connection.release(finished=False)
+            except SessionError:  # it refused the stream, not the call, which may have run
+                connection.release(finished=False)
+                raise self._line.lost(lost) from None
             except BaseException:
                 connection.release(finished=False)
                 raise
@@ -407,8 +443,14 @@ class LegacyHttpSession(_HttpSession):
                 connection.release(finished=True)
                 return message
 
-    async def _listen(self) -> None:
+    async def _listen(self, asked: "asyncio.Future[None]") -> None:
         """Read the stream of messages that belong to no request, as long as the server offers one."""
+        try:
+            await self._keep_listening(asked)
+        finally:
+            asked.cancel()
+
+    async def _keep_listening(self, asked: "asyncio.Future[None]") -> None:
         last_id: bytes | None = None
         pause, failures = DEFAULT_RETRY_SECONDS, 0
         while True:
@@ -420,9 +462,12 @@ class LegacyHttpSession(_HttpSession):
                 return
             else:
                 response = connection.send(self._stream_head("GET", last_id))
+                if not asked.done():
+                    asked.set_result(None)
                 try:
                     await wait_for_head(response)
                     if response.status != 200 or response.events is None:
+                        self._wants_to_listen = response.status == 401
                         return  # there is no such stream, or no session any more, which the next request finds out
                     failures = 0
                     await self._read_stream(response)
@@ -444,9 +489,8 @@ class LegacyHttpSession(_HttpSession):
                 continue
             try:
                 messages = self._router.read(text)
-            except Malformed as error:
-                _log.info("%s: %s", self._line.peer, error.message)
-                continue
+            except Malformed:
+                continue  # without a word: a server could fill the log
             for message in messages:
                 self._router.route(message, None)
 

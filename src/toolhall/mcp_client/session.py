@@ -34,7 +34,7 @@ class McpRequest(msgspec.Struct, frozen=True, kw_only=True):
     credentials: Headers = ()  # for this request, such as Authorization; never logged
     meta: JsonObject = {}  # for `_meta`: `traceparent`, `dev.toolhall/hops`
     features: tuple[str, ...] | None = None  # that the caller's client has; None: all that the hall declares
-    wants_events: bool = False  # whether somebody hears progress
+    wants_events: bool = False  # whether somebody hears progress and log messages
 
 
 class RequestHooks(Protocol):
@@ -180,3 +180,7 @@ class RpcError(SessionError):
 
 class NotAcceptable(SessionError):
     """What answers cannot be used: no MCP, an unknown revision, a bad certificate, an address that is not allowed."""
+
+    def __init__(self, reason: str, status: int | None = None) -> None:
+        self.status = status  # of HTTP, if that is what cannot be used
+        super().__init__(reason)

@@ -9,11 +9,13 @@ whichever request is accepted first decides: a modern server that starts slowly 
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, TypeAlias
 
 import msgspec
 
+from toolhall.concurrency import BackgroundTasks
 from toolhall.dialects.mcp.client_handshake import (
     MODERN_REVISION,
     OFFERED_REVISION,
@@ -37,14 +39,14 @@ from toolhall.mcp_client.session import (
     SessionError,
     SessionEvents,
 )
+from toolhall.mcp_client.subscriptions import SUBSCRIBE_METHODS, ListenStream
 from toolhall.mcp_client.targets import ClientProfile, CommandTarget, QuestionHandler
 from toolhall.model.errors import Malformed
 from toolhall.model.json import Json, JsonObject, encode
 
 SILENCE_SECONDS = 3.0  # after which `server/discover` is taken for unanswered
 HANDSHAKE_SECONDS = 60.0  # a command may install itself first
-_LIST_CHANGES = {"tools": "toolsListChanged", "resources": "resourcesListChanged", "prompts": "promptsListChanged"}
-_LISTEN = "subscriptions/listen"
+_LOG_LEVEL_SECONDS = 10.0
 
 
 class MessagePipe(Protocol):
@@ -109,7 +111,8 @@ class StdioSession:
         self._events = events
         self._peer = StreamPeer(profile, events, questions, self._send)
         self._pipe: MessagePipe | None = None
-        self._listening: asyncio.Task[None] | None = None
+        self._subscriptions: ListenStream | None = None
+        self._tasks = BackgroundTasks()
         self._closed = False
         self._server: ServerDescription | None = None
 
@@ -128,7 +131,7 @@ class StdioSession:
     @property
     def running(self) -> int:
         """How many requests run now."""
-        listens = self._listening is not None and not self._listening.done()
+        listens = self._subscriptions is not None and self._subscriptions.is_running
         return max(0, len(self._peer.pending) - listens)
 
     @property
@@ -143,6 +146,10 @@ class StdioSession:
 
     async def request(self, request: McpRequest, hooks: RequestHooks | None = None) -> msgspec.Raw:
         """Send a request; return its `result` as JSON. Cancelling this cancels the request at the server."""
+        if request.method in SUBSCRIBE_METHODS and self._subscriptions is not None:
+            if self._subscriptions.change(request):
+                self._listen(self._subscriptions)
+            return msgspec.Raw(b"{}")
         return await self._peer.request(request, hooks)
 
     async def notify(self, method: str, params: Mapping[str, Json]) -> None:
@@ -157,8 +164,7 @@ class StdioSession:
             if self._pipe is not None:
                 await self._pipe.close()
         finally:
-            if self._listening is not None:
-                self._listening.cancel()
+            self._tasks.cancel()
 
     def on_frame(self, frame: bytes) -> None:
         """PipeListener: take a message; a server that goes on sending what is none is ended."""
@@ -196,7 +202,10 @@ class StdioSession:
             capabilities=facts.capabilities,
             instructions=facts.instructions,
         )
-        self._listen()
+        if facts.revision.stateless:
+            self._subscriptions = ListenStream(self._server, self._peer.request)
+            if self._profile.listens and self._subscriptions.is_needed:
+                self._listen(self._subscriptions)
 
     async def _send(self, body: bytes) -> None:
         if self._pipe is None:
@@ -247,26 +256,25 @@ class StdioSession:
 
     async def _initialize(self) -> ServerFacts:
         self._peer.speak(OFFERED_REVISION)
-        params = initialize_params(self._profile.client_info, self._profile.features)
+        profile = self._profile
+        params = initialize_params(profile.client_info, profile.features, profile.offered_revision)
         facts = read_initialize_result(await self._peer.request(McpRequest(method="initialize", params=params)))
         self._peer.speak(facts.revision)
         await self._peer.notify("notifications/initialized", {})
+        if "logging" in facts.capabilities:
+            self._tasks.start(self._set_log_level())  # nobody waits for a server that does not answer this
         return facts
 
-    def _listen(self) -> None:
-        """Ask a modern server for notices of changed lists, which servers of older revisions send unasked."""
-        wanted: JsonObject = {
-            member: True for kind, member in _LIST_CHANGES.items() if self.server.has(kind, "listChanged")
-        }
-        if self._profile.listens and self.server.revision.stateless and wanted:
-            request = McpRequest(method=_LISTEN, params={"notifications": wanted})
-            self._listening = asyncio.ensure_future(self._hear(request))
+    async def _set_log_level(self) -> None:
+        level: JsonObject = {"level": self._profile.log_level}
+        with contextlib.suppress(SessionError, TimeoutError):  # a server that cannot do what it declares is used anyway
+            async with asyncio.timeout(_LOG_LEVEL_SECONDS):
+                await self._peer.request(McpRequest(method="logging/setLevel", params=level))
 
-    async def _hear(self, request: McpRequest) -> None:
-        try:
-            await self._peer.request(request)
-        except SessionError:
-            return  # the owner looks at the lists now and then anyway
+    def _listen(self, subscriptions: ListenStream) -> None:
+        """Ask a modern server for notices of changes, which servers of older revisions send unasked."""
+        if not subscriptions.is_running:
+            self._tasks.start(subscriptions.run())
 
     def _silence(self) -> str:
         """Why there was no handshake in time, with what to look at."""

@@ -1,4 +1,4 @@
-"""`Subscriptions`: what a session of 2026-07-28 listens to its server for, over `subscriptions/listen`.
+"""`ListenStream`: what a session of 2026-07-28 listens to its server for, over `subscriptions/listen`.
 
 The revision has one request for this, whose stream stays open. When what is wanted changes, a new one is opened with
 all of it, and the old one is closed afterwards, so that nothing is missed between them.
@@ -10,8 +10,17 @@ from typing import TypeAlias
 
 import msgspec
 
-from toolhall.mcp_client.session import Headers, McpRequest, NotSent, RequestLost, ServerDescription, SessionError
-from toolhall.model.errors import Malformed
+from toolhall.concurrency import BackgroundTasks
+from toolhall.dialects.mcp.protocol import INVALID_PARAMS
+from toolhall.mcp_client.session import (
+    Headers,
+    McpRequest,
+    NotSent,
+    RequestLost,
+    RpcError,
+    ServerDescription,
+    SessionError,
+)
 from toolhall.model.json import JsonObject
 
 SUBSCRIBE_METHODS = frozenset({"resources/subscribe", "resources/unsubscribe"})
@@ -23,7 +32,7 @@ Requester: TypeAlias = Callable[[McpRequest], Awaitable[msgspec.Raw]]
 _LISTS = ("tools", "resources", "prompts")
 
 
-class Subscriptions:
+class ListenStream:
     """Keeps a listen stream open with what the server offers to tell, and what was subscribed to.
 
     `request` sends a request of the session; the notifications on its stream are routed by the session as all are.
@@ -43,14 +52,14 @@ class Subscriptions:
         return bool(self._lists or self._uris)
 
     def change(self, request: McpRequest) -> bool:
-        """Take a request of SUBSCRIBE_METHODS; whether there is anything to listen for now. Raises Malformed."""
+        """Take a request of SUBSCRIBE_METHODS; whether there is anything to listen for now. Raises RpcError."""
         uri = request.params.get("uri")
         if not isinstance(uri, str):
-            raise Malformed("params.uri must be the URI of a resource")
+            raise RpcError(INVALID_PARAMS, "params.uri must be the URI of a resource")
         if request.method == "resources/unsubscribe":
             self._uris.pop(uri, None)
         elif uri not in self._uris and len(self._uris) >= MAX_SUBSCRIPTIONS:
-            raise Malformed(f"a session can have {MAX_SUBSCRIPTIONS} subscriptions at most")
+            raise RpcError(INVALID_PARAMS, f"a session can have {MAX_SUBSCRIPTIONS} subscriptions at most")
         else:
             self._uris[uri] = None
         self._changed.set()
@@ -60,27 +69,25 @@ class Subscriptions:
         """Listen until there is nothing to listen for, or the server does not offer it."""
         self.is_running = True
         listening: asyncio.Task[bool] | None = None
+        tasks = BackgroundTasks()
         try:
             while self.is_needed:
                 self._changed.clear()
-                following = asyncio.create_task(self._listen())
+                following = tasks.start(self._listen())
                 if listening is not None:
                     await asyncio.wait({following}, timeout=OVERLAP_SECONDS)
                     listening.cancel()
                 listening = following
-                changed = asyncio.create_task(self._changed.wait())
-                try:
-                    await asyncio.wait({listening, changed}, return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    changed.cancel()
+                changed = tasks.start(self._changed.wait())
+                await asyncio.wait({listening, changed}, return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
                 if listening.done():
                     if not listening.result():
                         return
                     listening = None
         finally:
             self.is_running = False
-            if listening is not None:
-                listening.cancel()
+            await tasks.shutdown()
 
     async def _listen(self) -> bool:
         """Keep one stream open, again and again after it has ended; False if the server does not offer it."""

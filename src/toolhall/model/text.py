@@ -61,9 +61,13 @@ def clean_json(encoded: bytes) -> bytes:
 
 def visible_text(text: str) -> str:
     """The text with every character that cannot be seen as its code point: `<U+200B>`; line ends and tabs stay."""
-    return "".join(
-        f"<U+{ord(letter):04X}>" if letter not in "\n\t" and _is_invisible(letter) else letter for letter in text
-    )
+    return "\n".join(map(_visible_line, text.split("\n")))
+
+
+def _visible_line(line: str) -> str:
+    if line.isascii() and line.isprintable():
+        return line
+    return "".join(f"<U+{ord(letter):04X}>" if letter != "\t" and _is_invisible(letter) else letter for letter in line)
 
 
 class TextSanitizer:
@@ -117,7 +121,7 @@ def _is_suspect(text: str) -> bool:
 
 def is_clean_text(text: str) -> bool:
     """Whether a text needs no sanitizing."""
-    return not _is_suspect(text)
+    return (text.isprintable() and text.isascii()) or not _is_suspect(text)
 
 
 def is_clean_json(encoded: bytes) -> bool:

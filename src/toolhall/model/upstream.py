@@ -29,6 +29,8 @@ MAX_PATTERNS = 1_000  # of `only`, `except` and `rename`
 MAX_TEXT = 8_192  # of one value
 MAX_URL = 2_048
 HIDDEN = "***"
+_KEY = re.compile(r"(?i)(?:^|[_-])key$")
+_MIN_UNNAMED_SECRET = 20  # shorter ones would be redacted from ordinary text
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{MAX_NAME_LENGTH - 1}}}")
 _RESERVED = frozenset({SEARCH_TOOL.toolkit.casefold(), READ_TOOL.toolkit.casefold()})
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")  # RFC 9110, 5.1
@@ -122,9 +124,17 @@ class UpstreamSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     @property
     def literal_secrets(self) -> tuple[Secret, ...]:
-        """Values of `headers` and `env` that stand there as they are and may be credentials, to be redacted."""
-        values = [*self.headers.values(), *(text for name, text in self.env.items() if looks_secret(name))]
-        return tuple(Secret(text) for text in values if len(text) >= MIN_SECRET_LENGTH and "${" not in text)
+        """Values of `headers` and `env` that stand there as they are and may be credentials, to be redacted.
+
+        Of `Bearer abc` also `abc`. A short value whose name says nothing, such as a region, is no credential.
+        """
+        return tuple(
+            Secret(text)
+            for name, value in (*self.headers.items(), *self.env.items())
+            if "${" not in value and (names_secret(name) or len(value) >= _MIN_UNNAMED_SECRET)
+            for text in dict.fromkeys((value, value.rpartition(" ")[2]))
+            if len(text) >= MIN_SECRET_LENGTH
+        )
 
     def effective_share(self, *, local: bool) -> Share:
         """Who shares a session: as stated, else `hall` for a command in the profile `local`, else `caller`."""
@@ -239,17 +249,15 @@ def shown_args(args: tuple[str, ...]) -> list[str]:
             shown.append(HIDDEN)
             hide = False
             continue
-        hide = not equals and each.startswith("-") and _names_secret(each)
-        shown.append(f"{name}={HIDDEN}" if equals and _names_secret(name) else _without_query(each))
+        hide = not equals and each.startswith("-") and names_secret(each)
+        is_url = each.startswith(("http://", "https://"))
+        shown.append(shown_url(each) if is_url else f"{name}={HIDDEN}" if equals and names_secret(name) else each)
     return shown
 
 
-def _names_secret(option: str) -> bool:
-    return looks_secret(option) or is_secret_name(option)  # `--api-key`
-
-
-def _without_query(text: str) -> str:
-    return shown_url(text) if text.startswith(("http://", "https://")) else text
+def names_secret(name: str) -> bool:
+    """Whether the name of a header, a variable or an option suggests a credential: `X-Key`, `--api-key`, `TOKEN`."""
+    return looks_secret(name) or is_secret_name(name) or bool(_KEY.search(name))
 
 
 def _shown_value(text: str) -> str:

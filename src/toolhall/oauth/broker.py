@@ -107,6 +107,10 @@ class Broker:
         await self.tokens.close()
         await self.upstreams.close()
 
+    def call_on_linked(self, listener: Callable[[Account], None]) -> None:
+        """Call this with each account that is linked from now on."""
+        self._linker.on_linked = listener
+
     def providers(self) -> tuple[Provider, ...]:
         """The providers at which accounts can be linked; of upstreams, those that were discovered already."""
         return self._providers.all_known()

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 MAX_RESPONSE_BYTES = 64 * 1024
 REQUEST_TIMEOUT_SECONDS = 5.0
 _TEMPORARY_ERRORS = ("server_error", "temporarily_unavailable")  # the provider's own failure
+_ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 _MAX_TOKEN_LENGTH = 16_384
 _MAX_LIFETIME_SECONDS = 10 * 365 * 86_400.0
@@ -230,6 +231,10 @@ def with_client_auth(provider: Provider, auth: TokenAuth, form: FormFields) -> t
         pair = f"{quote_plus(provider.client_id)}:{quote_plus(secret.reveal())}"  # RFC 6749, 2.3.1
         return headers | {"authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}, form
     fields = form | {"client_id": provider.client_id}
+    if auth == "private_key_jwt" and provider.client_key is not None:
+        from toolhall.oauth.client_assertion import sign_assertion  # lazy: joserfc, which few providers need
+
+        fields |= {"client_assertion_type": _ASSERTION_TYPE, "client_assertion": sign_assertion(provider)}
     if auth == "post" and secret is not None:
         fields["client_secret"] = secret.reveal()
     return headers, fields

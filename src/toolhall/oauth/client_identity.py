@@ -42,7 +42,9 @@ _AUTH_NAMES: dict[TokenAuth, str] = {
     "basic": "client_secret_basic",
     "post": "client_secret_post",
     "none": "none",
+    "private_key_jwt": "private_key_jwt",
 }
+_REGISTERED_AUTHS: tuple[TokenAuth, ...] = ("basic", "post", "none")  # a registration brings no key
 
 
 class ClientIdentity(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +53,7 @@ class ClientIdentity(msgspec.Struct, frozen=True, kw_only=True):
     client_id: str
     client_secret: Secret | None
     token_auth: TokenAuth
+    client_key: Secret | None = None
     callback: str  # the end of the redirect path, where the issuer has one of its own
 
 
@@ -102,6 +105,7 @@ class ClientIdentities:
                 client_id=provider.client_id,
                 client_secret=provider.client_secret,
                 token_auth=provider.token_auth or endpoints.token_auth,
+                client_key=provider.client_key,
                 callback=provider.name,
             )
         callback = issuer_digest(issuer)
@@ -236,7 +240,7 @@ def _takes_public_clients(endpoints: Endpoints) -> bool:
 def _wanted_auth(endpoints: Endpoints) -> TokenAuth:
     """Return how the hall will prove itself: with a secret where that is possible."""
     listed = endpoints.auth_methods or (_AUTH_NAMES[endpoints.token_auth],)
-    return next((auth for auth, name in _AUTH_NAMES.items() if name in listed), "basic")
+    return next((auth for auth in _REGISTERED_AUTHS if _AUTH_NAMES[auth] in listed), "basic")
 
 
 def _read_registration(reply: JsonObject, wanted: TokenAuth, redirect_uri: str) -> _RegistrationPayload:
@@ -247,7 +251,7 @@ def _read_registration(reply: JsonObject, wanted: TokenAuth, redirect_uri: str) 
     if secret is not None and (not isinstance(secret, str) or not MIN_SECRET_LENGTH <= len(secret) <= _MAX_SECRET):
         raise ProviderUnreachable("the authorization server registered the hall with no sensible client_secret")
     stated = reply.get("token_endpoint_auth_method")
-    auth = next((auth for auth, name in _AUTH_NAMES.items() if name == stated), wanted)
+    auth = next((auth for auth in _REGISTERED_AUTHS if _AUTH_NAMES[auth] == stated), wanted)
     return _RegistrationPayload(client_id, secret, "none" if secret is None else auth, redirect_uri)
 
 

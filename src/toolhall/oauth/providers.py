@@ -65,7 +65,7 @@ class DiscoveryFailed(ProviderUnreachable):
     """The authorization server of an upstream cannot be used; the message is for people, and names the fix."""
 
 
-TokenAuth: TypeAlias = Literal["basic", "post", "none"]
+TokenAuth: TypeAlias = Literal["basic", "post", "none", "private_key_jwt"]
 UPSTREAM_PREFIX = "upstream:"  # of the provider names of upstreams; configured names have no colon
 
 
@@ -169,6 +169,7 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     client_id: str
     client_secret: str | None = None
     client_secret_file: str | None = None
+    client_key_file: str | None = None  # a private key in PEM, with which the hall signs who it is (RFC 7523)
     scopes: tuple[str, ...] = ()  # requested in addition to the scopes of the tool
     authorize_params: dict[str, str] = {}
     resource: str | None = None  # RFC 8707: the resource that the tokens are for
@@ -215,6 +216,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     preset: Preset
     upstreams: tuple[str, ...] = ()
     callback: str | None = None  # the end of its own redirect path, if that is not the name
+    client_key: Secret | None = None  # in PEM
 
     @property
     def is_upstream(self) -> bool:
@@ -255,9 +257,12 @@ def build_provider(name: str, settings: ProviderSettings) -> Provider:
     preset = _preset(name, settings)
     _check_settings(name, settings)
     issuer = settings.issuer or preset.issuer
-    secret = _client_secret(name, settings)
-    auth = settings.token_auth or ("none" if secret is None else preset.token_auth)
-    if auth not in (None, "none") and secret is None:
+    secret, key = _client_secret(name, settings), _client_key(name, settings)
+    by_default: TokenAuth | None = "private_key_jwt" if key is not None else preset.token_auth
+    auth = settings.token_auth or ("none" if secret is None and key is None else by_default)
+    if auth == "private_key_jwt" and key is None:
+        raise BadProvider(f"providers.{name}: token_auth is {auth!r}; set client_key_file too")
+    if auth in ("basic", "post") and secret is None:
         raise BadProvider(f"providers.{name}: token_auth is {auth!r}; set client_secret or client_secret_file too")
     endpoints = _endpoints(settings, preset, auth or "basic")
     if endpoints is None and issuer is None:
@@ -277,6 +282,7 @@ def build_provider(name: str, settings: ProviderSettings) -> Provider:
         resource=settings.resource,
         preset=preset,
         upstreams=settings.upstreams,
+        client_key=key,
     )
 
 
@@ -357,6 +363,18 @@ def _endpoints(settings: ProviderSettings, preset: Preset, auth: TokenAuth) -> E
         device_url=settings.device_url or preset.device_url,
         token_auth=auth,
     )
+
+
+def _client_key(name: str, settings: ProviderSettings) -> Secret | None:
+    if settings.client_key_file is None:
+        return None
+    try:
+        value = Path(settings.client_key_file).read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise BadProvider(f"providers.{name}: client_key_file cannot be read; check its path and mode") from None
+    if "PRIVATE KEY-----" not in value:
+        raise BadProvider(f"providers.{name}: client_key_file holds no private key in PEM")
+    return Secret(value)
 
 
 def _client_secret(name: str, settings: ProviderSettings) -> Secret | None:

@@ -151,7 +151,7 @@ class UpstreamProviders:
         protected = await self._resource(url, parse_challenge(await self._client.probe(url)))
         issuer, endpoints = await self._first_usable(upstream, protected, for_people=False)
         configured = self._identities.configured(issuer, upstream)
-        if configured is None or configured.client_secret is None:
+        if configured is None or (configured.client_secret is None and configured.client_key is None):
             raise DiscoveryFailed(
                 f"the hall has no client at {issuer} for its own account: add [providers.{upstream}] with"
                 f' issuer = "{issuer}", client_id, client_secret and upstreams = ["{upstream}"]'
@@ -201,6 +201,7 @@ class UpstreamProviders:
             endpoints=msgspec.structs.replace(endpoints, token_auth=identity.token_auth),
             client_id=identity.client_id,
             client_secret=identity.client_secret,
+            client_key=identity.client_key,
             token_auth=identity.token_auth,
             scopes=_wanted_scopes(challenge, protected, endpoints),
             authorize_params={} if configured is None else configured.authorize_params,

@@ -18,7 +18,7 @@ import msgspec
 
 from toolhall.model.call_records import CallStage
 from toolhall.model.caller import Allow, Caller, Deny, RequireVerification
-from toolhall.model.errors import BadArguments, Denied, Problem, Retired, ToolhallError
+from toolhall.model.errors import BadArguments, Denied, Problem, Retired, ToolhallError, Unavailable
 from toolhall.model.json import JsonObject, encode
 from toolhall.model.messages import NULL_LINK, Call
 from toolhall.model.text import clean_text
@@ -132,6 +132,9 @@ class DryRun:
         checked = [CheckedStage("find", "pass", None, f"{call.caller.id} sees {found.entry.id}.")]
         try:
             allowed = self._authorize(found)
+        except Unavailable as held:
+            words = f"{_sentence(held.message)} See 'toolhall upstream review {found.entry.tool.id.toolkit}'."
+            return [*checked, CheckedStage("authorize", "stop", "review", words)], None
         except ToolhallError:
             return [*checked, _denial("authorize", call.caller, found.entry.tool, self._verdict(found))], None
         return [*checked, _permission(allowed)], allowed
@@ -152,7 +155,8 @@ class DryRun:
             words = error.message if isinstance(error, Retired) else "it was retired"
             return CheckedStage("find", "stop", "sunset", f"Nobody can call it any more: {words}.")
         if inactive is not None:
-            words = f"{inactive.tool.id} is {inactive.state}, so nobody can call it. Activate it first."
+            fix = "Its upstream does not offer it now" if inactive.state == "withheld" else "Activate it first"
+            words = f"{inactive.tool.id} is {inactive.state}, so nobody can call it. {fix}."
             return CheckedStage("find", "stop", "state", clean_text(words))
         return CheckedStage("find", "stop", None, f"There is no {call.kind} {clean_text(call.tool[:128])!r} here.")
 

@@ -4,7 +4,7 @@ To equip a call is to fetch its credentials as late as possible and to keep them
 lists everything that is missing.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Iterable
 from typing import Protocol
 
 from toolhall.model.caller import Caller
@@ -102,18 +102,16 @@ class Equip:
         self._secrets = secrets
         self._accounts = accounts
         self._accept_credentials = accept_credentials
-        # What else must be redacted from the results of a toolkit of somebody else: what its server was set up with.
-        self.foreign_secrets: Callable[[str], tuple[Secret, ...]] = _no_secrets
 
     def __call__(self, verified: Verified) -> Equipped | Awaitable[Equipped]:
         """Return Equipped, or an awaitable of it if a token must be fetched; raises NeedsRequirement or Malformed."""
         call, needs = verified.call, verified.entry.requirements
         if needs is None and call.caller_credentials is None:
-            return self._equipped(verified, None)
+            return _equipped(verified, None)
         credentials = self._resolve_now(verified, needs or Requirements())
         if credentials is None:
             return self._equip_later(verified, needs or Requirements())
-        return self._equipped(verified, credentials)
+        return _equipped(verified, credentials)
 
     async def check_ready(self, valid: Valid) -> None:
         """Raise what `__call__` would raise, before a person is asked to approve a call that cannot run."""
@@ -150,18 +148,7 @@ class Equip:
         return None if needs.user_id and user is None else ResolvedCredentials(secrets, accounts, user)
 
     async def _equip_later(self, verified: Verified, needs: Requirements) -> Equipped:
-        return self._equipped(verified, await self._resolve(verified, needs))
-
-    def _equipped(self, verified: Verified, credentials: ResolvedCredentials | None) -> Equipped:
-        """Return Equipped with the redactor of all secrets of the call, so that the output cannot reveal them."""
-        secrets = () if credentials is None else credentials.secret_values
-        tool = verified.entry.tool
-        if tool.foreign:
-            secrets = (*secrets, *self.foreign_secrets(tool.id.toolkit))
-        call, redactor = verified.call, redactor_for(verified.call.caller.credential, secrets)
-        return Equipped(
-            call, verified.entry, verified.verdict, verified.arguments, verified.approval, redactor, credentials
-        )
+        return _equipped(verified, await self._resolve(verified, needs))
 
     async def _resolve(self, state: Valid | Verified, needs: Requirements) -> ResolvedCredentials:
         """Return the credentials, fetching tokens; raises NeedsRequirement with everything that is missing."""
@@ -219,5 +206,10 @@ def _check_declared(sent: Iterable[str], declared: Iterable[str]) -> None:
         raise Malformed(f"this tool does not require {undeclared[0][:64]!r}; leave it out of the context")
 
 
-def _no_secrets(_toolkit: str) -> tuple[Secret, ...]:
-    return ()
+def _equipped(verified: Verified, credentials: ResolvedCredentials | None) -> Equipped:
+    """Return Equipped with the redactor of all secrets of the call, so that the tool's output cannot reveal them."""
+    own_credential = verified.call.caller.credential
+    redactor = redactor_for(own_credential, () if credentials is None else credentials.secret_values)
+    return Equipped(
+        verified.call, verified.entry, verified.verdict, verified.arguments, verified.approval, redactor, credentials
+    )

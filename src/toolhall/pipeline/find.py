@@ -15,13 +15,14 @@ from toolhall.model.text import clean_text
 from toolhall.model.tool import Kind, Tool
 from toolhall.pipeline.policy import LevelPolicy
 from toolhall.pipeline.states import Allowed, Found
-from toolhall.registry.registry import RETIRED, Registry
+from toolhall.registry.registry import NOT_OFFERED, RETIRED, Registry
 from toolhall.registry.snapshot import Entry
 
 _NEXT_STEPS = {
     "quarantined": "look at it with 'toolhall tool show {0}', then 'toolhall tool activate {0}'",
     "registered": "'toolhall tool activate {0}' serves it",
     "withheld": "its upstream does not offer it now; it is served again once that does",
+    NOT_OFFERED: "its upstream is switched off, or is not one of this hall's: 'toolhall upstream list' shows them",
     "inactive": "'toolhall tool activate {0}' serves it again",
 }
 _NOT_SERVED = "it is not served here"

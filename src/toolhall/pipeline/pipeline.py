@@ -27,7 +27,7 @@ from toolhall.concurrency import on_first_suspend
 from toolhall.model.call_records import CallStage
 from toolhall.model.caller import GRANT_FROM
 from toolhall.model.content import Result
-from toolhall.model.errors import Broken, Limited, Refused, Retired, ToolhallError
+from toolhall.model.errors import Broken, Limited, Refused, Retired, ToolhallError, Unavailable
 from toolhall.model.messages import Call, CompletedCall, InputRequired, InputRequiredSignal
 from toolhall.pipeline.audit import Audit, CallEnding
 from toolhall.pipeline.call_recorder import CallRecorder, PendingRecording
@@ -291,7 +291,7 @@ class Pipeline:
             outcome.reached = found = stages.find(call)  # NotFound for a tool this caller may not see
             outcome.entry = found.entry
             outcome.reached = allowed = stages.authorize(found)  # level, credential, grants: none means no
-        except Refused:
+        except (Refused, Unavailable):
             self.stages.limit.count_refusal(call)
             raise
         if plans is not None:

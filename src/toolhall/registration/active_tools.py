@@ -23,7 +23,16 @@ from toolhall.registration.records import (
     record_for_code,
     tool_from_record,
 )
-from toolhall.registry.registry import RETIRED, UNSERVED, Claimant, Conflict, NameClaims, Registry, name_conflict
+from toolhall.registry.registry import (
+    NOT_OFFERED,
+    RETIRED,
+    UNSERVED,
+    Claimant,
+    Conflict,
+    NameClaims,
+    Registry,
+    name_conflict,
+)
 from toolhall.registry.snapshot import Entry, Runner, compile_entry, tool_key
 from toolhall.registry.uri_conflicts import shared_uri
 from toolhall.schema.validator import Validator
@@ -44,6 +53,7 @@ class ActiveTools:
         self._clock = clock
         self._runner_for = runner_for
         self.hold_for: Callable[[IndexedTool], Hold | None] = _no_hold  # of tools of upstreams
+        self.has_upstream: Callable[[str], bool] = lambda _: True  # whether it is one of the hall's, and not off
         self._code: dict[str, Entry] = {}
         self._code_toolkits: Counter[str] = Counter()  # how many tools each toolkit has in code
         self.code_claims = NameClaims()
@@ -74,8 +84,15 @@ class ActiveTools:
         return entry
 
     def is_servable(self, record: ToolRecord) -> bool:
-        """Return whether a record could be served: code that is present, or a toolkit that has no code."""
-        return record.id in self._code if record.origin == "code" else not self.has_code_toolkit(record.toolkit)
+        """Return whether a record could be served: code that is present, or a toolkit that has no code.
+
+        Tools of an upstream could be, as long as the hall has that upstream and it is not switched off.
+        """
+        if record.origin == "code":
+            return record.id in self._code
+        if record.origin == "upstream" and not self.has_upstream(record.origin_detail):
+            return False
+        return not self.has_code_toolkit(record.toolkit)
 
     def has_code_toolkit(self, toolkit: str) -> bool:
         """Return whether any tool of the toolkit is defined in code."""
@@ -182,7 +199,10 @@ class ActiveTools:
     def _inactive_state(self, record: ToolRecord) -> str:
         if record.state != "active":
             return record.state
-        return RETIRED if self._is_past_sunset(record) else UNSERVED
+        if self._is_past_sunset(record):
+            return RETIRED
+        has_none = record.origin == "upstream" and not self.has_upstream(record.origin_detail)
+        return NOT_OFFERED if has_none else UNSERVED
 
     def _entry(self, indexed: IndexedTool) -> Entry:
         own = self._code.get(indexed.record.id)

@@ -63,6 +63,8 @@ class RegistrationRules:
         for toolkit in {tool.id.toolkit for tool in tools}:
             if skeleton(toolkit) == skeleton(SEARCH_TOOL.toolkit):
                 raise Malformed(f"{toolkit!r} is the hall's own name; register under another one")
+            if any(each.record.origin == "upstream" for each in self._index.in_toolkit(toolkit)):
+                raise Malformed(f"{toolkit!r} is the name of an upstream; register under another one")
             if self._active.has_code_toolkit(toolkit):
                 raise Malformed(f"{toolkit!r} is served already, from code; register under another name")
         check_case_collisions(tools)

@@ -59,10 +59,10 @@ _log = logging.getLogger("toolhall.registrar")
 
 
 class RecordChange(msgspec.Struct, frozen=True):
-    """Records to save and to remove together, each with its event; a save may have none."""
+    """Records to save and to remove together, each with its event, if it has one."""
 
     saved: list[tuple[IndexedTool, ToolEvent | None]] = []
-    removed: list[tuple[IndexedTool, ToolEvent]] = []
+    removed: list[tuple[IndexedTool, ToolEvent | None]] = []
     events: list[ToolEvent] = []  # beside those of records
 
     def __bool__(self) -> bool:
@@ -231,30 +231,57 @@ class RegistrationService:
         """Delete a tool's record; its history stays."""
         await self.write_lock.exclusive(self._remove(tool_id, by))
 
-    async def change(self, plan: Callable[[], Awaitable[RecordChange]]) -> RecordChange:
+    async def change(self, plan: Callable[[], Awaitable[RecordChange]], *, by_hall: bool = False) -> RecordChange:
         """Store the change that `plan` makes of the records under the write lock, then serve it in one step."""
-        return await self.write_lock.exclusive(self._change(plan))
+        return await self.write_lock.exclusive(self._change(plan), by_hall=by_hall)
 
     async def _change(self, plan: Callable[[], Awaitable[RecordChange]]) -> RecordChange:
-        change = await plan()
+        return await self._apply_change(await plan())
+
+    async def _apply_change(self, change: RecordChange) -> RecordChange:
         if not change:
             return change
         events = [event for _, event in change.saved if event is not None]
         saved = await self._store.save([each.record for each, _ in change.saved], [*events, *change.events])
         listed = [IndexedTool(record, each.tool) for record, (each, _) in zip(saved, change.saved, strict=True)]
         self._index.put_all(listed)
-        if change.removed:  # after the others: a crash between both leaves a version too much, never one too few
-            records = [each.record for each, _ in change.removed]
-            await self._store.remove(records, [event for _, event in change.removed])
-            for record in records:
+        removed: list[ToolRecord] = []
+        try:
+            if change.removed:  # after the others: a crash between both leaves a version too much, never one too few
+                records = [each.record for each, _ in change.removed]
+                await self._store.remove(records, [event for _, event in change.removed if event is not None])
+                removed = records
+        finally:  # what was saved is served, whatever becomes of the rest
+            for record in removed:
                 self._index.remove(record.id)
-        self._active.apply(self._with_siblings(listed), [each.record.id for each, _ in change.removed])
+            left = [each for key in {each.key for each in removed} for each in self._index.versions(key)]
+            applied = {each.record.id: each for each in (*left, *self._with_siblings(listed))}
+            self._active.apply(applied.values(), [each.id for each in removed])
         self._active.schedule_sunsets()
         return change
 
     def reapply(self, keys: Collection[str]) -> None:
         """Serve the versions of these tools of upstreams again, since what is held of them has changed."""
         self._active.apply([each for key in keys for each in self._index.versions(key)])
+
+    def reapply_upstreams(self, names: Collection[str]) -> None:
+        """Serve the tools of these upstreams, or serve them no more: the hall has them now, or has them no more."""
+        own = [each for each in self._index.all if each.record.origin == "upstream"]
+        self._active.apply([each for each in own if each.record.origin_detail in names])
+
+    async def follow_upstreams(self) -> None:
+        """Take over what another process has registered of upstreams; raises StoreFailed."""
+        stored = {each.id: each for each in await self._store.all() if each.origin == "upstream"}
+        known = {each.record.id: each.record for each in self._index.all if each.record.origin == "upstream"}
+        fresh = RecordIndex()
+        tampered = load_records([each for each in stored.values() if known.get(each.id) != each], fresh)
+        gone = known.keys() - stored.keys()
+        listed = [*fresh.all, *tampered]
+        self._index.put_all(listed)
+        for tool_id in gone:
+            self._index.remove(tool_id)
+        keys = {each.record.key for each in listed} | {known[each].key for each in gone}
+        self._active.apply([each for key in keys for each in self._index.versions(key)], gone)
 
     @property
     def active(self) -> ActiveTools:
@@ -313,12 +340,14 @@ class RegistrationService:
         state, what = next_state("activate", listed.record)
         changed = self._changed(listed, state=state, deprecated_at=None, sunset=None, successor=None)
         self._active.check_conflict(changed)
-        saved = await self._save([changed], what, by, {"document": listed.record.document_digest})
-        replaced = self._replaced_by(listed.record)
-        if replaced:
-            detail: JsonObject = {"reason": f"{listed.record.version} took its place"}
-            await self._save([self._changed(each, state="inactive") for each in replaced], "deactivated", by, detail)
-        return saved[0]
+        detail: JsonObject = {"document": listed.record.document_digest}
+        change = RecordChange(saved=[(changed, self._event(listed.record, what, by, detail))])
+        for each in self._replaced_by(listed.record):
+            reason: JsonObject = {"reason": f"{listed.record.version} took its place"}
+            event = self._event(each.record, "deactivated", by, reason)
+            change.saved.append((self._changed(each, state="inactive"), event))
+        await self._apply_change(change)
+        return self._lookup.find(listed.record.id).record
 
     def _replaced_by(self, record: ToolRecord) -> list[IndexedTool]:
         """Return the served versions that this one replaces: an upstream has one version of each tool."""

@@ -73,7 +73,7 @@ def is_same(old: Tool, new: Tool) -> bool:
     renumbered = msgspec.structs.replace(new, id=old.id, deprecation=old.deprecation)
     if old == renumbered:
         return True
-    return compute_digests(old) == compute_digests(renumbered)
+    return old.upstream_name == new.upstream_name and compute_digests(old) == compute_digests(renumbered)
 
 
 def stated_part(tool: Tool) -> Tool:

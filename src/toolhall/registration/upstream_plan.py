@@ -5,6 +5,7 @@ The planner is given every definition of a list, one after the other, and then f
 the reason, and harms no other.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -14,9 +15,8 @@ from toolhall.model.json import JsonObject
 from toolhall.model.names import SEARCH_TOOL, skeleton
 from toolhall.model.tool import Kind, Tool
 from toolhall.model.upstream import Upstream
-from toolhall.registration.active_tools import ActiveTools
 from toolhall.registration.records import IndexedTool, RecordIndex, RegistrationSource, new_record, with_deprecation
-from toolhall.registration.service import SERVED_STATES, RecordChange
+from toolhall.registration.service import SERVED_STATES, RecordChange, RegistrationService
 from toolhall.registration.upstream_changes import (
     MAX_OLD_VERSIONS,
     DefinitionVersions,
@@ -44,6 +44,8 @@ from toolhall.registry.registry import NameClaims, name_conflict
 from toolhall.registry.snapshot import tool_key
 from toolhall.stores.tools import ToolEvent, ToolEventKind, ToolRecord, ToolState
 
+MAX_EVENTS_OF_TOOL = 20  # in an hour
+MAX_EVENTS = 25_000  # of one upstream in an hour
 NOT_OFFERED = "its upstream no longer offers it"
 _OFFERED_AGAIN = "its upstream offers it again"
 _LEFT_OUT = "the settings of its upstream leave it out"
@@ -65,16 +67,34 @@ class SyncOutcome(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.added or self.changed or self.activated or self.gone)
 
 
+class EventBudget:
+    """How many events an upstream may still write: one that changes its mind all the time must not fill the history."""
+
+    def __init__(self) -> None:
+        self._began = 0.0
+        self._by_tool: Counter[str] = Counter()
+
+    def takes(self, key: str, now: float) -> bool:
+        """Whether there may be another event of this tool now; what happens goes on without."""
+        if not 0 <= now - self._began < 3_600:
+            self._began = now
+            self._by_tool.clear()
+        if self._by_tool[key] >= MAX_EVENTS_OF_TOOL or self._by_tool.total() >= MAX_EVENTS:
+            return False
+        self._by_tool[key] += 1
+        return True
+
+
 class SyncPlanner:
     """Plans the changes of one sync of one upstream."""
 
     def __init__(
         self,
-        index: RecordIndex,
-        active: ActiveTools,
+        registration: RegistrationService,
         upstream: Upstream,
         source: RegistrationSource,
         *,
+        budget: EventBudget,
         first_sight_is_look: bool,
         shared: bool,
     ) -> None:
@@ -83,13 +103,16 @@ class SyncPlanner:
         Unless the list is `shared`, it may be another one for another user, and takes nothing away.
         """
         self._shared = shared
+        self._budget = budget
         self.change = RecordChange()
         self.findings: list[UpstreamFinding] = []
-        self._index = index
-        self._active = active
+        self._index = index = registration.index
+        self._active = registration.active
         self._upstream = upstream
         self._source = source
         self._versions = _versions_of(index, upstream.name)
+        everything = index.in_toolkit(upstream.name)
+        self._is_taken = len(everything) > sum(len(each.all) for each in self._versions.values())
         self._serves_new = upstream.settings.trusted or (first_sight_is_look and not self._versions)
         self._keys: dict[tuple[Kind, str], str] = {
             (each.newest.tool.kind, each.newest.tool.upstream_name or ""): key for key, each in self._versions.items()
@@ -109,7 +132,7 @@ class SyncPlanner:
 
     def take(self, definition: ForeignDefinition) -> None:
         """Take the next definition of the list."""
-        known = self._keys.get(definition.identity)
+        known = self._keys.get(definition.identity) or self._reread_key(definition)
         if len(self._identities) >= MAX_DEFINITIONS or definition.identity in self._identities:
             twice = "it is listed twice" if definition.identity in self._identities else None
             why = twice or f"an upstream has at most {MAX_DEFINITIONS} definitions here"
@@ -150,6 +173,17 @@ class SyncPlanner:
                     self._save(each, "inactive", "deactivated", {"reason": "a newer version took its place"})
         if server is not None:
             self.change.events.append(server)
+
+    def _reread_key(self, definition: ForeignDefinition) -> str | None:
+        """The key of a tool that was read again from its document, because its row was changed behind the hall's back.
+
+        What its upstream calls it was lost with the row.
+        """
+        key = f"{self._upstream.name}.{own_name(definition, self._upstream.settings)}"
+        found = self._versions.get(key)
+        if found is None or found.newest.tool.upstream_name is not None or found.newest.tool.kind != definition.kind:
+            return None
+        return key
 
     # --- one definition -----------------------------------------------------------------------------------------------
 
@@ -283,8 +317,8 @@ class SyncPlanner:
         toolkit = tool.id.toolkit
         if skeleton(toolkit) == skeleton(SEARCH_TOOL.toolkit) or self._active.has_code_toolkit(toolkit):
             return f"{toolkit!r} is served already, from code; give the upstream another name"
-        if self._index.versions(tool_key(tool)):
-            return f"{tool_key(tool)} is registered already, from elsewhere; give the upstream another name"
+        if self._is_taken:
+            return f"{toolkit!r} is registered already, from elsewhere; give the upstream another name"
         for claims in (self._index.name_claims, self._claims, self._active.code_claims):
             if (other := claims.conflict(tool)) is not None:
                 return name_conflict(tool, other)
@@ -319,7 +353,7 @@ class SyncPlanner:
 
     def _put(self, tool: Tool, record: ToolRecord, what: ToolEventKind, detail: JsonObject) -> None:
         """Save a definition that is new, or another one now."""
-        event = self._event(record.id, what, detail)
+        event = self._event(record, what, detail)
         self.change.saved.append((IndexedTool(record, with_deprecation(tool, record)), event))
         if record.state == "active":
             self._outcome["activated"].append(record.id)
@@ -328,14 +362,16 @@ class SyncPlanner:
 
     def _save(self, indexed: IndexedTool, state: ToolState, what: ToolEventKind, detail: JsonObject) -> None:
         record = msgspec.structs.replace(indexed.record, state=state, changed_at=self._source.at)
-        self.change.saved.append((IndexedTool(record, indexed.tool), self._event(record.id, what, detail)))
+        self.change.saved.append((IndexedTool(record, indexed.tool), self._event(record, what, detail)))
 
     def _remove(self, indexed: IndexedTool, reason: str) -> None:
-        event = self._event(indexed.record.id, "removed", {"reason": reason})
+        event = self._event(indexed.record, "removed", {"reason": reason})
         self.change.removed.append((indexed, event))
 
-    def _event(self, tool_id: str, what: ToolEventKind, detail: JsonObject) -> ToolEvent:
-        return ToolEvent(at=self._source.at, by=self._source.by, id=tool_id, what=what, detail=detail)
+    def _event(self, record: ToolRecord, what: ToolEventKind, detail: JsonObject) -> ToolEvent | None:
+        if not self._budget.takes(record.key, self._source.at):
+            return None
+        return ToolEvent(at=self._source.at, by=self._source.by, id=record.id, what=what, detail=detail)
 
 
 def _versions_of(index: RecordIndex, upstream: str) -> Mapping[str, DefinitionVersions]:

@@ -38,10 +38,12 @@ from toolhall.registration.upstream_changes import (
     size_of,
 )
 from toolhall.registration.upstream_definitions import DefinitionReader, ForeignDefinition, UpstreamFinding, shown_name
-from toolhall.registration.upstream_plan import SyncOutcome, SyncPlanner, upstream_records
+from toolhall.registration.upstream_plan import EventBudget, SyncOutcome, SyncPlanner, upstream_records
 from toolhall.stores.tools import ToolEvent
 
 DIGEST_PREFIX = "sha256-"
+MAX_REVIEWED = 200  # definitions in one review
+MAX_REVIEWED_BYTES = 2 * 1024 * 1024
 _STEP = 20  # definitions that are read before other tasks get a turn
 _MAX_FINDINGS = 2_000  # that are kept of one upstream
 _MAX_LINTED = 20  # findings of lint that are shown of one definition
@@ -64,11 +66,12 @@ class ReviewItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UpstreamReview(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything of one upstream that waits; a yes names the digest."""
+    """What waits of one upstream, as much as a person can look at; a yes names the digest, and counts for the items."""
 
     name: str
     digest: str
     items: tuple[ReviewItem, ...]
+    more: int = 0  # that wait as well, and are shown after a yes to these
 
 
 class UpstreamSync:
@@ -83,6 +86,7 @@ class UpstreamSync:
         self._readers: dict[str, DefinitionReader] = {}
         self._findings: dict[str, tuple[UpstreamFinding, ...]] = {}
         self._servers: dict[str, str | None] = {}  # the version that each server stated last
+        self._budgets: dict[str, EventBudget] = {}
         self._holds: dict[tuple[str, ...], Hold | None] = {}  # by both records and the setting: a comparison is slow
         registration.active.hold_for = self._hold_for
 
@@ -104,10 +108,10 @@ class UpstreamSync:
         async def plan() -> RecordChange:
             nonlocal planner
             planner = SyncPlanner(
-                self._registration.index,
-                self._registration.active,
+                self._registration,
                 upstream,
-                RegistrationSource("upstream", upstream.name, self._clock(), upstream.name),
+                RegistrationSource("upstream", recorded_author(upstream.name), self._clock(), upstream.name),
+                budget=self._budgets.setdefault(upstream.name, EventBudget()),
                 first_sight_is_look=self._local and upstream.named_by_person,
                 shared=listing.shared,
             )
@@ -118,7 +122,7 @@ class UpstreamSync:
             planner.finish(await self._server_event(upstream.name, listing))
             return planner.change
 
-        await self._registration.change(plan)
+        await self._registration.change(plan, by_hall=True)
         if planner is None:
             raise RuntimeError("nothing was planned")
         if listing.server_version is not None:
@@ -135,17 +139,18 @@ class UpstreamSync:
         return len(self._waiting(name))
 
     def review(self, name: str) -> UpstreamReview:
-        """Everything of an upstream that waits, with what changed and what lint says."""
+        """What waits of an upstream, with what changed and what lint says."""
         waiting = self._waiting(name)
-        items = tuple(self._item(versions) for versions in waiting)
-        return UpstreamReview(name=name, digest=_digest(waiting), items=items)
+        shown = _shown(waiting)
+        items = tuple(self._item(versions) for versions in shown)
+        return UpstreamReview(name=name, digest=_digest(shown), items=items, more=len(waiting) - len(shown))
 
     async def accept(self, name: str, digest: str, by: str) -> tuple[str, ...]:
         """Serve exactly what a review showed, in one change; returns the ids. Raises Malformed if it is another set."""
         accepted: list[str] = []
 
         async def plan() -> RecordChange:
-            waiting = self._waiting(name)
+            waiting = _shown(self._waiting(name))
             if not waiting or _digest(waiting) != digest:
                 fix = f"look again with 'toolhall upstream review {name}'"
                 raise Malformed(f"what waits of {name} is not what was shown: it changed meanwhile; {fix}")
@@ -201,7 +206,7 @@ class UpstreamSync:
             "server": shown_name(listing.server_name or ""),
             "revision": listing.revision if listing.revision in REVISIONS else shown_name(listing.revision),
         }
-        return ToolEvent(at=self._clock(), by=name, id=name, what="server changed", detail=detail)
+        return ToolEvent(at=self._clock(), by=recorded_author(name), id=name, what="server changed", detail=detail)
 
     # --- what waits ---------------------------------------------------------------------------------------------------
 
@@ -278,12 +283,27 @@ class UpstreamSync:
             self._registration.reapply(keys)
 
 
+def recorded_author(name: str) -> str:
+    """The author of what an upstream registers; no caller has such an id."""
+    return f"upstream:{name}"
+
+
 def _differ(before: Mapping[str, Upstream], after: Mapping[str, Upstream], name: str) -> bool:
     return before.get(name) != after.get(name)
 
 
 def _is_off(versions: DefinitionVersions) -> bool:
     return versions.pinned is not None and versions.pinned.record.state == "inactive"
+
+
+def _shown(waiting: list[DefinitionVersions]) -> list[DefinitionVersions]:
+    """The first of what waits: at most so many, and so many bytes of documents, but at least one."""
+    size, shown = 0, waiting[:MAX_REVIEWED]
+    for number, versions in enumerate(shown):
+        size += len(versions.waiting.record.document) if versions.waiting is not None else 0
+        if size > MAX_REVIEWED_BYTES:
+            return shown[: max(1, number)]
+    return shown
 
 
 def _digest(waiting: list[DefinitionVersions]) -> str:

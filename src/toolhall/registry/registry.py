@@ -30,6 +30,7 @@ from toolhall.registry.snapshot import Entry, Snapshot, templates_as_tools, tool
 DEFAULT_PAGE_SIZE = 100
 RETIRED = "retired"  # its sunset has come
 UNSERVED = "not served"  # it is active, but no code or toolkit here has it
+NOT_OFFERED = "not offered"  # it is active, and its upstream is switched off, or this hall does not have it
 T = TypeVar("T")
 # Ignores the order of members; tells 1, 1.0 and true apart, which are equal in Python.
 _canonical = msgspec.json.Encoder(order="deterministic").encode

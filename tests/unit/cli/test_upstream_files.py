@@ -99,23 +99,20 @@ async def test_changed_file_is_read_again_and_one_that_breaks_changes_nothing(
 ) -> None:
     file = write(tmp_path / "mcp.json", a={"command": "a"}, b={"command": "b"})
     other = write(tmp_path / "other.json", z={"command": "z"})
-    with Toolhall() as hall:
-        assert give_upstreams(hall, [file, other]) == []
-        follow_files(hall, [file, other])
-        await hall.lifespans.enter()
-        try:
-            before = {each.name: each for each in hall.given_upstreams}
-            write(tmp_path / "mcp.json", b={"command": "b"}, c={"command": "c"})
-            await until(lambda: names(hall) == ["b", "c", "z"])
-            after = {each.name: each for each in hall.given_upstreams}
-            assert (after["b"], after["z"]) == (before["b"], before["z"])
-            (tmp_path / "mcp.json").write_text('{"mcpServers": {')
-            await until(lambda: "its upstreams stay as they were" in caplog.text)
-            assert names(hall) == ["b", "c", "z"]
-            write(tmp_path / "mcp.json", d={"command": "d"})
-            await until(lambda: names(hall) == ["d", "z"])
-        finally:
-            await hall.lifespans.leave()
+    hall = Toolhall()
+    assert give_upstreams(hall, [file, other]) == []
+    follow_files(hall, [file, other])
+    async with hall:
+        before = {each.name: each for each in hall.given_upstreams}
+        write(tmp_path / "mcp.json", b={"command": "b"}, c={"command": "c"})
+        await until(lambda: names(hall) == ["b", "c", "z"])
+        after = {each.name: each for each in hall.given_upstreams}
+        assert (after["b"], after["z"]) == (before["b"], before["z"])
+        (tmp_path / "mcp.json").write_text('{"mcpServers": {')
+        await until(lambda: "mcp.json stay as they were" in caplog.text)
+        assert names(hall) == ["b", "c", "z"]
+        write(tmp_path / "mcp.json", d={"command": "d"})
+        await until(lambda: names(hall) == ["d", "z"])
 
 
 def test_settings_file_gives_its_upstreams(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from toolhall import Context, Toolhall, tool
 from toolhall.dialects.mcp.protocol import REVISION_2025_11_25, JsonRpcRequest, JsonRpcResponse
 from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo
 from toolhall.http.sse import EventStream
-from toolhall.mcp.stateful import McpSession
+from toolhall.mcp.stateful import StatefulSession
 from toolhall.model.caller import LOCAL
 
 
@@ -21,7 +21,7 @@ async def greet(ctx: Context) -> str:
 
 async def test_session_question_waits_for_initialized() -> None:
     with Toolhall(greet) as hall:
-        session = McpSession(
+        session = StatefulSession(
             hall.dispatcher,
             McpEncoder(ServerInfo(name="x", version="1"), REVISION_2025_11_25),
             LOCAL,

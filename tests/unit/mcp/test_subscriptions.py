@@ -28,7 +28,7 @@ from toolhall.http.sse import EventStream
 from toolhall.http.stdio_lines import open_lines
 from toolhall.mcp.request_state import RequestState
 from toolhall.mcp.sessions import McpSessions
-from toolhall.mcp.stateful import McpSession
+from toolhall.mcp.stateful import StatefulSession
 from toolhall.mcp.stateless import LISTEN_METHOD, StatelessMcp
 from toolhall.mcp.stdio import McpStdio
 from toolhall.mcp.subscriptions import Subscriptions
@@ -99,7 +99,7 @@ async def test_listen_with_all_versions_is_notified_of_old_versions(hall: Toolha
 @pytest.mark.parametrize("revision", STATEFUL_REVISIONS.values(), ids=lambda revision: revision.name)
 async def test_session_is_notified_before_change_returns(hall: Toolhall, revision: Revision) -> None:
     sessions = McpSessions(lambda: 0.0)
-    opened = sessions.open(McpSession(hall.dispatcher, McpEncoder(SERVER, revision), LOCAL, {}))
+    opened = sessions.open(StatefulSession(hall.dispatcher, McpEncoder(SERVER, revision), LOCAL, {}))
     opened.is_reading = True
     pin(hall)
     assert opened.standalone.last_number == 1
@@ -110,7 +110,7 @@ async def test_session_is_notified_before_change_returns(hall: Toolhall, revisio
 
 async def test_ended_session_is_unsubscribed(hall: Toolhall) -> None:
     sessions = McpSessions(lambda: 0.0)
-    opened = sessions.open(McpSession(hall.dispatcher, McpEncoder(SERVER, REVISION_2025_11_25), LOCAL, {}))
+    opened = sessions.open(StatefulSession(hall.dispatcher, McpEncoder(SERVER, REVISION_2025_11_25), LOCAL, {}))
     sessions.end(opened)
     found = weakref.ref(opened)
     del opened
@@ -119,7 +119,7 @@ async def test_ended_session_is_unsubscribed(hall: Toolhall) -> None:
 
 
 async def test_session_that_listed_versions_is_notified_of_old_versions(hall: Toolhall) -> None:
-    session, told = McpSession(hall.dispatcher, McpEncoder(SERVER, REVISION_2025_11_25), LOCAL, {}), list[str]()
+    session, told = StatefulSession(hall.dispatcher, McpEncoder(SERVER, REVISION_2025_11_25), LOCAL, {}), list[str]()
     session.on_change(lambda _: told.append("changed"))
     pin(hall)
     hall.registry.add([OLDER])

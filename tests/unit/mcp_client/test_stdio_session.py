@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -75,7 +75,7 @@ def server(*arguments: str) -> CommandTarget:
 
 
 @asynccontextmanager
-async def opened(*arguments: str, era: Era | None = None) -> AsyncIterator[tuple[StdioSession, Events]]:
+async def opened(*arguments: str, era: Era | None = None) -> AsyncGenerator[tuple[StdioSession, Events]]:
     events = Events()
     session = await open_command(server(*arguments), PROFILE, events, era=era, questions=name_person)
     try:

@@ -6,7 +6,14 @@ import unicodedata
 import pytest
 
 from toolhall.model.json import encode
-from toolhall.model.text import MAX_COMBINING_MARKS, TextSanitizer, clean_json, clean_text, is_clean_json
+from toolhall.model.text import (
+    MAX_COMBINING_MARKS,
+    TextSanitizer,
+    clean_json,
+    clean_text,
+    is_clean_json,
+    visible_text,
+)
 
 ZWNJ, ZWJ, VS16 = "\u200c", "\u200d", "\ufe0f"
 ENGLAND = "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in "gbeng") + "\U000e007f"
@@ -134,3 +141,8 @@ def test_clean_text_clean_text_is_the_same_object() -> None:
     for text in ("plain text", "汉字", "two\nlines\t\r\n", PROPER["family"]):
         assert clean_text(text) == text
     assert clean_text(text := "汉字 and \n text") is text
+
+
+def test_visible_text_shows_what_cannot_be_seen_as_code_points() -> None:
+    assert visible_text("a\u200bb\x1b\n\tc é 搜\u202e\U000e0041") == "a<U+200B>b<U+001B>\n\tc é 搜<U+202E><U+E0041>"
+    assert visible_text("plain\n\ntext") == "plain\n\ntext"

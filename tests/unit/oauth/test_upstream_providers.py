@@ -151,7 +151,7 @@ async def test_discovery_without_resource_metadata_uses_metadata_at_the_origin(u
     authority = upstream.authority
     authority.callback = {"iss": upstream.origin}
     for path in ("/authorize", "/token", "/register"):
-        upstream.paths[f"/own{path}"] = lambda asked, path=path: authority.answer(asked._replace(path=path))
+        upstream.paths[f"/own{path}"] = lambda asked: authority.answer(asked._replace(path=asked.path[4:]))
     places = ("authorization_endpoint", "authorize"), ("token_endpoint", "token"), ("registration_endpoint", "register")
     endpoints = {name: f"{upstream.origin}/own/{path}" for name, path in places}
     document = {**authority.default_metadata(), "issuer": upstream.origin, **endpoints}

@@ -1,14 +1,20 @@
 """What an upstream lists is served as somebody has looked at it; what it changes waits, by the table of `on_change`."""
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.registration.harness import own
+from tests.unit.registration.harness import mcp, own
 from tests.unit.registration.upstream_lists import UpstreamHarness, listing, schema, tool, upstream
 from toolhall.contracts.release import check_release
 from toolhall.model.errors import Malformed
+from toolhall.registration import upstream_sync
 from toolhall.registration.upstream_changes import HELD_MESSAGE
+from toolhall.stores.common import DATABASE_FILE
+from toolhall.stores.sqlite import open_sqlite
 
 LOCAL = upstream(named=True)
 TEXT = tool(description="Searches all documents.")
@@ -40,7 +46,7 @@ async def test_first_list_of_an_upstream_that_a_person_named_is_served_at_once(h
     assert (hall.entry("Docs_search").tool.foreign, hall.entry("Docs_search").tool.upstream_name) == (True, "search")
     assert len(hall.heard) == 1
     (record, _) = hall.service.all_records
-    assert (record.origin, record.origin_detail, record.by) == ("upstream", "Docs", "Docs")
+    assert (record.origin, record.origin_detail, record.by) == ("upstream", "Docs", "upstream:Docs")
 
 
 @pytest.mark.parametrize(("local", "named"), [(False, True), (True, False)])
@@ -223,6 +229,22 @@ async def test_yes_counts_for_exactly_the_set_that_was_shown(pinned: UpstreamHar
     assert (await pinned.told("Docs.search@1.0.1"))[0] == ("activated", "eve")
 
 
+async def test_review_of_many_definitions_shows_the_first_and_a_yes_counts_for_those(
+    hall: UpstreamHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = 10
+    monkeypatch.setattr(upstream_sync, "MAX_REVIEWED", most)
+    await hall.list(upstream(), *(tool(f"t{number:03}") for number in range(most + 5)))
+    review = hall.sync.review("Docs")
+    assert (len(review.items), review.more, hall.sync.waiting("Docs")) == (most, 5, most + 5)
+    assert len(await hall.accept()) == len(hall.served) == most
+    assert next(item.upstream_name for item in hall.sync.review("Docs").items) == f"t{most:03}"
+    await hall.accept()
+    assert len(hall.served) == most + 5
+    await hall.list(upstream(), *(tool(f"b{number}", "x" * 250_000) for number in range(9)))
+    assert 1 <= len(hall.sync.review("Docs").items) < 9
+
+
 async def test_one_tool_can_be_activated_alone(pinned: UpstreamHarness) -> None:
     await pinned.list(LOCAL, BREAKING, tool("more"))
     await pinned.activate("Docs.search@2.0.0")
@@ -339,6 +361,14 @@ async def test_name_that_code_has_withholds_that_tool_alone(hall: UpstreamHarnes
     assert hall.served == ["Kit.a_b@1.0.0", "Kit_a.y@1.0.0"]
 
 
+async def test_toolkit_of_an_upstream_takes_no_tools_from_elsewhere(pinned: UpstreamHarness) -> None:
+    with pytest.raises(Malformed, match="'Docs' is the name of an upstream"):
+        await pinned.register(mcp("other", "Docs.other@1.0.0"), "mcp")
+    await pinned.register(mcp("other", "Wiki.other@1.0.0"), "mcp")
+    outcome = await pinned.list(upstream("Wiki", named=True), tool())
+    assert "'Wiki' is registered already, from elsewhere" in str(outcome.withheld[0].findings[-1])
+
+
 async def test_prompts_and_resources_are_registered_beside_tools(hall: UpstreamHarness) -> None:
     found = listing(
         tool("search"),
@@ -422,3 +452,26 @@ async def test_other_version_of_the_server_is_an_event(pinned: UpstreamHarness) 
         ("server changed", "1.0", "1.1"),
         ("server changed", None, "1.0"),
     ]
+
+
+@pytest.mark.parametrize("column", ["model", "state"])
+async def test_row_changed_by_another_program_waits_for_a_look(tmp_path: Path, column: str) -> None:
+    """It is known by its name again, and is served once somebody has looked at what the upstream lists."""
+    secret = upstream(named=True, headers={"X-Key": "${secret:KEY}"})
+    with closing(open_sqlite(tmp_path)) as stores:
+        hall = UpstreamHarness(stores.tools, local=True)
+        await hall.open()
+        await hall.list(secret, tool(), tool("fetch"))
+    with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection, connection:
+        changed = "CAST(replace(model, 'Searches', 'Sends') AS BLOB)" if column == "model" else "'inactive'"
+        connection.execute(f"UPDATE tools SET {column} = {changed} WHERE tool = 'search'")
+    with closing(open_sqlite(tmp_path)) as stores:
+        hall = UpstreamHarness(stores.tools, local=True)
+        await hall.open()
+        assert hall.served == ["Docs.fetch@1.0.0"]
+        await hall.list(secret, tool(), tool("fetch"))
+        assert hall.states() == {"search@1.0.0": "quarantined", "fetch@1.0.0": "active"}
+        await hall.accept()
+        found = hall.entry("Docs_search")
+        assert (found.tool.upstream_name, found.tool.description) == ("search", "Searches the documents.")
+        assert found.requirements is not None

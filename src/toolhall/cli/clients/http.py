@@ -1,12 +1,11 @@
 """HttpExchange: one HTTP request without redirects, with limits on bytes and time; Endpoint and its API key."""
 
-import contextlib
 import http.client
 import os
 import re
 import socket
 import threading
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from urllib.parse import urlsplit
 
@@ -115,8 +114,6 @@ class HttpExchange:
         self._expired = False
         self._remaining_bytes = MAX_RESPONSE_BYTES
         self._timer = self._new_timer()
-        self.last_event: str | None = None
-        self.retry_ms: int | None = None
 
     def __enter__(self) -> "HttpExchange":
         self._timer.start()
@@ -156,30 +153,14 @@ class HttpExchange:
             raise CommandError(f"{self._endpoint} redirects to {location[:200]!r}; if you trust it, use that as --url")
         return self._http_response.status
 
-    def credential_error(self, status: int) -> str:
-        """The error message for status 401 or 403."""
-        return credential_error(status, sent=bool(self._endpoint.key))
-
     def header(self, name: str) -> str:
         """A header of the response; empty if it has none of this name."""
         return self._response.getheader(name) or ""
 
     def messages(self) -> Iterator[Json]:
-        """The messages of the response: one of JSON, or one of each server-sent event."""
-        kind = self.header("content-type").partition(";")[0].strip().lower()
-        if kind == "text/event-stream":
-            yield from self._events()
-        elif kind == "application/json":
+        """The JSON of the response, if it is JSON."""
+        if self.header("content-type").partition(";")[0].strip().lower() == "application/json":
             yield _decode_json(self._count_bytes(self._response.read(self._remaining_bytes + 1)))
-
-    @contextlib.contextmanager
-    def paused(self) -> Generator[None, None, None]:
-        """Context in which the timer stands still, while a person answers; afterwards it starts anew."""
-        self._timer.cancel()
-        self._timer.join()
-        yield
-        self._timer = self._new_timer()
-        self._timer.start()
 
     def _new_timer(self) -> threading.Timer:
         timer = threading.Timer(max(self._seconds, 0.001), self._expire)
@@ -191,24 +172,6 @@ class HttpExchange:
         if self._http_response is None:
             raise EOFError("there is no reply")
         return self._http_response
-
-    def _events(self) -> Iterator[Json]:
-        data: list[bytes] = []
-        while line := self._count_bytes(self._response.readline(self._remaining_bytes + 1)):
-            field, _, value = line.rstrip(b"\r\n").partition(b":")
-            value = value.removeprefix(b" ")
-            match field:
-                case b"data":
-                    data.append(value)
-                case b"id":
-                    self.last_event = value.decode("latin-1")
-                case b"retry" if value.isdigit():
-                    self.retry_ms = int(value)
-                case b"" if not line.strip() and (joined := b"\n".join(data)):
-                    data = []
-                    yield _decode_json(joined)
-                case _:
-                    data = data if line.strip() else []
 
     def _count_bytes(self, part: bytes) -> bytes:
         self._remaining_bytes -= len(part)

@@ -33,10 +33,8 @@ from toolhall.cli.clients.http import MCP_PATH, Endpoint, HttpExchange, parse_en
 from toolhall.cli.clients.management import open_management
 from toolhall.cli.clients.mcp import (
     LIST_SECONDS,
-    MAX_PAGES,
-    RpcError,
-    SessionMcpClient,
-    StatelessMcpClient,
+    McpConnection,
+    ServerRefused,
     fetch_documents,
     fetch_other_documents,
     fetch_tool_documents,
@@ -52,7 +50,6 @@ from toolhall.dialects.mcp.catalog import ID_KEY, parse_tool_id, read_tool
 from toolhall.dialects.mcp.protocol import (
     INVALID_PARAMS,
     RESOURCE_NOT_FOUND,
-    REVISION_2025_11_25,
     REVISION_2026_07_28,
 )
 from toolhall.model.json import JsonObject
@@ -65,6 +62,7 @@ _MCP = "mcp@"
 _NOT_FOUND_STATUSES = (404, 405)
 _UNKNOWN_RESOURCE_CODES = (RESOURCE_NOT_FOUND, INVALID_PARAMS)  # of the older revisions, and of 2026-07-28
 _MAX_OLDER_VERSIONS = 1_000
+_MAX_PAGES = 1_000
 _NEXT_STEP = {
     "quarantined": "look at it with 'toolhall tool show {0}', then serve it with 'toolhall tool activate {0}'",
     "registered": "'toolhall tool activate {0}' serves it",
@@ -148,16 +146,15 @@ class RemoteToolClient:
             return fetch_tool_documents(client, versions=versions)
 
     @contextmanager
-    def _in_revision(self, revision: str) -> Generator[StatelessMcpClient | SessionMcpClient, None, None]:
+    def _in_revision(self, revision: str) -> Generator[McpConnection, None, None]:
         """A client of this revision; raises RevisionNotSupported."""
         if revision == self._client.revision:
             yield self._client
             return
         if revision == REVISION_2026_07_28.name:
             raise RevisionNotSupported(f"{self.where} does not speak MCP {revision}")
-        other = SessionMcpClient(self._endpoint)
+        other = McpConnection(self._endpoint, revision)
         try:
-            other.initialize(revision, LIST_SECONDS)
             if other.revision != revision:
                 raise RevisionNotSupported(f"{self.where} does not speak MCP {revision}")
             yield other
@@ -170,29 +167,29 @@ class RemoteToolClient:
 
     def resources(self) -> list[ResourceDescription]:
         """All listed resources and URI templates, if the server serves any."""
-        documents = self._fetch("resources", "resources/list", "resources")
-        documents += self._fetch("resources", "resources/templates/list", "resourceTemplates")
+        documents = self._fetch("resources", "resources/list")
+        documents += self._fetch("resources", "resources/templates/list")
         described = (describe_resource({f"{_MCP}{self._client.revision}": document}) for document in documents)
         return [each for each in described if each is not None]
 
     def prompts(self) -> list[PromptDescription]:
         """All prompts, if the server serves any."""
-        documents = self._fetch("prompts", "prompts/list", "prompts")
+        documents = self._fetch("prompts", "prompts/list")
         described = (describe_prompt({f"{_MCP}{self._client.revision}": document}) for document in documents)
         return [each for each in described if each is not None]
 
-    def _fetch(self, capability: str, method: str, member: str) -> list[JsonObject]:
+    def _fetch(self, capability: str, method: str) -> list[JsonObject]:
         if capability not in self._client.capabilities:
             return []
         with show_spinner(f"Listing the {capability} of {self.where}"):
-            return fetch_documents(self._client, method, member)
+            return fetch_documents(self._client, method)
 
     def read_resource(self, uri: str, ui: CallUI, seconds: float) -> JsonObject:
         """Read a resource over MCP."""
         self._require("resources", "resource to read")
         try:
             return self._client.interact("resources/read", {"uri": uri}, ui, seconds)
-        except RpcError as refused:
+        except ServerRefused as refused:
             if refused.rpc_code not in _UNKNOWN_RESOURCE_CODES:
                 raise
             raise UnknownResource(refused.message) from None
@@ -272,7 +269,7 @@ class _Page(msgspec.Struct):
 def _pages(endpoint: Endpoint, query: dict[str, str]) -> Iterator[_Page | None]:
     base = endpoint.path.removesuffix(MCP_PATH)
     cursor: dict[str, str] = {}
-    for _ in range(MAX_PAGES):
+    for _ in range(_MAX_PAGES):
         page_endpoint = msgspec.structs.replace(endpoint, path=f"{base}/tools?{urlencode(query | cursor)}")
         with HttpExchange(page_endpoint, LIST_SECONDS) as exchange:
             exchange.send("GET", {"Accept": "application/json"})
@@ -354,31 +351,17 @@ def _filter_by_name(info: ToolInfo | None, documents: list[JsonObject]) -> list[
     return [document for document in documents if info is None or document.get("name") == info.name]
 
 
-def _connect(endpoint: Endpoint, stated: Endpoint) -> tuple[Endpoint, StatelessMcpClient | SessionMcpClient]:
+def _connect(endpoint: Endpoint, stated: Endpoint) -> tuple[Endpoint, McpConnection]:
     """Connect to the /mcp endpoint of a hall, or if there is none, to the path exactly as stated."""
     try:
-        return endpoint, _negotiate(endpoint)
-    except RpcError as missing:
+        return endpoint, McpConnection(endpoint)
+    except ServerRefused as missing:
         if missing.status not in _NOT_FOUND_STATUSES or stated == endpoint:
             raise
         try:
-            return stated, _negotiate(stated)
+            return stated, McpConnection(stated)
         except CommandError:
             raise missing from None
-
-
-def _negotiate(endpoint: Endpoint) -> StatelessMcpClient | SessionMcpClient:
-    stateless = StatelessMcpClient(endpoint)
-    try:
-        if REVISION_2026_07_28.name in stateless.discover(LIST_SECONDS):
-            return stateless
-    except RpcError as error:
-        # An older server may refuse the unknown method with any other status.
-        if error.status in (401, 403) or error.status >= 500:
-            raise
-    session = SessionMcpClient(endpoint)
-    session.initialize(REVISION_2025_11_25.name, LIST_SECONDS)
-    return session
 
 
 def _read_valid_tools(documents: list[JsonObject]) -> list[ToolInfo]:

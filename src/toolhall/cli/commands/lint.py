@@ -2,8 +2,9 @@
 
 import gc
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Protocol, TypeAlias
 
 from cyclopts import Parameter
@@ -23,6 +24,8 @@ from toolhall.cli.errors import CommandError, UsageError
 from toolhall.cli.output import RED, YELLOW, note, pluralize, styled
 from toolhall.cli.parameters import File
 from toolhall.cli.progress import ProgressDisplay, show_progress
+from toolhall.cli.upstream_files import lint_upstream_file
+from toolhall.dialects.findings import Finding
 from toolhall.dialects.lint.linter import Linter
 from toolhall.model.json import encode
 
@@ -55,8 +58,8 @@ def lint(*files: File, options: Annotated[LintOptions, Parameter(name="*")] = _D
     Parameters
     ----------
     files
-        Documents, lists, objects with a list in "tools", "resources", "prompts" or "items", or JSON lines; - is the
-        standard input.
+        Documents, lists, objects with a list in "tools", "resources", "prompts" or "items", or JSON lines; files of
+        MCP clients that list servers; - is the standard input.
     """
     if not files:
         raise UsageError("lint needs a file; write - for the standard input")
@@ -73,6 +76,10 @@ def lint(*files: File, options: Annotated[LintOptions, Parameter(name="*")] = _D
     linting = LintRun(Linter(options.source), listing)
     with report_io_errors():
         for file in files:
+            servers = lint_upstream_file(Path(file))
+            if servers is not None:
+                linting.add_servers(file, servers)
+                continue
             with (
                 open_documents(file) as source,
                 show_progress(source.size, output_scrolls=sys.stdout.isatty()) as shown,
@@ -119,6 +126,11 @@ class LintRun:
             self._documents += 1
             self._add(self._lint(source.name, text))
             shown.advance(len(text.body))
+
+    def add_servers(self, file: str, found: Sequence[tuple[int, Finding]]) -> None:
+        """Print the findings of a file that lists MCP servers."""
+        self._documents += 1
+        self._add(LocatedFinding(file, line, 0, finding) for line, finding in found)
 
     def finish(self) -> None:
         """Print the findings that concern several tools."""

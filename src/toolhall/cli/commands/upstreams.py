@@ -23,7 +23,6 @@ from toolhall.cli.output import (
     print_rows,
     styled,
     visible,
-    visible_json,
 )
 from toolhall.cli.progress import show_spinner
 from toolhall.cli.prompts import confirm
@@ -31,7 +30,7 @@ from toolhall.model.json import JsonObject
 
 _DEFAULTS = HallOptions()
 _CONFIRM_DEFAULTS = ConfirmOptions()
-_COLUMNS = ("name", "state", "tools", "waiting", "from", "target", "")
+_COLUMNS = ("name", "state", "tools", "waiting", "from", "target")
 _STYLES = {
     "ready": GREEN, "new": YELLOW, "connecting": YELLOW, "waiting": YELLOW, "away": RED, "refused": RED, "off": DIM,
 }  # fmt: skip
@@ -207,8 +206,7 @@ def _row(upstream: JsonObject) -> tuple[str, ...]:
         str(upstream["tools"]),
         str(upstream["waiting"] or ""),
         source or upstream["source"],
-        upstream["target"],
-        upstream["reason"] or "",
+        f"{upstream['target']}: {upstream['reason']}" if upstream["reason"] else upstream["target"],
     )
 
 
@@ -241,8 +239,9 @@ def _outcome(step: JsonObject) -> str:
 def _review_lines(found: JsonObject) -> Iterator[str]:
     """Every definition with its changes, findings and document, in which nothing is invisible."""
     for each in found["tools"]:
-        was = f"was {each['was']}" if each["was"] else "new"
-        yield f"{styled(visible(each['id']), BOLD, sys.stderr)} ({visible(was)})"
+        was = f"served now: {each['was']}" if each["was"] else "new"
+        refused = ", and calls are refused until somebody has looked" if each["was"] and each["refused"] else ""
+        yield f"{styled(visible(each['id']), BOLD, sys.stderr)} ({visible(was)}{refused})"
         for change in each["changes"]:
             kind = styled(visible(change["kind"]), _COLOURS.get(change["kind"], RED), sys.stderr)
             yield f"  {kind}: " + visible(f"{change['path'] or '/'}: {change['reason']}")
@@ -252,4 +251,4 @@ def _review_lines(found: JsonObject) -> Iterator[str]:
         yield "the document as it came, with what would not show written as <U+XXXX>:"
         yield pretty_json(each["document"])
     for each in found["withheld"]:
-        yield visible(f"{each['tool']} is withheld: {each['reason'] if 'reason' in each else visible_json(each)}")
+        yield visible(f"{each['tool']} is withheld: {each['reason']}")

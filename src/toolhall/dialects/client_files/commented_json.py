@@ -9,8 +9,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-WHITESPACE_AND_COMMENTS = re.compile(r"(?:[ \t\r\n\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
-_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
+# Possessive, or a fullmatch of many blanks before anything else would take exponential time.
+WHITESPACE_AND_COMMENTS = re.compile(r"(?:[ \t\r\n\ufeff]++|//[^\n]*+|/\*.*?\*/)*+", re.DOTALL)
+_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*+"')
 _SCALAR = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null")
 _MAX_NUMBER = 400  # characters; a longer one is no number that anything here needs
 MAX_DEPTH = 200

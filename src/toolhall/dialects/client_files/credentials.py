@@ -12,8 +12,8 @@ from typing import Literal
 import msgspec
 
 from toolhall.dialects.client_files.variables import secret_name
-from toolhall.model.secret import MIN_SECRET_LENGTH, Secret, is_secret_name
-from toolhall.model.upstream import UpstreamSettings
+from toolhall.model.secret import MIN_SECRET_LENGTH, Secret
+from toolhall.model.upstream import UpstreamSettings, names_secret
 from toolhall.redaction.secret_patterns import redact_patterns
 
 _NO_CREDENTIAL = frozenset(
@@ -90,7 +90,7 @@ def looks_like_credential(name: str, value: str) -> bool:
     """Whether a value looks like a credential, by its name or by its shape."""
     if len(value) < MIN_SECRET_LENGTH or "${" in value or value.casefold() in _NO_CREDENTIAL:
         return False
-    if is_secret_name(name) and not _PLACE_NAME.search(name) and not value.isdecimal():
+    if names_secret(name) and not _PLACE_NAME.search(name) and not value.isdecimal():
         return True
     return redact_patterns(value, _ignore) != value
 

@@ -8,6 +8,8 @@ import tomllib
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from toolhall.dialects.base import Loss
 from toolhall.dialects.client_files.codex import read_codex_entry
 from toolhall.dialects.client_files.commented_json import (
@@ -83,6 +85,8 @@ def read_client_file(
     """
     if len(text) > MAX_TEXT:
         raise BadClientText(f"it has more than {MAX_TEXT} characters; a client's file is much smaller")
+    if _is_other_json(text):
+        return None
     document, lines = _parse(text)
     return read_client_document(document, variables, env_files, lines)
 
@@ -111,6 +115,14 @@ def read_client_document(
         for (key, entry), name in zip(entries.items(), unique_names(entries), strict=True)
     ]
     return ClientFile(kind=place.kind, servers=tuple(servers), losses=_other_members(document, place))
+
+
+def _is_other_json(text: str) -> bool:
+    """Whether a text is plain JSON and no client's file, such as definitions of tools: found out in C."""
+    try:
+        return client_kind(msgspec.json.decode(text)) is None
+    except (msgspec.DecodeError, RecursionError, UnicodeError):  # it may have comments
+        return False
 
 
 def _parse(text: str) -> tuple[Json, Callable[[Path], int | None]]:

@@ -31,6 +31,11 @@ def write_request(
     request_id: int, method: str, params: JsonObject, arguments: bytes | None = None, meta: bytes = b""
 ) -> bytes:
     """A request; `arguments` and `meta` are the members `arguments` and `_meta` of its params, as JSON."""
+    if params and arguments is not None and meta:  # as nearly all calls are
+        start = b'{"jsonrpc":"2.0","id":%d,"method":%b' % (request_id, _encoded_method(method))
+        return b"".join(
+            (start, b',"params":', encode(params)[:-1], b',"arguments":', arguments, b',"_meta":', meta, b"}}")
+        )
     members = encode(params)[1:-1] if params else b""
     if arguments is not None:
         members += b',"arguments":' + arguments if members else b'"arguments":' + arguments
@@ -92,6 +97,9 @@ def is_protocol_meta_key(key: str) -> bool:
     return any(label in _RESERVED_LABELS for label in (*labels[:-1], *labels[1:2]))
 
 
+_is_kept_back = lru_cache(maxsize=256)(is_protocol_meta_key)  # the keys that a client sends are few
+
+
 class MetaWriter:
     """Writes `_meta` of the requests of one session."""
 
@@ -114,8 +122,8 @@ class MetaWriter:
         `extra` are other members, of which those of the protocol are left out. With a `token`, progress and, in the
         stateless revisions, log messages are asked for.
         """
-        if extra and any(map(is_protocol_meta_key, extra)):
-            extra = {key: value for key, value in extra.items() if not is_protocol_meta_key(key)}
+        if extra and any(map(_is_kept_back, extra)):
+            extra = {key: value for key, value in extra.items() if not _is_kept_back(key)}
         members = encode(extra)[1:-1] if extra else b""
         if not self._revision.stateless:
             stated = b'"progressToken":%d' % token if token is not None else b""

@@ -95,9 +95,9 @@ def complete_answers(questions: Mapping[str, Question], answers: Mapping[str, An
     return answers
 
 
-def hears_progress(link: ClientLink) -> bool:
-    """Whether the caller's client hears of progress; true where the link does not say."""
+def hears_events(link: ClientLink) -> bool:
+    """Whether the caller's client hears of progress or log messages; true where the link does not say."""
     if link is NULL_LINK or isinstance(link, ChangesLink):
         return False
     inner = link.link if isinstance(link, ThrottledLink) else link
-    return getattr(inner, "hears_progress", True) is True
+    return getattr(inner, "hears_events", True) is True

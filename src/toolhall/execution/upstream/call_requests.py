@@ -6,7 +6,7 @@ import msgspec
 
 from toolhall.dialects.mcp.client_requests import argument_headers
 from toolhall.execution.client_link import client_features
-from toolhall.execution.upstream.call_hooks import hears_progress
+from toolhall.execution.upstream.call_hooks import hears_events
 from toolhall.mcp_client.session import McpRequest
 from toolhall.model.errors import ToolFailed
 from toolhall.model.json import JsonObject, encode
@@ -18,7 +18,7 @@ from toolhall.model.uri_expansion import BadUriTemplate, expand_template
 def call_request(tool: Tool, call: Call, arguments: JsonObject, meta: JsonObject) -> McpRequest:
     """The request for a call; credentials and what depends on the session come later."""
     name = tool.upstream_name or tool.name
-    features, wants_events = client_features(call.link), hears_progress(call.link)
+    features, wants_events = client_features(call.link), hears_events(call.link)
     if tool.kind == "resource":
         uri = upstream_uri(tool, call.requested_name, arguments)
         params: JsonObject = {"uri": uri}

@@ -513,6 +513,11 @@ class UpstreamConnection:
 
     async def fill_environment(self) -> dict[str, str]:
         """The variables of a child with the hall's own secrets filled in; raises NeedsRequirement for a missing one."""
+        if unset := self.upstream.missing:
+            raise NeedsRequirement(
+                f"the variable {', '.join(unset)} in {self.upstream.where} is not set: set it and start the hall again,"
+                " or write what it stands for"
+            )
         if not self.settings.env:
             return {}
         secrets: dict[str, Secret] = {}

@@ -89,10 +89,12 @@ class UpstreamManager:
             self._connections[connection.name] = UpstreamConnection(connection.upstream, self._services)
 
     async def close(self) -> None:
-        """End everything: sessions, children, waiting calls; `start` begins anew."""
+        """End everything: sessions, children, waiting calls; `start` begins anew, also in another loop."""
         self._is_running = False
         await self.runner.parked.close()
         connections = list(self._connections.values())
+        for each in connections:
+            self._connections[each.name] = UpstreamConnection(each.upstream, self._services)
         await asyncio.gather(*(each.close() for each in connections), return_exceptions=True)
         await self.runner.stragglers.shutdown()
         await self._ending.shutdown(RUNNING_CALLS_SECONDS)
@@ -123,6 +125,10 @@ class UpstreamManager:
     async def sync_now(self, name: str) -> None:
         """List and sync an upstream now; raises NotFound, or Unavailable with the reason."""
         await self.connection(name).sync_now()
+
+    def retry_now(self, name: str) -> None:
+        """Reach an upstream at once, instead of when its next try is due; raises NotFound."""
+        self.connection(name).retry_now()
 
     async def check(self, checked: str | Upstream) -> tuple[CheckStep, ...]:
         """Look step by step whether an upstream can be used, in a session of its own; a name is tried again at once."""

@@ -70,10 +70,6 @@ class ManagedUpstreams(Protocol):
         """Return what tells whether one has changed, by name; it is asked five times a second."""
         ...
 
-    def end_waiting_call(self, memory: Mapping[str, bytes]) -> None:
-        """Cancel a call that waits at its upstream, because its next request was refused."""
-        ...
-
     def view(self, name: str) -> UpstreamView:
         """Return one; raises NotFound."""
         ...
@@ -100,6 +96,10 @@ class ManagedUpstreams(Protocol):
 
     def review(self, name: str) -> "UpstreamReview":
         """Return everything that waits for somebody's look."""
+        ...
+
+    def abandon(self, memory: Mapping[str, bytes]) -> None:
+        """Cancel what waits for the next request of a call, which was refused."""
         ...
 
     def findings(self, name: str) -> "tuple[UpstreamFinding, ...]":

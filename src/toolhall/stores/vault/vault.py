@@ -253,6 +253,7 @@ class Vault:
         self._write_lock = asyncio.Lock()
         self._eviction_timer: asyncio.TimerHandle | None = None
         self._timer_loop: asyncio.AbstractEventLoop | None = None  # the loop of the eviction timer
+        self.on_change: Callable[[], None] = _ignore  # called with each change, also of another process
 
     async def open(self, store: VaultStore, *, needs_records: bool = True) -> None:
         """Load the stored secrets; raises StoreFailed if their key is missing.
@@ -389,6 +390,7 @@ class Vault:
                 _log.warning("long calls are stored here that do not open, because their key is missing: they fail")
         self._cache = VaultCache(stored, envelope_of(self._keks), self._cache)
         self._contents = stored
+        self.on_change()
 
     async def _set(self, name: str, plaintext: bytes, user: str | None, by: str) -> None:
         await self._reload()
@@ -482,3 +484,7 @@ class Vault:
             found = await asyncio.to_thread(found.create)
         self._keks = found
         return found
+
+
+def _ignore() -> None:
+    """Take a change that nobody waits for."""

@@ -109,11 +109,28 @@ class ProtectedUpstream:
             return HttpResponse(404)
         token = asked.headers.get("authorization", "").removeprefix("Bearer ")
         if token in self.authority.issued and token not in self.refused:
-            return HttpResponse(200, json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"tools": []}}).encode())
+            return self._answered(json.loads(asked.body)) if asked.method == "POST" else HttpResponse(405)
         if self.challenge is None:
             return HttpResponse(401)
         challenge = self.challenge.format(origin=self.origin, path=self.metadata_path)
         return HttpResponse(401, headers=(("WWW-Authenticate", challenge),))
+
+    def _answered(self, message: dict[str, Any]) -> HttpResponse:
+        """Speak enough MCP of 2025-11-25 to have one tool."""
+        if "id" not in message:
+            return HttpResponse(202)
+        info = {"serverInfo": {"name": "notes", "version": "1"}, "capabilities": {"tools": {}}}
+        schema = {"type": "object", "properties": {"of": {"type": "string"}}}
+        tool = {"name": "list_notes", "description": "List notes.", "inputSchema": schema}
+        results: dict[str, Any] = {
+            "initialize": {"protocolVersion": "2025-11-25", **info},
+            "tools/list": {"tools": [tool]},
+            "tools/call": {"content": [{"type": "text", "text": "two notes"}]},
+        }
+        answer = {"jsonrpc": "2.0", "id": message["id"]}
+        if message["method"] in results:
+            return json_response({**answer, "result": results[message["method"]]})
+        return json_response({**answer, "error": {"code": -32601, "message": "unknown"}}, 404)
 
 
 @contextmanager

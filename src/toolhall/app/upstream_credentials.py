@@ -5,7 +5,7 @@ headers name (a user's own before the hall's) and the token of the account that 
 Without a call, for a handshake or a list, only what belongs to the hall is sent.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from ipaddress import IPv4Address
 from typing import Protocol
 
@@ -102,14 +102,15 @@ class HallCredentials:
 
 
 def dialer_for(upstream: Upstream, config: Config) -> Dialer:
-    """Return what connects to an upstream: to public addresses, and what `egress_allow` adds.
+    """Return what connects to an upstream: to public addresses, and what `egress_allow` adds."""
+    return Dialer(EgressAllowlist((*config.egress_allow, *own_addresses(upstream, config))))
 
-    In the profile `local`, a URL that the person at this machine typed may also lead to loopback: it is their own word.
-    """
-    own: Iterable[str] = ()
-    if upstream.settings.url is not None and upstream.named_by_person and config.profile == "local":
-        own = _loopback_entry(upstream.settings.url)
-    return Dialer(EgressAllowlist((*config.egress_allow, *own)))
+
+def own_addresses(upstream: Upstream, config: Config) -> tuple[str, ...]:
+    """Return the address on loopback that the person at this machine named, in the profile `local`: their own word."""
+    if upstream.settings.url is None or not upstream.named_by_person or config.profile != "local":
+        return ()
+    return _loopback_entry(upstream.settings.url)
 
 
 def _loopback_entry(url: str) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from toolhall.app.upstream_credentials import HallCredentials, SecretReader, dialer_for
+from toolhall.app.upstream_credentials import HallCredentials, SecretReader, dialer_for, own_addresses
 from toolhall.app.upstream_sessions import UpstreamSessionOpener
 from toolhall.app.wiring import resource_lookup
 from toolhall.concurrency import BackgroundTasks
@@ -154,10 +154,18 @@ class Upstreams:
         found = self._all.get(name)
         return found is not None and not found.settings.off
 
+    def end_waiting_call(self, memory: Mapping[str, bytes]) -> None:
+        """Cancel a call that waits at its upstream, because its next request was refused."""
+        self.manager.runner.parked.abandon(memory)
+
     def settings_of(self, name: str) -> UpstreamSettings | None:
         """Return the settings of an upstream."""
         found = self._all.get(name)
         return None if found is None else found.settings
+
+    def own_addresses(self) -> tuple[str, ...]:
+        """Return the addresses on this machine that a person named: the hall looks for accounts there, too."""
+        return tuple(entry for each in self._all.values() for entry in own_addresses(each, self._config))
 
     def on_linked(self, account: Account) -> None:
         """Fetch the lists of an upstream with the account that somebody has just linked, in that moment only."""
@@ -170,11 +178,7 @@ class Upstreams:
         self.credentials.redact_output(self._all)
         for status in self.manager.statuses():
             if status.state == "waiting":
-                self.manager.retry_now(status.name)
-
-    def abandon(self, memory: Mapping[str, bytes]) -> None:
-        """Cancel what waits for the next request of a call, which was refused; `memory` is what the call remembered."""
-        self.runner.parked.abandon(memory)
+                self.manager.connection(status.name).retry_now()
 
     def health(self) -> dict[str, UpstreamHealth]:
         """Return what each upstream means for the health of the hall; one that is off is not counted."""
@@ -185,7 +189,8 @@ class Upstreams:
 
     def marks(self) -> Mapping[str, UpstreamMark]:
         """Return what tells whether an upstream has changed."""
-        return {each.name: UpstreamMark(each.state, each.syncs) for each in self.manager.statuses()}
+        found = (self.manager.connection(name) for name in self._all)
+        return {each.name: UpstreamMark(each.state, each.syncs) for each in found}
 
     def listed(self) -> tuple[UpstreamView, ...]:
         """Return all upstreams by name."""
@@ -449,6 +454,7 @@ def build_upstreams(hall: "Toolhall", hall_id: str, given: Iterable[Upstream]) -
     )
     built = Upstreams(hall.config, parts, given)
     credentials.upstream_settings, credentials.on_linked = built.settings_of, built.on_linked
+    credentials.egress.more = built.own_addresses
     credentials.vault.on_change = built.on_secrets_changed
     hall.dispatcher.changes.on_asked = built.watch
     return built

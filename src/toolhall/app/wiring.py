@@ -7,7 +7,7 @@ settings that cannot work are refused by the constructors all the same.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -60,6 +60,7 @@ from toolhall.telemetry import Telemetry
 from toolhall.web.public_url import PublicUrl
 
 if TYPE_CHECKING:
+    from toolhall.egress.client import EgressResponse
     from toolhall.http.authentication import AuthComponents
     from toolhall.oauth.broker import Broker
     from toolhall.oauth.upstream_accounts import UpstreamAccounts
@@ -220,7 +221,7 @@ class CredentialSources:
             self.vault = Vault(keks, time.time)
         except (BadProvider, StoreFailed) as bad:
             raise BadConfig(str(bad)) from None
-        self._egress = LazyEgressClient(config.egress_allow, for_hall=True)
+        self.egress = _HallEgress(config.egress_allow)
         self._base_url = base_url
         self._accounts: AccountStore | None = None
         self._built_broker: Broker | None = None
@@ -235,7 +236,7 @@ class CredentialSources:
         if self._built_broker is None:
             from toolhall.oauth.broker import Broker  # lazy: the OAuth client
 
-            broker = Broker(self._providers, self._egress, self.vault, time.time, self._base_url)
+            broker = Broker(self._providers, self.egress, self.vault, time.time, self._base_url)
             if self._accounts is not None:
                 broker.open(self._accounts)
             broker.has_pages = self._has_pages
@@ -257,7 +258,7 @@ class CredentialSources:
         from toolhall.oauth.client import OAuthClient  # lazy: the OAuth client
         from toolhall.oauth.upstream_accounts import HallTokens, UpstreamAccounts  # lazy: the OAuth client
 
-        hall_tokens = HallTokens(self.broker.upstreams, OAuthClient(self._egress), time.time)
+        hall_tokens = HallTokens(self.broker.upstreams, OAuthClient(self.egress), time.time)
         return UpstreamAccounts(self.broker, hall_tokens, time.time)
 
     def without_pages(self) -> None:
@@ -289,6 +290,22 @@ class CredentialSources:
     def close(self) -> None:
         """Forget the decrypted secrets."""
         self.vault.close()
+
+
+class _HallEgress:
+    """The client of the hall's own requests; `more` returns what it may reach now besides the settings."""
+
+    def __init__(self, allow: tuple[str, ...]) -> None:
+        self.more: Callable[[], tuple[str, ...]] = tuple
+        self._allow = allow
+        self._client = LazyEgressClient(allow, for_hall=True)
+
+    @property
+    def fetch(self) -> "Callable[..., Awaitable[EgressResponse]]":
+        entries = (*self._allow, *self.more())
+        if entries != self._client.allow:
+            self._client = LazyEgressClient(entries, for_hall=True)
+        return self._client.fetch
 
 
 class _BrokerOnDemand:

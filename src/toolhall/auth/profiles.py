@@ -45,13 +45,23 @@ PUBLIC_PATHS = frozenset(
         "/health/live",
         "/health/ready",
         "/oauth/callback",
+        "/oauth/client.json",
         "/oxp/health",
         "/sign-in",
         "/sign-out",
     }
 )
 # Metadata that a client needs before it has a credential, and pages, which have a sign-in of their own.
-PUBLIC_PREFIXES = ("/.well-known/", "/approve/", "/connect/", "/console/", "/enroll/", "/oauth/callback/", "/sign-in/")
+PUBLIC_PREFIXES = (
+    "/.well-known/",
+    "/approve/",
+    "/connect/",
+    "/console/",
+    "/enroll/",
+    "/oauth/callback/",
+    "/oauth/client/",
+    "/sign-in/",
+)
 MESSAGE_PATH = "/machine"  # the credential may be in the message
 MIN_SECRET_BYTES = 32
 METRICS_PATH = "/metrics"

@@ -22,6 +22,7 @@ from toolhall.model.json import Json, JsonObject
 from toolhall.model.secret import MIN_SECRET_LENGTH, Secret
 from toolhall.oauth.authorization_code import PendingAuthorization
 from toolhall.oauth.providers import (
+    AddressRefused,
     Endpoints,
     Provider,
     ProviderRefused,
@@ -182,7 +183,9 @@ class OAuthClient:
                 max_bytes=MAX_RESPONSE_BYTES,
                 seconds=seconds,
             )
-        except (EgressRefused, EgressFailed) as error:
+        except EgressRefused as error:
+            raise AddressRefused(str(error)) from None
+        except EgressFailed as error:
             raise ProviderUnreachable(str(error)) from None
 
 

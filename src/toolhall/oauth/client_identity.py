@@ -240,7 +240,14 @@ def _takes_public_clients(endpoints: Endpoints) -> bool:
 def _wanted_auth(endpoints: Endpoints) -> TokenAuth:
     """Return how the hall will prove itself: with a secret where that is possible."""
     listed = endpoints.auth_methods or (_AUTH_NAMES[endpoints.token_auth],)
-    return next((auth for auth in _REGISTERED_AUTHS if _AUTH_NAMES[auth] in listed), "basic")
+    return _first_auth(lambda name: name in listed, "basic")
+
+
+def _first_auth(fits: Callable[[str], bool], otherwise: TokenAuth) -> TokenAuth:
+    for auth in _REGISTERED_AUTHS:
+        if fits(_AUTH_NAMES[auth]):
+            return auth
+    return otherwise
 
 
 def _read_registration(reply: JsonObject, wanted: TokenAuth, redirect_uri: str) -> _RegistrationPayload:
@@ -251,7 +258,7 @@ def _read_registration(reply: JsonObject, wanted: TokenAuth, redirect_uri: str) 
     if secret is not None and (not isinstance(secret, str) or not MIN_SECRET_LENGTH <= len(secret) <= _MAX_SECRET):
         raise ProviderUnreachable("the authorization server registered the hall with no sensible client_secret")
     stated = reply.get("token_endpoint_auth_method")
-    auth = next((auth for auth in _REGISTERED_AUTHS if _AUTH_NAMES[auth] == stated), wanted)
+    auth = _first_auth(lambda name: name == stated, wanted)
     return _RegistrationPayload(client_id, secret, "none" if secret is None else auth, redirect_uri)
 
 

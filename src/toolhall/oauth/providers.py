@@ -16,6 +16,7 @@ from toolhall.model.errors import Limited, Refused
 from toolhall.model.secret import MIN_SECRET_LENGTH, Secret
 from toolhall.stores.approvals import CoolingDown
 
+UPSTREAM_PREFIX = "upstream:"  # of the provider names of upstreams; configured names have no colon
 _ERROR_CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
@@ -27,6 +28,10 @@ class UnknownProvider(Refused):
     """The settings have no provider of this name."""
 
     def __init__(self, name: str, known: tuple[str, ...]) -> None:
+        if name.startswith(UPSTREAM_PREFIX):
+            upstream = name.removeprefix(UPSTREAM_PREFIX)
+            super().__init__(f"there is no upstream {upstream!r} with a url; 'toolhall upstream list' shows them")
+            return
         listed = f"known are {', '.join(known)}" if known else "none is set up"
         super().__init__(f"there is no provider {name!r} ({listed}); the operator adds it to `providers`")
 
@@ -61,12 +66,15 @@ class ProviderUnreachable(Exception):
     """The provider did not give a usable response; the message is for the log. A retry may succeed."""
 
 
+class AddressRefused(ProviderUnreachable):
+    """The hall does not connect to this address; the message names the setting that would allow it."""
+
+
 class DiscoveryFailed(ProviderUnreachable):
     """The authorization server of an upstream cannot be used; the message is for people, and names the fix."""
 
 
 TokenAuth: TypeAlias = Literal["basic", "post", "none", "private_key_jwt"]
-UPSTREAM_PREFIX = "upstream:"  # of the provider names of upstreams; configured names have no colon
 
 
 class Preset(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ Where that does not help, `refusal` returns the error for the caller: a link wit
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import TypeAlias
 
 import msgspec
@@ -166,7 +166,7 @@ class UpstreamAccounts:
             return "oauth" if isinstance(error, DiscoveryFailed) and parse_challenge(challenge) is not None else "none"
 
     @contextlib.contextmanager
-    def lend(self, upstream: str, user: str) -> Iterator[None]:
+    def lend(self, upstream: str, user: str) -> Generator[None]:
         """Use this user's account for the hall's own requests meanwhile: the user links or checks the upstream now."""
         self._lent[upstream] = user
         try:

@@ -45,6 +45,7 @@ from toolhall.oauth.protected_resource import (
 from toolhall.oauth.providers import (
     GENERIC,
     UPSTREAM_PREFIX,
+    AddressRefused,
     DiscoveryFailed,
     Endpoints,
     Provider,
@@ -213,7 +214,10 @@ class UpstreamProviders:
     async def _resource(self, url: str, challenge: Challenge | None) -> UpstreamResource:
         """Return what the upstream says of itself, or else what the revision 2025-03-26 takes for granted."""
         for place in resource_metadata_urls(url, challenge):
-            document = await self._client.find_document(place)
+            try:
+                document = await self._client.find_document(place)
+            except AddressRefused as refused:  # the upstream's own address: whoever named it knows it
+                raise DiscoveryFailed(str(refused)) if origin_of(place) == origin_of(url) else refused from None
             found = None if document is None else read_resource_metadata(document, url)
             if found is not None:
                 return found

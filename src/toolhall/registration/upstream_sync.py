@@ -107,6 +107,8 @@ class UpstreamSync:
 
         async def plan() -> RecordChange:
             nonlocal planner
+            if upstream.name not in self._upstreams:
+                return RecordChange()  # it was removed while its list was read
             planner = SyncPlanner(
                 self._registration,
                 upstream,
@@ -124,7 +126,7 @@ class UpstreamSync:
 
         await self._registration.change(plan, by_hall=True)
         if planner is None:
-            raise RuntimeError("nothing was planned")
+            return SyncOutcome()
         if listing.server_version is not None:
             self._servers[upstream.name] = shown_name(listing.server_version)
         self._findings[upstream.name] = tuple(planner.findings[:_MAX_FINDINGS])

@@ -36,7 +36,7 @@ def hall() -> Iterator[Toolhall]:
 def refused(hall: Toolhall, monkeypatch: pytest.MonkeyPatch) -> list[Mapping[str, bytes]]:
     """What was told of refused rounds."""
     told: list[Mapping[str, bytes]] = []
-    monkeypatch.setattr(hall.upstreams, "abandon", told.append)
+    monkeypatch.setattr(hall.upstreams, "end_waiting_call", told.append)
     return told
 
 

@@ -1,5 +1,6 @@
 """What an upstream lists is served as somebody has looked at it; what it changes waits, by the table of `on_change`."""
 
+import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -320,6 +321,14 @@ async def test_forgotten_upstream_leaves_its_history_only(pinned: UpstreamHarnes
     assert await pinned.sync.forget("Docs", "eve") == 2
     assert (pinned.served, pinned.states(), await pinned.sync.forget("Docs", "eve")) == ([], {}, 0)
     assert (await pinned.told("Docs.search@1.0.0"))[0] == ("removed", "eve")
+
+
+async def test_list_that_was_being_read_when_its_upstream_was_removed_adds_nothing(pinned: UpstreamHarness) -> None:
+    syncing = asyncio.create_task(pinned.list(LOCAL, *(tool(f"t{number}") for number in range(100))))
+    await asyncio.sleep(0)
+    await pinned.sync.forget("Docs", "eve")
+    assert not await syncing
+    assert (pinned.states(), pinned.served) == ({}, [])
 
 
 # --- names ------------------------------------------------------------------------------------------------------------

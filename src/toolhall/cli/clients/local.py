@@ -56,6 +56,7 @@ from toolhall.model.messages import (
 )
 from toolhall.model.requirements import AccountRequirement, MissingRequirement
 from toolhall.model.tool import PromptInfo, ResourceInfo, Tool
+from toolhall.oauth.providers import UPSTREAM_PREFIX
 from toolhall.pipeline.run import IN_LOG
 from toolhall.schema.defaults import Bind
 from toolhall.stores.common import StoreFailed
@@ -86,7 +87,7 @@ def _setup_command(missing: MissingRequirement, settings: Config) -> tuple[str, 
         case MissingRequirement(kind="secret", id=str(name)):
             return f"the secret {name}", ["toolhall", "secret", "set", name]
         case MissingRequirement(kind="account", account=AccountRequirement(provider, scopes)) if (
-            provider in settings.providers
+            provider in settings.providers or provider.startswith(UPSTREAM_PREFIX)
         ):
             option = ["--scopes", " ".join(scopes)] if scopes else []
             # No hall runs to which a browser could be redirected.

@@ -126,10 +126,6 @@ class UpstreamManager:
         """List and sync an upstream now; raises NotFound, or Unavailable with the reason."""
         await self.connection(name).sync_now()
 
-    def retry_now(self, name: str) -> None:
-        """Reach an upstream at once, instead of when its next try is due; raises NotFound."""
-        self.connection(name).retry_now()
-
     async def check(self, checked: str | Upstream) -> tuple[CheckStep, ...]:
         """Look step by step whether an upstream can be used, in a session of its own; a name is tried again at once."""
         if isinstance(checked, str):

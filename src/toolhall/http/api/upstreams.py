@@ -22,7 +22,7 @@ from toolhall.http.api.base import (
     read_json,
     respond,
 )
-from toolhall.http.api.events import UpstreamMark
+from toolhall.http.api.events import ACCEPT_UPSTREAM, UpstreamMark
 from toolhall.http.request import HttpRequest, Methods
 from toolhall.http.request_guard import RequestValidator
 from toolhall.model.caller import Caller
@@ -70,6 +70,10 @@ class ManagedUpstreams(Protocol):
         """Return what tells whether one has changed, by name; it is asked five times a second."""
         ...
 
+    def end_waiting_call(self, memory: Mapping[str, bytes]) -> None:
+        """Cancel a call that waits at its upstream, because its next request was refused."""
+        ...
+
     def view(self, name: str) -> UpstreamView:
         """Return one; raises NotFound."""
         ...
@@ -96,10 +100,6 @@ class ManagedUpstreams(Protocol):
 
     def review(self, name: str) -> "UpstreamReview":
         """Return everything that waits for somebody's look."""
-        ...
-
-    def abandon(self, memory: Mapping[str, bytes]) -> None:
-        """Cancel what waits for the next request of a call, which was refused."""
         ...
 
     def findings(self, name: str) -> "tuple[UpstreamFinding, ...]":
@@ -258,7 +258,7 @@ class UpstreamsApi:
         async def apply() -> tuple[str, ...]:
             return await self._known(name).accept(name, seen.digest, request.caller)
 
-        action = f"accept the definitions of upstream {name}"
+        action = f"{ACCEPT_UPSTREAM}{name}"
         return json_response({"accepted": await self._context.change(action, body, request.caller, apply)})
 
     async def _change_one(

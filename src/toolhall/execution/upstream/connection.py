@@ -67,6 +67,7 @@ RESYNC_SECONDS = 300.0  # where the upstream cannot tell
 PROBE_SECONDS = 30.0
 PROBE_TIMEOUT_SECONDS = 10.0
 MIN_TTL_SECONDS, MAX_TTL_SECONDS = 30.0, 3_600.0
+MAX_WATCHED = 1_000  # resources
 SWEEP_SECONDS = 30.0  # between two looks for idle sessions
 _log = logging.getLogger("toolhall.upstreams")
 SyncListing: TypeAlias = Callable[[Upstream, UpstreamListing], Awaitable[object]]
@@ -121,6 +122,9 @@ class UpstreamConnection:
         self._life: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._list_changed = False
+        self._watched: set[str] = set()  # URIs of the upstream that somebody subscribed to
+        self._subscribed: set[str] = set()  # of these, at the upstream
+        self._subscribed_in: McpSession | None = None
         self._retry_now = False
         self.sync_due = 0.0
         self.listed_at = 0.0  # by the clock, as `sync_due`, when it is listed again
@@ -259,6 +263,14 @@ class UpstreamConnection:
         self._retry_now = True
         self._wake.set()
 
+    def watch(self, uri: str, *, watched: bool) -> None:
+        """Ask the upstream to tell when this resource of it changes, or do so no more."""
+        if not watched:
+            self._watched.discard(uri)
+        elif len(self._watched) < MAX_WATCHED:
+            self._watched.add(uri)
+        self._wake.set()
+
     async def sync_now(self) -> None:
         """List and sync now; raises Unavailable with the reason if that fails."""
         try:
@@ -314,7 +326,7 @@ class UpstreamConnection:
     @property
     def _keeps_session(self) -> bool:
         """Whether the hall's own session stays open: to listen, or because the operator wants the child alive."""
-        return not self.is_command or self.settings.start == "always"
+        return not self.is_command or self.settings.start == "always" or bool(self._watched)
 
     async def _live(self) -> None:
         failures = 0
@@ -368,10 +380,36 @@ class UpstreamConnection:
                 self._set_ready()
             elif self.sync_due <= clock():
                 self._plan_sync(None)
+            await self._renew_watches()
             if self._keeps_session and not self._has_own_session():
                 await self._sync_once()  # what changed while nobody listened is not known
             elif clock() >= self._heard_at + PROBE_SECONDS:
                 await self._probe()
+
+    async def _renew_watches(self) -> None:
+        """Subscribe at the upstream to what is watched, in the hall's own session; again in each new one."""
+        if not self._watched and not self._subscribed:
+            return
+        credentials = await self.headers(None)
+        pooled = await self.open_own(self._own_key, credentials)
+        try:
+            if pooled.session is not self._subscribed_in:
+                self._subscribed_in, self._subscribed = pooled.session, set()
+            server = pooled.session.server
+            if not server.has("resources", None if server.revision.stateless else "subscribe"):
+                return
+            for method, uris in (
+                ("resources/subscribe", self._watched - self._subscribed),
+                ("resources/unsubscribe", self._subscribed - self._watched),
+            ):
+                for uri in uris:
+                    with contextlib.suppress(RpcError):  # it will not tell
+                        await pooled.session.request(
+                            McpRequest(method=method, params={"uri": uri}, credentials=credentials)
+                        )
+            self._subscribed = set(self._watched)
+        finally:
+            self.pool.release(pooled)
 
     def _has_own_session(self) -> bool:
         pooled = self.pool.find(self._own_key)
@@ -464,7 +502,12 @@ class UpstreamConnection:
             reason = f"it did not answer the handshake within {seconds:g} seconds"
             self.record_failure(reason)
             raise NotSent(reason) from None
-        except (NotSent, RequestLost, NotAcceptable, RpcError) as fault:  # once, for all calls that wait for the session
+        except (
+            NotSent,
+            RequestLost,
+            NotAcceptable,
+            RpcError,
+        ) as fault:  # once, for all who wait
             self.record_failure(fault.reason)
             raise
 

@@ -116,6 +116,12 @@ class UpstreamManager:
         """What is known of one upstream now; raises NotFound."""
         return self._status(self.connection(name))
 
+    def watch(self, name: str, uri: str, *, watched: bool) -> None:
+        """Hear of changes of a resource of an upstream, by its URI there, or no more."""
+        connection = self._connections.get(name)
+        if connection is not None:
+            connection.watch(uri, watched=watched)
+
     async def sync_now(self, name: str) -> None:
         """List and sync an upstream now; raises NotFound, or Unavailable with the reason."""
         await self.connection(name).sync_now()

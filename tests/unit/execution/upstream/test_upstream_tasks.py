@@ -28,7 +28,7 @@ class TaskServer(ScriptedUpstream):
     """A server whose only tool is a task; `states` are what it says of the task, one after the other."""
 
     def __init__(self, revision: str, *states: JsonObject) -> None:
-        tasks = {"tasks": {"requests": {"tools": {"call": {}}}}} if revision == LEGACY else {}
+        tasks: JsonObject = {"tasks": {"requests": {"tools": {"call": {}}}}} if revision == LEGACY else {}
         super().__init__(revision, {"tools": {}, **tasks})
         self.states = list(states)
         self.updates: list[JsonObject] = []

@@ -121,7 +121,8 @@ class HallRoutes:
         )
         self.api = ManagementApi(context, self._validator)
         find, build = components.find_upstreams, components.build_upstreams
-        self._upstreams = UpstreamsApi(context, find, build, self._validator)
+        accounts = components.credentials.broker.accounts
+        self._upstreams = UpstreamsApi(context, find, build, self._validator, accounts)
         verification, check = self.api.verification, components.check_health
         sources = EventSources(verification, self.health_state, check, self._upstreams.marks)
         self._events = EventsApi(context, sources)

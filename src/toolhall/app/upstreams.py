@@ -138,12 +138,6 @@ class Upstreams:
         """Forget the secrets of upstreams."""
         self.credentials.redact_output({})
 
-    def watch(self, uri: str, watched: bool) -> None:
-        """Hear of changes of a resource, if it is an upstream's, because somebody subscribed to it; or no more."""
-        match = self._parts.match_resource(uri)
-        if match is not None and (tool := match.value.tool).id.toolkit in self._all:
-            self.manager.watch(tool.id.toolkit, upstream_uri(tool, uri, match.variables), watched=watched)
-
     @property
     def offered(self) -> set[str]:
         """The names of the upstreams whose tools are listed: those that are not switched off."""
@@ -153,6 +147,12 @@ class Upstreams:
         """Return whether the tools of an upstream are listed."""
         found = self._all.get(name)
         return found is not None and not found.settings.off
+
+    def watch(self, uri: str, watched: bool) -> None:
+        """Hear of changes of a resource, if it is an upstream's, because somebody subscribed to it; or no more."""
+        match = self._parts.match_resource(uri)
+        if match is not None and (tool := match.value.tool).id.toolkit in self._all:
+            self.manager.watch(tool.id.toolkit, upstream_uri(tool, uri, match.variables), watched=watched)
 
     def end_waiting_call(self, memory: Mapping[str, bytes]) -> None:
         """Cancel a call that waits at its upstream, because its next request was refused."""

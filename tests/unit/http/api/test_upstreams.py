@@ -174,7 +174,9 @@ async def test_callers_of_tools_see_no_upstream(hall: Toolhall) -> None:
 
 
 async def test_what_waits_is_in_the_needs_of_administrators(hall: Toolhall) -> None:
-    assert (await manage(hall, "GET", "/api/needs")).body["upstreams"] == [{"name": "Docs", "waiting": 1}]
+    assert (await manage(hall, "GET", "/api/needs")).body["upstreams"] == [
+        {"name": "Docs", "waiting": 1, "link": False}
+    ]
 
 
 async def test_changes_are_in_the_audit_without_what_settings_hold(hall: Toolhall, docs: Docs) -> None:
@@ -210,3 +212,12 @@ async def test_events_tell_of_states_and_of_tools_that_change(hall: Toolhall, do
     ready = {"topic": "upstreams", "name": "Two", "state": "ready"}
     await until(lambda: ready in [data for _, _, data in listening.events()])
     await listening.request.disconnect()
+
+
+async def test_upstream_that_wants_accounts_is_in_the_needs_of_whoever_has_linked_none(docs: Docs) -> None:
+    async with opened(named(url=docs.url, auth="oauth")) as hall:
+        _, secret = await hall.access.keys.create(NewKey("admin", owner="ada", scopes=(ADMIN,)), "tests")
+        owner, nobody = {"authorization": f"Bearer {secret}"}, await key(hall, "tools:*")
+        needs = (await manage(hall, "GET", "/api/needs", headers=owner)).body["upstreams"]
+        assert needs == [{"name": "Docs", "waiting": 0, "link": True}]
+        assert (await manage(hall, "GET", "/api/needs", headers=nobody)).body["upstreams"] == [], "it has no tool yet"

@@ -163,7 +163,7 @@ def _redacted_together(
     return blocks, to_json(value)
 
 
-def _payload_texts(block: Content) -> JsonObject:
+def _payload_texts(block: Content) -> dict[str, str]:
     return {
         name: part for name, part in _text_fields(block).items() if name in _PAYLOAD_FIELDS and isinstance(part, str)
     }
@@ -200,8 +200,9 @@ def _source(tool_id: str) -> Mapping[str, Json]:
 
 
 def _count_images(result: Result) -> int:
-    texts = [part for block in result.content for part in _payload_texts(block).values() if isinstance(part, str)]
-    texts.append(result.text or (result.encoded or b"").decode())
+    texts = [result.text or (result.encoded or b"").decode()]
+    for block in result.content:
+        texts += (block.text,) if type(block) is Text else _payload_texts(block).values()
     return sum([len(_REMOTE_IMAGE.findall(text)) for text in texts if "![" in text or "<" in text])
 
 

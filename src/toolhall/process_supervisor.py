@@ -14,8 +14,9 @@ hall starts `python -I -S process_supervisor.py`, which starts the program and o
 The supervisor keeps none of the program's pipes. It ends everything below it when the control socket closes, which the
 kernel does however the hall ends; when the program ends; and when the program uses more memory than it may. Because it
 is a subreaper, a descendant that loses its parent becomes its child, wherever it has moved: `kill_descendants` kills
-until none is left. If somebody kills the supervisor, the kernel kills the program (PR_SET_PDEATHSIG), and the hall the
-rest of its group. Then the supervisor ends as the program did, so that the hall reads the program's end from it.
+until none is left. Then it ends as the program did, so that the hall reads the program's end from it. If somebody kills
+the supervisor itself, the kernel kills the program (PR_SET_PDEATHSIG) and the hall the rest of its group; only what has
+left that group is out of reach then.
 
 Over the control socket the hall sends TERMINATE (SIGTERM to the group) and the supervisor one line at the start,
 `started PID` or `failed ERRNO`, and `memory KIB` before it kills a program that is too large.

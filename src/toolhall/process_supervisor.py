@@ -27,12 +27,14 @@ This file imports nothing but the standard library's smallest modules: it is sta
 import contextlib
 import ctypes
 import os
-import resource
 import select
 import signal
 import socket
 import sys
 from collections.abc import Iterator, Mapping
+
+if sys.platform != "win32":
+    import resource
 
 # Enough to run programs, and to find files, time zones and certificates.
 _PROGRAM_VARIABLES = ("PATH", "VIRTUAL_ENV", "HOME", "USER", "LOGNAME", "TMPDIR", "TMP", "TEMP")
@@ -47,7 +49,7 @@ _MEMORY_CHECK_SECONDS = 0.5
 # A shell without a terminal ignores some, and Python SIGPIPE; a program expects what every program is started with.
 _DEFAULT_SIGNALS = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGPIPE", "SIGXFSZ", "SIGCHLD")
 # Terminals and service managers send these to everything; the hall decides when a child ends.
-_IGNORED_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+_IGNORED_SIGNALS = ("SIGHUP", "SIGINT", "SIGTERM")
 _PROC = "/proc"
 
 
@@ -65,8 +67,8 @@ def main(control_fd: int, max_memory: int, command: list[str]) -> None:
     control = socket.socket(fileno=control_fd)
     control.set_inheritable(False)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    for number in _IGNORED_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
+    for name in _IGNORED_SIGNALS:
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
     wake_reader, wake_writer = os.pipe()
     for descriptor in (wake_reader, wake_writer):
         os.set_blocking(descriptor, False)

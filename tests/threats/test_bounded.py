@@ -37,7 +37,7 @@ STARTERS = {
     "cli/upstream_files.py": "one, which looks at the files",
     "client/memory_link.py": "one, which serves the client",
     "execution/upstream/connection.py": "one for each upstream",
-    "execution/upstream/sessions.py": "one for each session that is being opened or closed, of which an upstream has few",
+    "execution/upstream/sessions.py": "one for each session that is being opened or closed",
     "mcp_client/sse_session.py": "one for each session",
     "mcp_client/stdio_session.py": "two while a session is being opened",
     "execution/health_checks.py": "one for each toolkit that can tell how it is",

@@ -5,7 +5,9 @@ import gc
 import os
 import signal
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +19,9 @@ from hypothesis import settings
 from tests.harness.patience import stretch_timeouts
 from toolhall.redaction import log_redaction
 
-GRACE = 0.5  # seconds that something already told to stop may take; only a test that leaves something waits
+# Seconds that something already told to stop may take, on a busy machine too; only a test that leaves something waits.
+GRACE = 5.0
+PAUSE = 0.05
 FDS = Path("/proc/self/fd")
 THREADS = Path("/proc/self/task")
 
@@ -71,12 +75,14 @@ def sockets() -> frozenset[str]:
 
 def left_since(before: Held) -> Held:
     """What is held now and was not before, after what is ending has had its time to end."""
-    left = held_since(before)
-    if any(left):
+    deadline = time.monotonic() + GRACE
+    while any(left := held_since(before)) and time.monotonic() < deadline:
         for thread in left.threads:
-            thread.join(GRACE)
+            with suppress(RuntimeError):  # it is listed before it has started
+                thread.join(PAUSE)
         gc.collect()  # an unclosed socket in a dead cycle warns here, which fails the test by itself
-        left = held_since(before)
+        if left.children or left.sockets:  # a server closes what a browser has left when its turn comes
+            time.sleep(PAUSE)
     return left
 
 

@@ -2,7 +2,7 @@
 
 import './style/index.css';
 import { render } from 'preact';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useLayoutEffect } from 'preact/hooks';
 import { askWhoIAm, me, meProblem } from './api/me';
 import { Frame } from './app/frame';
 import { applyPreferences, preferences } from './app/preferences';
@@ -10,7 +10,7 @@ import { followAddress } from './app/router';
 import { SignInPage } from './app/session';
 
 function Console() {
-  useEffect(followAddress, []);
+  useLayoutEffect(followAddress, []);
   useEffect(() => void askWhoIAm(), []);
   if (me.value) return <Frame key={preferences.value.language} person={me.value} />;
   return meProblem.value ? <SignInPage problem={meProblem.value} /> : null;

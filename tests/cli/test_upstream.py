@@ -88,6 +88,8 @@ def test_added_command_is_stored_with_its_secret_in_the_vault_and_reviewed(cli: 
     assert TOKEN.encode() not in b"".join(each.read_bytes() for each in cli.data.rglob("*") if each.is_file())
     again = cli.run("add", "--name", "store", "--", "true")
     assert (again.code, "there is an upstream of the name" in again.err) == (1, True), again
+    twin = cli.run("add", "--name", "store-kit", "--env", f"TOKEN={TOKEN}", "--", "true")
+    assert (twin.code, "there is a secret STORE_KIT_TOKEN already" in twin.err) == (1, True), twin
     checked = cli.run("upstream", "check", "Store", "--json")
     assert (checked.code, checked.json()["ok"]) == (0, True), checked
     key = cli.run("key", "create", "boss", "--scopes", "admin,tools:*").out.strip()

@@ -87,14 +87,19 @@ def _named_issuer(url: str) -> str:
 async def client_for(occasion: Occasion, url: str) -> AsyncGenerator[SuiteClient]:
     """Open the client that a scenario needs."""
     options: dict[str, Any] = {}
+    document = client_identity.CLIENT_DOCUMENT_PATH
     if occasion.name == "auth/basic-cimd":
         parts = urlsplit(SUITE_DOCUMENT)
         options["address"] = f"{parts.scheme}://{parts.netloc}"
-        client_identity.CLIENT_DOCUMENT_PATH = parts.path
-    with tempfile.TemporaryDirectory() as folder:
-        providers = await asyncio.to_thread(occasion.providers, url, Path(folder))
-        async with suite_client(url, occasion.revision, occasion.auth, providers, **options) as client:
-            yield client
+        client_identity.CLIENT_DOCUMENT_PATH = parts.path  # no other scenario has a document
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            providers = await asyncio.to_thread(occasion.providers, url, Path(folder))
+            async with suite_client(url, occasion.revision, occasion.auth, providers, **options) as client:
+                yield client
+    finally:
+        if options:
+            client_identity.CLIENT_DOCUMENT_PATH = document
 
 
 async def play(occasion: Occasion, client: SuiteClient) -> None:

@@ -14,14 +14,18 @@ from tests.harness.mcp_messages import REVISIONS
 TESTS = HERE.parent
 MANIFEST = HERE / "requirements.toml"
 COUNTS = {
-    "J": 6, "L": 36, "M": 47, "RS": 13, "SB": 3, "RT": 10, "PR": 7, "CO": 6, "CA": 3, "PG": 1, "LG": 2, "IC": 1,
+    "J": 6, "L": 36, "M": 47, "RS": 13, "SB": 5, "RT": 10, "PR": 7, "CO": 6, "CA": 3, "PG": 1, "LG": 2, "IC": 1,
     "SK": 7,
 }  # fmt: skip
 TASK_IDS = [*(f"TA-{number}" for number in range(1, 10)), *(f"TE-{number}" for number in range(1, 11))]
+QUESTION_IDS = ["EL-1", "EL-2", "EL-3", "EL-4", "SA-1", "SA-2", "RO-1", "MT-1"]
 PAGE_IDS = [f"AP-{number}" for number in (1, 2, 3, 4, 6)]
 IDS = [
-    *(f"{group}-{n}" for group, count in COUNTS.items() for n in range(1, count + 1)), "EL-2", *TASK_IDS, *PAGE_IDS,
-]  # fmt: skip
+    *(f"{group}-{n}" for group, count in COUNTS.items() for n in range(1, count + 1)),
+    *QUESTION_IDS,
+    *TASK_IDS,
+    *PAGE_IDS,
+]
 LEVELS = {"MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "form"}
 
 

@@ -154,7 +154,7 @@ def meta_keys(value: Json) -> Iterator[str]:
             yield from meta_keys(part)
 
 
-@pytest.mark.requirement("J-5")
+@pytest.mark.requirement("J-5", "MT-1")
 async def test_meta_keys_of_the_server_are_well_formed_and_not_reserved(talk: McpClient) -> None:
     calls = [await talk.call(tool) for tool in ("probe_number", "probe_blocks", "probe_fail", "probe_guarded")]
     found = {key for value in [await talk.tools(), *(call.message for call in calls)] for key in meta_keys(value)}

@@ -96,7 +96,7 @@ async def test_session_keeps_the_revision_it_negotiated(session: HttpMcpClient) 
     assert SERVER_KEY not in number.get("_meta", {})
 
 
-@pytest.mark.requirement("L-4", "L-36")
+@pytest.mark.requirement("L-4", "L-36", "RO-1", "SA-1")
 @pytest.mark.parametrize("revision", LEGACY)
 async def test_client_without_capabilities_is_sent_no_requests(probe: ServerProcess, revision: str) -> None:
     async with http_mcp_client(probe.origin, revision, {}) as talk:

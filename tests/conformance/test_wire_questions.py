@@ -179,7 +179,7 @@ async def test_list_and_discover_with_input_responses_are_complete(http: Statele
         assert (await http.modern(method, extra)).result["resultType"] == "complete"
 
 
-@pytest.mark.requirement("M-4", "M-42")
+@pytest.mark.requirement("M-4", "M-42", "RO-1", "SA-1", "EL-3")
 @pytest.mark.parametrize(
     ("tool", "required"),
     [

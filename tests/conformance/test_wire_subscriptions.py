@@ -174,7 +174,7 @@ async def test_listener_that_disconnects_is_removed(http: StatelessMcpClient) ->
         assert (await next_message(stream))["method"] == CHANGED
 
 
-@pytest.mark.requirement("M-40")
+@pytest.mark.requirement("M-40", "SB-4")
 async def test_server_shutdown_sends_listeners_their_final_response() -> None:
     async with asyncio.timeout(patience()):
         with served("probe.py") as server:

@@ -261,7 +261,7 @@ async def test_notifications_tell_each_state_once_in_order_as_tasks_get_does(mod
         assert {**params, "resultType": "complete", "_meta": got["_meta"]} == got
 
 
-@pytest.mark.requirement("TE-10")
+@pytest.mark.requirement("TE-10", "SB-5")
 async def test_notifications_of_tasks_need_the_extension_and_ids(modern: HttpMcpClient) -> None:
     for ids, capabilities, code in (
         ([UNKNOWN], EVERY_FEATURE, LACKING),

@@ -145,6 +145,7 @@ async def test_ask_with_a_json_schema_returns_the_filled_values() -> None:
         assert await client.call(subscribe) == "ada@example.org"
 
 
+@pytest.mark.requirement("EL-1")
 async def test_ask_nested_form_is_refused() -> None:
     @dataclass
     class Nested:

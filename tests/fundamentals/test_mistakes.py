@@ -359,6 +359,7 @@ def test_reserved_metadata_keys_are_refused() -> None:
         def marked() -> None: ...
 
 
+@pytest.mark.requirement("EL-4")
 async def test_form_that_asks_for_a_secret_is_refused() -> None:
     with pytest.raises(TypeError, match=r"field 'password' asks for a secret; .* ctx\.visit"):
         await Context().ask("Log in", {"type": "object", "properties": {"password": {"type": "string"}}})

@@ -23,6 +23,13 @@ FOREIGN = re.compile(r"^(?!https?://(localhost|127\.0\.0\.1)[:/])(?!blob:|data:|
 # What the browser's console says of an answer of 4xx or 503, which a test may have asked for.
 REFUSED = re.compile(r"Failed to load resource: the server responded with a status of (4\d\d|503)")
 _POLL_MS = 20
+_SEQUENCES = 5
+_IS_SCREEN = "screen => location.hash.split(/[/?]/)[1] === screen"
+_GO = """address => new Promise((then) => {
+  if (location.hash === address) return then();
+  addEventListener('hashchange', () => setTimeout(then), { once: true });
+  location.hash = address;
+})"""
 _NOTICE_VIOLATIONS = """
 addEventListener('securitypolicyviolation', (event) =>
   console.error(`policy: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`))
@@ -104,7 +111,16 @@ class ConsoleWindow:
 
     def go(self, address: str) -> "ConsoleWindow":
         """Go to another address as a link does, without loading the page again."""
-        self.page.evaluate("address => { location.hash = address }", address)
+        self.page.evaluate(_GO, address)  # until the console has followed: the screen before it has settled long ago
+        return self.settled()
+
+    def go_by_keys(self, keys: str, screen: str) -> "ConsoleWindow":
+        """Go by a sequence of keys such as `gc` to the screen of this name."""
+        for _ in range(_SEQUENCES):  # between two keys a busy machine may take longer than a sequence may last
+            self.press(*keys)
+            if self.page.evaluate(_IS_SCREEN, screen):
+                break
+        self.wait(_IS_SCREEN, screen)
         return self.settled()
 
     def settled(self) -> "ConsoleWindow":

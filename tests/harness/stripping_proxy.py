@@ -4,7 +4,7 @@ import socket
 import threading
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager, suppress
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -38,7 +38,7 @@ def stripping_proxy(backend: Callable[[], int]) -> Generator[int]:
                     self.send_header(name, value)
             self.send_header("Connection", "close")  # ends the body, which may be a stream of events
             self.end_headers()
-            with suppress(OSError), closing(connection):  # the browser left
+            with suppress(OSError, HTTPException), closing(connection):  # the browser left
                 threading.Thread(target=self._leave_with_reader, args=[connection], daemon=True).start()
                 while part := reply.read1():
                     self.wfile.write(part)

@@ -120,7 +120,8 @@ class ProtectedUpstream:
         if "id" not in message:
             return HttpResponse(202)
         info = {"serverInfo": {"name": "notes", "version": "1"}, "capabilities": {"tools": {}}}
-        tool = {"name": "list_notes", "description": "List notes.", "inputSchema": {"type": "object"}}
+        schema = {"type": "object", "properties": {"of": {"type": "string"}}}
+        tool = {"name": "list_notes", "description": "List notes.", "inputSchema": schema}
         results: dict[str, Any] = {
             "initialize": {"protocolVersion": "2025-11-25", **info},
             "tools/list": {"tools": [tool]},

@@ -1,7 +1,8 @@
 """An MCP server of one revision over each transport, in the standard library: `revision_mcp.py REVISION TRANSPORT`.
 
-TRANSPORT is stdio, http or sse (2024-11-05 alone). Over HTTP it prints its URL. Every tool appends a line to the file
-`calls` of the working folder when it begins and when it is cancelled, so that a test counts what really ran.
+TRANSPORT is stdio, http or sse (2024-11-05 alone). Over HTTP it prints its URL. Each call appends a line to the file
+`calls` of the working folder when it begins (its text, or its name) and when it is cancelled, so that a test counts
+what really ran.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from typing import Any
 
 MODERN = "2026-07-28"
 REVISION, TRANSPORT = (sys.argv[1], sys.argv[2]) if len(sys.argv) > 2 else (MODERN, "stdio")
+PORT = int(sys.argv[3]) if len(sys.argv) > 3 else 0
 IS_MODERN = REVISION == MODERN
 Message = dict[str, Any]
 Send = Callable[[Message], Awaitable[None]]
@@ -67,9 +69,9 @@ async def question(params: Message, send: Send, method: str, asked: Message) -> 
     return text(json.dumps(replies["who"]))
 
 
-async def run_tool(params: Message, send: Send) -> Message:  # noqa: PLR0911 - one for each tool
+async def run_tool(params: Message, send: Send) -> Message:  # noqa: PLR0911, PLR0912 - one for each tool
     name, arguments, meta = params["name"], params.get("arguments", {}), params.get("_meta", {})
-    note(name)
+    note(arguments.get("text") or name)
     match name:
         case "echo":
             return text(arguments["text"])
@@ -81,6 +83,9 @@ async def run_tool(params: Message, send: Send) -> Message:  # noqa: PLR0911 - o
         case "log":
             await send({"method": "notifications/message", "params": {"level": "warning", "data": "logged"}})
             return text("done")
+        case "forget":
+            _sessions.clear()
+            return text("who are you?")
         case "hang":
             try:
                 await asyncio.sleep(600)
@@ -103,7 +108,7 @@ async def run_tool(params: Message, send: Send) -> Message:  # noqa: PLR0911 - o
             return text(f"unknown tool {name}", isError=True)
 
 
-TOOLS = ("echo", "progress", "log", "hang", "fail", "ask", "sample", "change")
+TOOLS = ("echo", "progress", "log", "hang", "fail", "ask", "sample", "change", "forget")
 
 
 async def answer(request: Message, send: Send) -> Message | None:  # noqa: PLR0911 - one for each method
@@ -302,6 +307,7 @@ async def take_post(exchange: Exchange, message: Message, send: Send) -> None:
         exchange.reply(202)
         await take(message, send)
     elif method == "initialize":
+        note("initialize")
         _sessions.add(number := f"session-{next(_numbers)}")
         result = await answer(message, send)
         body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode()
@@ -335,7 +341,7 @@ async def main() -> None:
     if TRANSPORT == "stdio":
         await serve_stdio()
         return
-    server = await asyncio.start_server(serve_connection, "127.0.0.1", 0, limit=1 << 20)
+    server = await asyncio.start_server(serve_connection, "127.0.0.1", PORT, limit=1 << 20)
     port = server.sockets[0].getsockname()[1]
     path = "sse" if TRANSPORT == "sse" else "mcp"
     print(json.dumps({"url": f"http://127.0.0.1:{port}/{path}"}), flush=True)  # noqa: T201 - a line for the test

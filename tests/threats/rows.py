@@ -212,7 +212,10 @@ ROWS = {
     "H5": Row(
         "paths out of a folder", "each directory is opened in the one before; no link is followed; only regular files"
     ),
-    "H6": Row("noise on a child's output", "comes with upstream processes", _UPSTREAMS),
+    "H6": Row(
+        "noise on a child's output",
+        "lines that are no messages are skipped; a message, the kept error output and its lines in the log are bounded",
+    ),
     "H7": Row("children that outlive the hall", "a group of their own, killed with it"),
     "H8": Row("a tool that takes all memory or time", "a process with limits, for tools that ask for it"),
     "H9": Row("objects that run when read", "JSON only, everywhere"),

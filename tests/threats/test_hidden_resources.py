@@ -2,6 +2,7 @@
 """What callers learn of resources and prompts that they may not read: nothing, in whatever way they ask."""
 
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -9,14 +10,20 @@ import pytest
 
 from tests.harness.asgi_client import AsgiRequest, post_json
 from tests.harness.http_client import Response
+from tests.harness.lateness import measured_lateness
 from tests.harness.mcp_messages import modern_request
+from tests.harness.seeds import count
 from toolhall import Config, Context, Toolhall, Toolkit, prompt, resource
+from toolhall.mcp.subscriptions import MAX_PER_CALLER
 from toolhall.model.caller import LOCAL
 from toolhall.model.messages import Complete, Completion
 from toolhall.registration.access import NewCondition, NewGrant, NewKey
 from toolhall.stores.audit.journal import MemoryJournal
 
 LISTENERS = 1_000
+STREAMS = count(200, 1_000)
+HEARD_SECONDS = 1.0
+UPDATED = b'"notifications/resources/updated"'
 
 
 class Vault(Toolkit, version="1.0.0", level=5):
@@ -207,6 +214,34 @@ async def test_every_listener_that_asked_hears_a_change_once_and_nobody_else(gue
     changes.changed("vault://plans")
     assert len(heard) == LISTENERS, "who has ended hears nothing"
     assert (changes.count_of("a"), changes.count_of("b")) == (0, 0)
+
+
+async def test_listen_streams_that_asked_carry_a_change_once_and_no_other_does(guests: Guests) -> None:
+    """The same on the wire, where all that asked have heard within a second."""
+    streams: dict[str, list[AsgiRequest]] = {"vault://door": [], "vault://gate": []}
+    for number in range(STREAMS // MAX_PER_CALLER):
+        uri, name = list(streams)[number % 2], f"guest-{number}"
+        _, guests.keys[name] = await guests.hall.access.keys.create(NewKey(name=name), "test")
+        wanted = {"resourceSubscriptions": [uri]}
+        streams[uri] += [guests.listen(name, wanted, place) for place in range(MAX_PER_CALLER)]
+    every = [stream for of_one in streams.values() for stream in of_one]
+    assert len(every) == STREAMS
+    for stream in every:
+        await stream.until(b"acknowledged")
+    times: list[tuple[float, float]] = []
+    with measured_lateness() as lateness:
+        for uri, asked in streams.items():
+            began = time.monotonic()
+            guests.hall.dispatcher.changes.changed(uri)
+            for stream in asked:
+                await stream.until(UPDATED)
+            times.append((began, time.monotonic()))
+    for began, ended in times:
+        assert ended - began < HEARD_SECONDS + lateness.late(HEARD_SECONDS, began, ended)
+    for uri, asked in streams.items():
+        assert all(stream.sent.count(UPDATED) == stream.sent.count(f'"uri":"{uri}"'.encode()) == 1 for stream in asked)
+    for stream in every:
+        await stream.disconnect()
 
 
 @pytest.mark.threat("I3")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from joserfc.jwk import OctKey
 
-from tests.harness.mcp_messages import MODERN, NOVEMBER, encoded, handshake, headers_for, tool_call
+from tests.harness.mcp_messages import MODERN, NOVEMBER, encoded, handshake, headers_for, modern_request, tool_call
 from tests.threats.guarded import PUBLIC_URL, SECRET, Inside, inside
 from tests.threats.issuer import issuing, sign
 from tests.threats.test_tokens import FORGED
@@ -20,11 +20,13 @@ from toolhall import Config, Toolhall, auth, tool
 from toolhall.auth.credentials import MAX_ADDRESSES, MAX_FAILURES, WINDOW_SECONDS, FailureThrottle
 from toolhall.auth.profiles import BadAuthSettings
 from toolhall.config import Issuer as Stated
-from toolhall.registration.access import NewKey
+from toolhall.mcp.stateless import AUTHORIZATION_EXTENSIONS
+from toolhall.registration.access import NewGrant, NewKey
 
 METADATA = f'resource_metadata="{PUBLIC_URL}/.well-known/oauth-protected-resource'
 NEEDED = 'scope="tools:*"'
 SCOPE = "tools:hostile_tools"
+ACCEPT = {"accept": "application/json, text/event-stream"}
 
 
 @pytest.fixture
@@ -166,6 +168,26 @@ async def test_B3_jwt_is_accepted_in_every_dialect_only_for_this_servers_audienc
             assert ran(await call(hall, way, {"Authorization": f"Bearer {issuer.token(aud=f'{PUBLIC_URL}/mcp')}"}))
             other = await call(hall, way, {"Authorization": f"Bearer {issuer.token(aud='https://other.example')}"})
             assert other.status_code == 401
+
+
+async def test_token_of_a_program_stands_for_no_person_and_its_extension_is_declared() -> None:
+    """It says nothing of a sign-in, so nobody proved anew to be there."""
+
+    @tool(level=7)
+    def strong() -> str:
+        """Run for who signed in lately."""
+        return "ran"
+
+    with issuing() as issuer:
+        async with inside(strong, issuers=_issuers(issuer.url)) as hall:
+            await hall.hall.access.grants.add(NewGrant(callers="idp:*", tools="*"), "test")
+            program = {"Authorization": f"Bearer {issuer.token(scope='tools:*', auth_time=None)}"}
+            person = {"Authorization": f"Bearer {issuer.token(scope='tools:*', auth_time=int(time.time()))}"}
+            body, headers = modern_request("server/discover")
+            found = await hall.send("POST", "/mcp", body, headers | ACCEPT | program)
+            replies = [await hall.send("POST", "/tools/test_identity/strong", {}, by) for by in (program, person)]
+    assert found.json()["result"]["capabilities"]["extensions"] == AUTHORIZATION_EXTENSIONS
+    assert [reply.status_code for reply in replies] == [403, 200]
 
 
 async def test_oxp_api_key_header_and_shared_secret_token_are_accepted_only_in_oxp(hall: Inside) -> None:

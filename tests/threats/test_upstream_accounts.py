@@ -112,7 +112,7 @@ def everything(asked: HttpRequest) -> bytes:
 async def test_D13_token_that_a_caller_sends_for_an_upstream_is_refused() -> None:
     sent = CallerCredentials(tokens={ACCOUNT: Secret("token-of-the-caller")})
     call = Call("c1", "notes.list@1.0.0", {}, ALICE, NULL_LINK, "oxp", 10, 0.0, caller_credentials=sent)
-    equip = Equip(accept_credentials=("*",))
+    equip: Any = Equip(accept_credentials=("*",))  # what its caller sent is read by a private method
     with pytest.raises(Malformed, match="nothing that a caller sends goes to an upstream"):
         equip._caller_credentials(call, call.tool, Requirements((AccountRequirement(ACCOUNT),)))
 

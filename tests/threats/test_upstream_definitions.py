@@ -30,6 +30,8 @@ class LocalHall:
 
     def __init__(self) -> None:
         self.hall = Toolhall()
+        # The hall has no upstream of its own settings; what this sync brings in is offered all the same.
+        vars(self.hall.registration.active)["has_upstream"] = bool
         self.sync = UpstreamSync(self.hall.registration, time.time, local=True)
 
     async def list(self, *tools: Any) -> None:

@@ -117,7 +117,7 @@ export interface Needs {
   approvals: { count: number; firstEndsAt: string | null };
   review: { count: number };
   servers: { count: number; unwell: string[] };
-  upstreams: { name: string; waiting: number }[];
+  upstreams: { name: string; waiting: number; link: boolean }[];
   accounts: { count: number; first: { person: string; providerName: string } | null };
   /** Those that end within 30 days, or have ended. */
   deprecations: { id: string; sunset: string; callers: string[] }[];

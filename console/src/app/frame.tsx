@@ -1,6 +1,6 @@
 /** The frame of all screens: side bar, top bar, bottom bar, the line about missing news, and what lies over the page. */
 
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { sessionEnded } from '../api/client';
 import { followVisibility, staleSince } from '../api/events';
 import { mayManage } from '../api/me';
@@ -22,7 +22,8 @@ import { SessionEnded } from './session';
 /** Shown once the hall has said who the person is. */
 export function Frame({ person }: { person: Me }) {
   useNeeds();
-  useEffect(followKeyboard, []);
+  // What answers the person is there before the browser paints; what only follows the page may come after.
+  useLayoutEffect(followKeyboard, []);
   useEffect(followVisibility, []);
   const { screen, path } = route.value;
   const section = sectionOf(screen);
@@ -60,7 +61,7 @@ function skip(event: MouseEvent): void {
 // Who comes to another screen starts at its head; the page that was opened first keeps the browser's own focus.
 function useScreenFocus(screen: string, section: Section | undefined): void {
   const first = useRef(true);
-  useEffect(() => {
+  useLayoutEffect(() => {
     document.title = `${section ? t(section.title) : t('states.missing')} · Toolhall`;
     if (first.current) {
       first.current = false;
@@ -226,7 +227,7 @@ function BottomBar() {
   const rest = SECTIONS.filter((each) => !each.inBar && each.may());
   const current = route.value.screen;
   const close = () => setOpen(false);
-  useEffect(close, [current]);
+  useLayoutEffect(close, [current]);
   useKeys({ close: () => (open ? close() : false) });
   return (
     <nav class="bottom" aria-label={t('frame.consoleShort')}>

@@ -1,6 +1,6 @@
 /** `FilterLine`: the terms of a filter as chips (`tool:Mail.*`), and a field that completes names and values. */
 
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { useKeys } from '../app/keys';
 import { route, setQuery } from '../app/router';
 import { t } from '../words/messages';
@@ -31,9 +31,9 @@ export function FilterLine({ fields, plain, placeholder }: FilterLineProps) {
   const terms = [...route.value.query].filter(([name, value]) => names.includes(name) && value);
   const focus = () => box.current?.querySelector('input')?.focus();
   useKeys({ edit: focus });
-  // A change of the address from elsewhere ends what was being typed.
+  // A change of the address from elsewhere ends what was being typed: before the next letter comes, not after it.
   const address = terms.join();
-  useEffect(() => setText(''), [address]);
+  useLayoutEffect(() => setText(''), [address]);
 
   const take = (taken: string) => {
     const read = readTerms(taken, names, plain);

@@ -1,7 +1,7 @@
 /** `Menu`: a button with actions below it. `Combobox`: a field with suggestions, of which any text or one can be taken. */
 
 import type { ComponentChild } from 'preact';
-import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { t } from '../words/messages';
 import { Icon, type IconName } from './icon';
 import { Marks } from './marks';
@@ -24,7 +24,7 @@ export function Menu({ label, items, icon = 'more', text, low = true }: MenuProp
     setOpen(false);
     if (back) button.current?.focus();
   };
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (open) entries()[0]?.focus();
   }, [open]);
   const press = (event: KeyboardEvent) => {

@@ -95,7 +95,7 @@ class HallRoutes:
         self._dispatcher = dispatcher
         self._server = ServerInfo(name=config.name, version=__version__, instructions=config.instructions)
         self._request_state = RequestState(SealedBox(components.data_dir.root_key), time.time)
-        self._request_state.on_refused = self._abandon_waiting_call
+        self._request_state.on_refused = self._on_round_refused
         self._stopping = False
         self.machine = MachineHandler(dispatcher, registration)
         self.hub = HubHandler(
@@ -121,7 +121,8 @@ class HallRoutes:
         )
         self.api = ManagementApi(context, self._validator)
         find, build = components.find_upstreams, components.build_upstreams
-        self._upstreams = UpstreamsApi(context, find, build, self._validator)
+        accounts = components.credentials.broker.accounts
+        self._upstreams = UpstreamsApi(context, find, build, self._validator, accounts)
         verification, check = self.api.verification, components.check_health
         sources = EventSources(verification, self.health_state, check, self._upstreams.marks)
         self._events = EventsApi(context, sources)
@@ -132,11 +133,11 @@ class HallRoutes:
         self._request_state.used_states = states
         self._components.approval_components.sessions.ended.use_store(states)
 
-    def _abandon_waiting_call(self, memory: Mapping[str, bytes]) -> None:
-        """Cancel what waits at an upstream for the next request of a call, because that was refused."""
+    def _on_round_refused(self, memory: Mapping[str, bytes]) -> None:
+        """The next request of a call was refused; an upstream may still wait for it."""
         upstreams = self._components.find_upstreams()
         if upstreams is not None:
-            upstreams.abandon(memory)
+            upstreams.end_waiting_call(memory)
 
     async def reload_sessions(self) -> None:
         """Load the sessions that were ended in other processes; raises StoreFailed."""
@@ -181,7 +182,8 @@ class HallRoutes:
         return JoinEndpoint(self._dispatcher, registration, servers.leases, servers.transport_for)
 
     def _stateless_mcp(self) -> StatelessMcp:
-        return StatelessMcp(self._dispatcher, self._server, self._request_state)
+        takes_tokens = bool(self._config.issuers)
+        return StatelessMcp(self._dispatcher, self._server, self._request_state, takes_tokens=takes_tokens)
 
     def _http_app(self, startup: Callable[[], Awaitable[None]]) -> HttpApp:
         auth, websockets = self._components.security.auth, {"/hub": self._websocket()}

@@ -20,7 +20,7 @@ asks whether it was built.
 import asyncio
 import re
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -107,7 +107,7 @@ class Toolhall:
         self._stores: Stores | None = None
         self._built_routes: HallRoutes | None = None
         self._stopping = False
-        self._watching = False
+        self.is_open = False  # `open` was called, and `settle` was not since
         self._built_tool_servers: ToolServers | None = None
         self._given_upstreams = upstreams_from(config)  # and those of files and of the command line, later
         self._built_upstreams: Upstreams | None = None
@@ -183,7 +183,7 @@ class Toolhall:
             self._built_tool_servers = ToolServers(
                 self.config, self.dispatcher.audit.note_server, resource_lookup(self.registry)
             )
-            if self._watching:  # built in an open hall: leases expire and replicas are probed from now on
+            if self.is_open:  # built in an open hall: leases expire and replicas are probed from now on
                 self._built_tool_servers.watch()
         return self._built_tool_servers
 
@@ -341,7 +341,7 @@ class Toolhall:
             await self.open()
 
     def _watch(self) -> None:
-        self._watching = True
+        self.is_open = True
         self.registration.watch()
         self.access.watch()
         self._executor.watchdog.watch()
@@ -420,11 +420,6 @@ class Toolhall:
         await self._routes.serve_lines(dialect)
         await self.settle()
 
-    @property
-    def is_open(self) -> bool:
-        """Whether it runs: `open` was called, and `settle` was not since."""
-        return self._watching
-
     async def serve_mcp_lines(self, lines: "StdioLines") -> None:
         """Serve MCP to a client in this process that sends and gets lines, until these end; the hall must be open."""
         await self._routes.serve_mcp_lines(lines)
@@ -441,7 +436,7 @@ class Toolhall:
         """Finish background work before the loop ends; a server calls this last."""
         if self._built_routes is not None:
             self._built_routes.http.opened = False
-        self._watching = False
+        self.is_open = False
         if self._built_tool_servers is not None:
             self._built_tool_servers.suspend()
         await self.tasks.settle()
@@ -520,7 +515,7 @@ class Toolhall:
             *task_metrics(self.tasks),
             Metric("toolhall_completions_total", "counter", "Completions answered.", self.dispatcher.completion_count),
         )
-        self.telemetry.changing_metrics = self._upstream_metrics
+        self.telemetry.changing_metrics = lambda: () if (up := self._built_upstreams) is None else up.manager.metrics()
         served = ServedComponents(
             data_dir=self._data_dir,
             security=self.security,
@@ -575,9 +570,6 @@ class Toolhall:
             await task_health(self.tasks.figures),
             {} if self._built_upstreams is None else self._built_upstreams.health(),
         )
-
-    def _upstream_metrics(self) -> Iterable[Metric]:
-        return () if self._built_upstreams is None else self._built_upstreams.manager.metrics()
 
     def _search_entry(self) -> Entry:
         from toolhall.registry.search import search_tool  # lazy: only with the setting `search`

@@ -9,7 +9,7 @@ from toolhall.app.upstream_credentials import dialer_for
 from toolhall.config import Config
 from toolhall.dialects.mcp.client_handshake import Era
 from toolhall.mcp_client.connect import open_session
-from toolhall.mcp_client.session import Headers, McpSession, NotAcceptable, SessionEvents
+from toolhall.mcp_client.session import Headers, McpSession, NotAcceptable, RpcError, SessionEvents
 from toolhall.mcp_client.stdio_session import open_command
 from toolhall.mcp_client.targets import ClientProfile, CommandTarget, HttpTarget, QuestionHandler
 from toolhall.model.upstream import Upstream
@@ -59,7 +59,7 @@ class UpstreamSessionOpener:
         remembered = self._last_era(upstream.name) if era is None else era
         try:
             return await attempt(remembered)
-        except NotAcceptable:
+        except (NotAcceptable, RpcError):
             if remembered is None:
                 raise
             return await attempt(None)  # it may speak another revision by now

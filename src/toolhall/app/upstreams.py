@@ -27,6 +27,7 @@ from toolhall.config import Config
 from toolhall.dialects.mcp.client_handshake import Era
 from toolhall.egress.addresses import EgressRefused
 from toolhall.execution.health_checks import DEGRADED, HEALTHY, UNHEALTHY
+from toolhall.execution.upstream.call_requests import upstream_uri
 from toolhall.execution.upstream.check import CheckStep, CheckTools
 from toolhall.execution.upstream.manager import ManagerOptions, UpstreamManager
 from toolhall.execution.upstream.runner import UpstreamRunner
@@ -49,6 +50,8 @@ from toolhall.oauth.upstream_accounts import UpstreamAccounts, account_name
 from toolhall.registration.service import RegistrationService
 from toolhall.registration.upstream_definitions import DefinitionReader, UpstreamFinding, qualified_uri
 from toolhall.registration.upstream_sync import UpstreamReview, UpstreamSync
+from toolhall.registry.snapshot import Entry
+from toolhall.registry.uri_index import UriMatch
 from toolhall.stores.accounts import Account
 from toolhall.stores.common import Stale, StoreFailed, Unstorable, WriteLock
 from toolhall.stores.upstreams import MemoryUpstreamStore, StoredUpstream, UpstreamStore
@@ -71,6 +74,7 @@ class UpstreamParts(NamedTuple):
     hall_id: str
     note_server: Callable[[str, str], None]  # gets the id of each call, and where it goes
     has_resource: Callable[[str, str], bool]  # whether a toolkit has a resource with this URI
+    match_resource: Callable[[str], UriMatch[Entry] | None]
     changed: Callable[[str], None]  # tells who subscribed to a resource that it has changed
 
 
@@ -144,6 +148,16 @@ class Upstreams:
         found = self._all.get(name)
         return found is not None and not found.settings.off
 
+    def watch(self, uri: str, watched: bool) -> None:
+        """Hear of changes of a resource, if it is an upstream's, because somebody subscribed to it; or no more."""
+        match = self._parts.match_resource(uri)
+        if match is not None and (tool := match.value.tool).id.toolkit in self._all:
+            self.manager.watch(tool.id.toolkit, upstream_uri(tool, uri, match.variables), watched=watched)
+
+    def end_waiting_call(self, memory: Mapping[str, bytes]) -> None:
+        """Cancel a call that waits at its upstream, because its next request was refused."""
+        self.manager.runner.parked.abandon(memory)
+
     def settings_of(self, name: str) -> UpstreamSettings | None:
         """Return the settings of an upstream."""
         found = self._all.get(name)
@@ -164,11 +178,7 @@ class Upstreams:
         self.credentials.redact_output(self._all)
         for status in self.manager.statuses():
             if status.state == "waiting":
-                self.manager.retry_now(status.name)
-
-    def abandon(self, memory: Mapping[str, bytes]) -> None:
-        """Cancel what waits for the next request of a call, which was refused; `memory` is what the call remembered."""
-        self.runner.parked.abandon(memory)
+                self.manager.connection(status.name).retry_now()
 
     def health(self) -> dict[str, UpstreamHealth]:
         """Return what each upstream means for the health of the hall; one that is off is not counted."""
@@ -179,7 +189,8 @@ class Upstreams:
 
     def marks(self) -> Mapping[str, UpstreamMark]:
         """Return what tells whether an upstream has changed."""
-        return {each.name: UpstreamMark(each.state, each.syncs) for each in self.manager.statuses()}
+        found = (self.manager.connection(name) for name in self._all)
+        return {each.name: UpstreamMark(each.state, each.syncs) for each in found}
 
     def listed(self) -> tuple[UpstreamView, ...]:
         """Return all upstreams by name."""
@@ -438,12 +449,14 @@ def build_upstreams(hall: "Toolhall", hall_id: str, given: Iterable[Upstream]) -
         hall_id=hall_id,
         note_server=hall.dispatcher.audit.note_server,
         has_resource=resource_lookup(hall.registry),
+        match_resource=lambda uri: hall.registry.snapshot.resources.match(uri),  # noqa: PLW0108 - it changes
         changed=hall.changed,
     )
     built = Upstreams(hall.config, parts, given)
     credentials.upstream_settings, credentials.on_linked = built.settings_of, built.on_linked
     credentials.egress.more = built.own_addresses
     credentials.vault.on_change = built.on_secrets_changed
+    hall.dispatcher.changes.on_asked = built.watch
     return built
 
 

@@ -29,6 +29,7 @@ from toolhall.mcp.tool_requests import (
 )
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Broken, Limited, Malformed, ToolhallError, Unsupported
+from toolhall.model.json import JsonObject
 from toolhall.model.messages import (
     NOT_FRESH,
     Answer,
@@ -41,6 +42,11 @@ from toolhall.model.messages import (
 from toolhall.pipeline.dispatcher import Dispatcher
 
 LISTEN_METHOD = "subscriptions/listen"
+# How clients may come by the tokens of issuers: by credentials of their own, or by the identity at a company.
+AUTHORIZATION_EXTENSIONS: JsonObject = {
+    "io.modelcontextprotocol/oauth-client-credentials": {},
+    "io.modelcontextprotocol/enterprise-managed-authorization": {},
+}
 _log = logging.getLogger("toolhall.mcp")
 _DIALECT = f"mcp@{REVISION_2026_07_28.name}"
 
@@ -48,8 +54,11 @@ _DIALECT = f"mcp@{REVISION_2026_07_28.name}"
 class StatelessMcp:
     """Answers requests of MCP 2026-07-28; keeps nothing between them."""
 
-    def __init__(self, dispatcher: Dispatcher, server: ServerInfo, request_state: RequestState) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, server: ServerInfo, request_state: RequestState, *, takes_tokens: bool = False
+    ) -> None:
         self._dispatcher = dispatcher
+        self._extensions = AUTHORIZATION_EXTENSIONS if takes_tokens else {}
         self._request_state = request_state
         self.encoder = McpEncoder(server, REVISION_2026_07_28)
         self.subscriptions = Subscriptions(dispatcher, self.encoder)
@@ -92,7 +101,8 @@ class StatelessMcp:
                 return await answer_completion(self._dispatcher, self.encoder, request, caller)
             case "server/discover":
                 snapshot = self._dispatcher.registry.snapshot
-                extensions = {**self.tasks.extensions, **(SKILLS_EXTENSION if snapshot.resources.has_skills else {})}
+                skills = SKILLS_EXTENSION if snapshot.resources.has_skills else {}
+                extensions = {**self.tasks.extensions, **skills, **self._extensions}
                 return self.encoder.discover_result(request.id, snapshot.kinds, extensions)
             case _:
                 return await self.tasks.answer(request, meta, caller)

@@ -161,13 +161,13 @@ class HttpOpener:
             session.begin(server, session_id, self._credentials)
             await session.notify("notifications/initialized", {})
             await self._set_log_level(session, server)
+            if self._profile.listens:
+                await session.listen()
         except BaseException as error:
             await session.close()
             if isinstance(error, SessionError) and self._may_be_old(error, session):
                 return await self._open_old(error)
             raise
-        if self._profile.listens:
-            await session.listen()
         return session
 
     def _initialize_params(self) -> JsonObject:

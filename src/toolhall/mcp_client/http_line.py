@@ -32,6 +32,8 @@ from toolhall.model.text import clean_text
 
 HttpMethod: TypeAlias = Literal["POST", "GET", "DELETE"]
 CONNECT_SECONDS = 10.0
+MAX_CONNECTIONS = 256  # of one session; a server of 2026-07-28 has one for all callers
+MAX_CALL_CONNECTIONS = 248  # the others are for answers to questions, notifications, and what is listened to
 POST_SECONDS = 30.0  # for a message that has no answer
 REFUSAL_SECONDS = 5.0  # for the body of a refusal
 MAX_RETRY_AFTER = 86_400.0
@@ -57,7 +59,13 @@ class HttpLine:
         self.peer = self.url.origin  # a path may hold a secret
         self.target = target
         self._dialer = dialer
-        settings = PeerSettings(peer=self.peer, max_bytes=max_bytes, connect_seconds=CONNECT_SECONDS)
+        settings = PeerSettings(
+            peer=self.peer,
+            max_bytes=max_bytes,
+            max_connections=MAX_CONNECTIONS,
+            max_call_connections=MAX_CALL_CONNECTIONS,
+            connect_seconds=CONNECT_SECONDS,
+        )
         self._pool = ConnectionPool(dialer, self.url, settings, asyncio.get_running_loop())
         self._fixed = header_lines(target.headers)
 

@@ -241,6 +241,11 @@ class ModernHttpSession(_HttpSession):
             return msgspec.Raw(b"{}")
         return await super().request(request, hooks)
 
+    @property
+    def running(self) -> int:
+        """How many requests of others run now."""
+        return max(0, super().running - self._listen_stream.is_running)
+
     def _head(self, request: McpRequest) -> bytes:
         lines = method_headers(request.method, request.params, request.name)
         if request.argument_headers:
@@ -269,6 +274,7 @@ class LegacyHttpSession(_HttpSession):
         self._post_head = self._line.head("POST")
         self._plain_head = self._post_head  # without credentials
         self._session_id: str | None = None
+        self._wants_to_listen = False  # but the server refused the credentials that were sent
 
     def begin(self, server: ServerDescription, session_id: str | None, credentials: Headers) -> None:
         """The handshake is done: from now on, requests state the session and the revision."""
@@ -289,6 +295,7 @@ class LegacyHttpSession(_HttpSession):
         Returns once that is asked for: what a server sends to nobody who listens is lost, and many servers send the
         questions of a call there.
         """
+        self._wants_to_listen = False
         asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._tasks.start(self._listen(asked))
         await asyncio.wait({asked}, timeout=LISTEN_SECONDS)
@@ -323,6 +330,9 @@ class LegacyHttpSession(_HttpSession):
         """Send these credentials from now on: a session is of one owner, and they may have been renewed."""
         lines = self._credential_lines(credentials)
         self._post_head = self._line.head("POST", self._session_lines + lines) if lines else self._plain_head
+        if self._wants_to_listen:
+            self._wants_to_listen = False
+            self._tasks.start(self.listen())
 
     def _head(self, request: McpRequest) -> bytes:
         if request.credentials and request.credentials != self._credentials[0]:
@@ -457,6 +467,7 @@ class LegacyHttpSession(_HttpSession):
                 try:
                     await wait_for_head(response)
                     if response.status != 200 or response.events is None:
+                        self._wants_to_listen = response.status == 401
                         return  # there is no such stream, or no session any more, which the next request finds out
                     failures = 0
                     await self._read_stream(response)
@@ -478,9 +489,8 @@ class LegacyHttpSession(_HttpSession):
                 continue
             try:
                 messages = self._router.read(text)
-            except Malformed as error:
-                _log.info("%s: %s", self._line.peer, error.message)
-                continue
+            except Malformed:
+                continue  # without a word: a server could fill the log
             for message in messages:
                 self._router.route(message, None)
 

@@ -101,6 +101,7 @@ class MessageRouter:
         self._last_id = 0
         self._tasks = BackgroundTasks()
         self._questions: dict[RequestId, asyncio.Task[None]] = {}
+        self._has_dropped = False  # a question
         self.revision: Revision
         self._meta: MetaWriter
 
@@ -178,8 +179,12 @@ class MessageRouter:
         request_id = message.request_id
         if request_id is None or self.revision.stateless:
             return
-        if len(self._tasks) >= MAX_QUESTIONS or request_id in self._questions:
-            _log.warning("a server asks more than %d questions at a time; one was dropped", MAX_QUESTIONS)
+        if request_id in self._questions:
+            return
+        if len(self._tasks) >= MAX_QUESTIONS:
+            if not self._has_dropped:  # said once, or a server could fill the log
+                _log.warning("a server asks more than %d questions at a time; the others are dropped", MAX_QUESTIONS)
+            self._has_dropped = True
             return
         if own is not None:
             own.questions = own.questions or set()

@@ -11,8 +11,16 @@ from typing import TypeAlias
 import msgspec
 
 from toolhall.concurrency import BackgroundTasks
-from toolhall.mcp_client.session import Headers, McpRequest, NotSent, RequestLost, ServerDescription, SessionError
-from toolhall.model.errors import Malformed
+from toolhall.dialects.mcp.protocol import INVALID_PARAMS
+from toolhall.mcp_client.session import (
+    Headers,
+    McpRequest,
+    NotSent,
+    RequestLost,
+    RpcError,
+    ServerDescription,
+    SessionError,
+)
 from toolhall.model.json import JsonObject
 
 SUBSCRIBE_METHODS = frozenset({"resources/subscribe", "resources/unsubscribe"})
@@ -44,14 +52,14 @@ class ListenStream:
         return bool(self._lists or self._uris)
 
     def change(self, request: McpRequest) -> bool:
-        """Take a request of SUBSCRIBE_METHODS; whether there is anything to listen for now. Raises Malformed."""
+        """Take a request of SUBSCRIBE_METHODS; whether there is anything to listen for now. Raises RpcError."""
         uri = request.params.get("uri")
         if not isinstance(uri, str):
-            raise Malformed("params.uri must be the URI of a resource")
+            raise RpcError(INVALID_PARAMS, "params.uri must be the URI of a resource")
         if request.method == "resources/unsubscribe":
             self._uris.pop(uri, None)
         elif uri not in self._uris and len(self._uris) >= MAX_SUBSCRIPTIONS:
-            raise Malformed(f"a session can have {MAX_SUBSCRIPTIONS} subscriptions at most")
+            raise RpcError(INVALID_PARAMS, f"a session can have {MAX_SUBSCRIPTIONS} subscriptions at most")
         else:
             self._uris[uri] = None
         self._changed.set()

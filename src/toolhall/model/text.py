@@ -121,7 +121,7 @@ def _is_suspect(text: str) -> bool:
 
 def is_clean_text(text: str) -> bool:
     """Whether a text needs no sanitizing."""
-    return not _is_suspect(text)
+    return (text.isprintable() and text.isascii()) or not _is_suspect(text)
 
 
 def is_clean_json(encoded: bytes) -> bool:

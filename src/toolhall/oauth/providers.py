@@ -16,6 +16,7 @@ from toolhall.model.errors import Limited, Refused
 from toolhall.model.secret import MIN_SECRET_LENGTH, Secret
 from toolhall.stores.approvals import CoolingDown
 
+UPSTREAM_PREFIX = "upstream:"  # of the provider names of upstreams; configured names have no colon
 _ERROR_CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
@@ -27,6 +28,10 @@ class UnknownProvider(Refused):
     """The settings have no provider of this name."""
 
     def __init__(self, name: str, known: tuple[str, ...]) -> None:
+        if name.startswith(UPSTREAM_PREFIX):
+            upstream = name.removeprefix(UPSTREAM_PREFIX)
+            super().__init__(f"there is no upstream {upstream!r} with a url; 'toolhall upstream list' shows them")
+            return
         listed = f"known are {', '.join(known)}" if known else "none is set up"
         super().__init__(f"there is no provider {name!r} ({listed}); the operator adds it to `providers`")
 
@@ -70,7 +75,6 @@ class DiscoveryFailed(ProviderUnreachable):
 
 
 TokenAuth: TypeAlias = Literal["basic", "post", "none", "private_key_jwt"]
-UPSTREAM_PREFIX = "upstream:"  # of the provider names of upstreams; configured names have no colon
 
 
 class Preset(msgspec.Struct, frozen=True, kw_only=True):

@@ -122,8 +122,8 @@ class Dispatcher:
         What the caller may not see is not looked at. Where nothing is found, the find stage says so.
         """
         if request.kind == "prompt":
-            entry = self.registry.snapshot.prompts.find(request.tool)
-            if entry is None or entry.read_texts is None or not request.arguments:
+            entry = self.registry.snapshot.prompts.find(request.tool) if request.arguments else None
+            if entry is None or entry.read_texts is None:
                 return request
             if not self.policy.can_see(caller, entry.tool):
                 return request

@@ -25,6 +25,8 @@ class ResourceChanges:
         self._listeners: dict[str, list[_Listener]] = {}
         self._by_account: Counter[str] = Counter()
         self._listeners_of_all: list[Callable[[str], None]] = []
+        # Called with a URI when its first listener comes (True), and when its last one has gone (False).
+        self.on_asked: Callable[[str, bool], None] | None = None
 
     def subscribe_all(self, notify: Callable[[str], None]) -> None:
         """Call `notify` with each URI that changes, in whichever thread it does."""
@@ -42,6 +44,8 @@ class ResourceChanges:
     def subscribe(self, uri: str, notify: Callable[[str], None], account: str = "") -> Callable[[], None]:
         """Call `notify` with each URI that changes, in the loop that runs now; returns the function that ends it."""
         listener = _Listener(_running_loop(), notify)
+        if self.on_asked is not None and uri not in self._listeners:
+            self.on_asked(uri, True)
         self._listeners.setdefault(uri, []).append(listener)
         self._by_account[account] += 1
 
@@ -50,6 +54,8 @@ class ResourceChanges:
                 self._listeners[uri].remove(listener)
                 if not self._listeners[uri]:
                     del self._listeners[uri]
+                    if self.on_asked is not None:
+                        self.on_asked(uri, False)
                 self._by_account[account] -= 1
                 if not self._by_account[account]:
                     del self._by_account[account]

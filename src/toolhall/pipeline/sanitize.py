@@ -97,13 +97,14 @@ def _is_clean_text(result: Result) -> bool:
     """Whether the result is one plain text, as that of most resources and prompts is."""
     if len(result.content) != 1 or result.meta is not None or result.encoded is not None:
         return False
-    match result.content[0]:
-        case Resource(uri=uri, content=str(text), notes=None, meta=None):
-            return is_clean_text(text) and is_clean_text(uri)
-        case Text(text, None, None):
-            return is_clean_text(text)
-        case _:
-            return False
+    block = result.content[0]
+    if type(block) is Resource:
+        text, is_plain = block.content, block.notes is None and block.meta is None and is_clean_text(block.uri)
+    elif type(block) is Text:
+        text, is_plain = block.text, block.notes is None and block.meta is None
+    else:
+        return False
+    return is_plain and type(text) is str and is_clean_text(text)
 
 
 def _clean_block(block: Content, sanitizer: TextSanitizer) -> Content:

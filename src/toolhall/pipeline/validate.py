@@ -268,7 +268,7 @@ class Check:
 
     def _check_size(self, text: str, entry: Entry) -> str:
         # Every character takes at least one byte: a text with too many characters need not be encoded.
-        if len(text) > self._max_bytes or _bytes(text) > self._max_bytes:
+        if len(text) > self._max_bytes or (not text.isascii() and _bytes(text) > self._max_bytes):
             raise self._too_large(entry)
         return text
 

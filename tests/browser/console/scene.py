@@ -379,7 +379,9 @@ NEEDS: dict[str, Any] = {
     "approvals": {"count": len(WAITING), "firstEndsAt": min(each["expiresAt"] for each in WAITING)},
     "review": {"count": sum(each["state"] == "quarantined" for each in TOOLS)},
     "servers": {"count": len(SERVERS), "unwell": [each["name"] for each in SERVERS if each["state"] != "healthy"]},
-    "upstreams": [{"name": each["name"], "waiting": each["waiting"]} for each in UPSTREAMS if each["waiting"]],
+    "upstreams": [
+        {"name": each["name"], "waiting": each["waiting"], "link": False} for each in UPSTREAMS if each["waiting"]
+    ],
     "accounts": {"count": 1, "first": {"person": "bob", "providerName": "Google"}},
     "deprecations": [
         {"id": each["id"], "sunset": each["sunset"], "callers": [caller["caller"] for caller in each["callers"]]}

@@ -255,6 +255,7 @@ def test_a_tool_asks_and_is_answered_in_the_page(console: OpenConsole, workshop:
 
 def test_a_running_call_is_cancelled(console: OpenConsole, workshop: HallClient) -> None:
     window = open_tool(console, workshop, "form_tools.wait")
+    window.page.locator("section[aria-labelledby=result-title]").wait_for()
     window.press("Control+Enter")
     window.page.get_by_role("button", name="Cancel").click()
     expect(window.page.locator("section[aria-labelledby=result-title] header .chip")).to_have_text(

@@ -71,9 +71,7 @@ def go_by_find(window: ConsoleWindow, words: str, option: re.Pattern[str]) -> No
 
 def test_a_refused_call_and_its_reason_are_found(console: OpenConsole, harbour: Office) -> None:
     window = console(harbour).open("#/")
-    window.press("g", "c")
-    window.wait("location.hash === '#/calls'")
-    window.settled()
+    window.go_by_keys("gc", "calls")
     window.press("e")
     window.write("outcome:Denied caller:ci")
     window.press("Enter")
@@ -93,7 +91,7 @@ def test_a_refused_call_and_its_reason_are_found(console: OpenConsole, harbour: 
 def test_an_approval_is_denied(console: OpenConsole, harbour: Office) -> None:
     asked = harbour.ask_person(ship="Denied", why="a test")
     window = console(harbour).open("#/")
-    window.press("g", "a")
+    window.go_by_keys("ga", "approvals")
     window.wait("location.hash.startsWith('#/approvals/')")
     while not window.page.evaluate("id => location.hash.includes(id)", asked):
         before = window.page.evaluate("location.hash")

@@ -18,6 +18,12 @@ MAX_MODULES = 250
 # The HTTP API, MCP sessions, web pages, the OAuth broker and the pools of tool servers.
 SERVING = ("toolhall.http", "toolhall.mcp", "toolhall.web.pages", "toolhall.web.approve", "toolhall.oauth.broker")
 POOLS = "toolhall.execution.remote.replica_pools"
+UPSTREAMS = (
+    "toolhall.app.upstream",
+    "toolhall.execution.upstream",
+    "toolhall.registration.upstream",
+    "toolhall.mcp_client.http",
+)
 LIST_MODULES = """
 import atexit, json, sys
 loaded = lambda: [name for name in sys.modules if name.split(".")[0] == "toolhall"]
@@ -47,6 +53,19 @@ asyncio.run(main())
 """
 
 
+SERVE_OWN = """
+import asyncio, sys
+from toolhall import Toolhall
+
+async def main() -> None:
+    async with Toolhall() as hall:
+        hall.http
+
+asyncio.run(main())
+print([name for name in sys.modules if name.startswith({upstreams!r})])
+"""
+
+
 @tool
 def add(a: int, b: int) -> int:
     return a + b
@@ -65,14 +84,14 @@ def test_local_call_imports_nothing_that_only_a_server_needs(program: str, tmp_p
     )
     assert done.returncode == 0, done.stderr
     modules: list[str] = json.loads(out.read_text())
-    assert [name for name in modules if name.startswith(SERVING) or name == POOLS] == []
+    assert [name for name in modules if name.startswith((*SERVING, *UPSTREAMS)) or name == POOLS] == []
     assert len(modules) <= MAX_MODULES
 
 
 def test_constructor_builds_neither_routes_nor_tool_servers_nor_broker() -> None:
     with Toolhall(add) as hall:
         built = vars(hall)
-        assert (built["_built_routes"], built["_built_tool_servers"]) == (None, None)
+        assert (built["_built_routes"], built["_built_tool_servers"], built["_built_upstreams"]) == (None, None, None)
         assert vars(hall.credentials)["_built_broker"] is None
 
 
@@ -129,3 +148,11 @@ def test_hall_with_a_bad_egress_allow_creates_no_data_folder(tmp_path: Path) -> 
     with pytest.raises(BadConfig):
         Toolhall(config=Config(egress_allow=("nonsense!!",), data=str(folder)))
     assert not folder.exists()
+
+
+def test_served_hall_without_upstreams_imports_nothing_of_them() -> None:
+    program = SERVE_OWN.format(upstreams=UPSTREAMS)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=patience(), check=False
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr

@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from tests.harness.patience import patience
 from tests.servers import stdio_mcp
+from tests.servers.http_mcp import HttpMcpServer, serving
 from toolhall import Client, Context, SyncClient, Toolhall, prompt, resource, tool
 from toolhall.client.connection import ClientOptions
 from toolhall.mcp_client.session import NotAcceptable, NotSent, RequestLost, RpcError, Unauthorized
@@ -343,6 +344,19 @@ async def test_command_of_any_revision_is_used_alike(revision: str) -> None:
             await client.call("exit")
         with pytest.raises(NotSent):
             await client.call("echo", {"text": "x"})
+
+
+@pytest.mark.parametrize("revision", ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"])
+async def test_server_of_any_revision_gets_the_key_with_every_request(revision: str) -> None:
+    async with serving(HttpMcpServer(revision)) as server, Client(server.url, key="sesame-4711") as client:
+        assert client.server.revision.name == revision
+        assert await client.call("echo", {"a": 1}, returns=dict[str, int]) == {"a": 1}
+    assert {wire.headers.get("authorization") for wire in server.seen} == {"Bearer sesame-4711"}
+
+
+async def test_key_goes_to_no_other_machine_without_encryption() -> None:
+    with pytest.raises(NotAcceptable, match="not encrypted"):
+        await Client("http://mcp.example.com/mcp", key="sesame-4711").__aenter__()
 
 
 async def test_key_and_headers_are_sent_and_never_shown() -> None:

@@ -119,6 +119,7 @@ async def test_sender_waits_while_the_child_does_not_read() -> None:
         await sender
 
 
+@pytest.mark.threat("H6")
 async def test_lines_that_are_no_messages_are_skipped_and_counted() -> None:
     child, heard = await started("print('Welcome!\\n\\n  {\"id\":1}\\r\\ntext\\n[]\\nrest', end='', flush=True)")
     await ended(child)
@@ -127,6 +128,7 @@ async def test_lines_that_are_no_messages_are_skipped_and_counted() -> None:
     await child.close()
 
 
+@pytest.mark.threat("H6")
 async def test_message_over_the_limit_ends_the_child() -> None:
     child, heard = await started(f"import time\nprint('{{' + 'x' * {2 * FRAME_LIMIT}, flush=True)\ntime.sleep(3600)")
     assert "larger than what is passed on" in await ended(child)
@@ -134,6 +136,7 @@ async def test_message_over_the_limit_ends_the_child() -> None:
     await child.close()
 
 
+@pytest.mark.threat("H4")
 async def test_environment_is_the_short_list_and_what_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLHALL_KEY", "canary-1")
     monkeypatch.setenv("GITHUB_TOKEN", "canary-2")
@@ -220,6 +223,7 @@ async def test_child_that_is_killed_says_by_which_signal() -> None:
     assert len(heard.ends) == 1
 
 
+@pytest.mark.threat("H6")
 async def test_flood_of_error_output_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "toolhall.upstream")
     code = "import sys\nfor number in range(5_000): print(number, '\\x1b[31m' + 'x' * 100, file=sys.stderr)"
@@ -244,6 +248,7 @@ async def test_memory_above_the_limit_ends_the_group() -> None:
     await child.close()
 
 
+@pytest.mark.threat("H7")
 async def test_stubborn_family_is_terminated_and_then_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child_process, "CLOSE_SECONDS", 0.1)
     monkeypatch.setattr(child_process, "TERMINATE_SECONDS", 0.1)
@@ -330,6 +335,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.threat("H7")
 async def test_killed_hall_takes_its_children_and_theirs_with_it() -> None:
     code = FAMILY + "time.sleep(3600)"
     with subprocess.Popen(  # noqa: ASYNC220 - started at once

@@ -578,3 +578,30 @@ async def test_modern_server_is_listened_to_for_what_it_offers() -> None:
         assert await next_event(events) == ("updated", "a:b")
         assert streams[1].headers["authorization"] == "Bearer hall"
     assert server.named("resources/subscribe") == []
+
+
+async def test_refused_stream_is_opened_with_the_renewed_credential() -> None:
+    server = HttpMcpServer("2025-11-25")
+
+    async def stream(wire: Wire) -> None:
+        if wire.headers.get("authorization") != "Bearer 2":
+            wire.send(b"", "401 Unauthorized")
+        else:
+            wire.start_stream()
+            wire.event({"method": "notifications/prompts/list_changed"})
+
+    server.on["GET"] = stream
+    events = Events()
+    async with serving(server), session_with(server, events, profile=LISTENING) as session:
+        await server.until("GET")
+        await session.request(call())
+        while server.methods().count("GET") < 2:
+            await session.request(call(credentials=(("Authorization", "Bearer 2"),)))
+        assert await next_event(events) == "prompts"
+
+
+async def test_subscription_without_a_uri_is_refused() -> None:
+    async with serving(HttpMcpServer(MODERN)) as server, session_with(server) as session:
+        with pytest.raises(RpcError, match="URI"):
+            await session.request(McpRequest(method="resources/subscribe"))
+        assert session.running == 0

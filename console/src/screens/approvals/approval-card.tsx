@@ -1,6 +1,6 @@
 /** `ApprovalCard`: the question of one approval with the exact arguments, and below them the decision. */
 
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { hall, segments } from '../../api/client';
 import { me } from '../../api/me';
 import type { Approval } from '../../api/types';
@@ -30,7 +30,7 @@ export function ApprovalCard({ id, listed, isLoaded, onDecided }: CardProps) {
   const [ended, setEnded] = useState<Approval | null>(null);
   if (opened.current?.id !== id) opened.current = listed;
   opened.current ??= listed;
-  useEffect(() => setEnded(null), [id]);
+  useLayoutEffect(() => setEnded(null), [id]);
   const shown = ended ?? opened.current;
   if (!shown || shown.id !== id) {
     return (

@@ -1,6 +1,6 @@
 /** First run: try one tool with one key press, connect an agent, and see its first call as it comes. */
 
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { BY_CONSOLE, callTool, HallError, hall, segments } from '../../api/client';
 import { askWhoIAm, me } from '../../api/me';
 import { useResource } from '../../api/resource';
@@ -103,7 +103,7 @@ function TryForm({ detail }: { detail: ToolDetail }) {
   const [busy, setBusy] = useState(false);
   const button = useRef<HTMLButtonElement>(null);
   // One key press from here to the result: the button has the focus, unless the person has gone elsewhere.
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (document.activeElement === document.body) button.current?.focus({ preventScroll: true });
   }, []);
   const run = async () => {

@@ -18,6 +18,7 @@ export function NeedsYou({ needs }: { needs: Needs }) {
     ...ofReview(needs.review),
     ...ofServers(needs.servers),
     ...ofAccounts(needs.accounts),
+    ...needs.upstreams.filter((each) => each.link).map(ofUpstream),
     ...needs.deprecations.map(ofDeprecation),
   ];
   if (!cards.length) return null;
@@ -122,6 +123,17 @@ function ofAccounts({ count, first }: Needs['accounts']): Card[] {
       to: href(['accounts']),
     },
   ];
+}
+
+function ofUpstream({ name }: Needs['upstreams'][number]): Card {
+  return {
+    key: `link ${name}`,
+    tone: 'person',
+    icon: 'link',
+    title: rich('overview.needsLink', { name: <Marks text={name} cut={40} /> }),
+    detail: t('overview.needsLinkWhy'),
+    to: href(['accounts']),
+  };
 }
 
 function ofDeprecation({ id, sunset, callers }: Needs['deprecations'][number]): Card {

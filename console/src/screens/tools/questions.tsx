@@ -1,6 +1,6 @@
 /** What a tool asks while it runs: a form to fill in, a page to open, or words of a model. */
 
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { SchemaForm } from '../../forms/fields';
 import { Shapes } from '../../forms/schema';
 import { formValue, initialState, type State } from '../../forms/state';
@@ -17,7 +17,7 @@ export function Questions({ questions, reply }: { questions: Question[]; reply: 
   const [answers, setAnswers] = useState<Record<string, Exact>>({});
   const form = useRef<HTMLFormElement>(null);
   // Who pressed Run goes on with the keyboard where the tool waits.
-  useEffect(() => form.current?.querySelector<HTMLElement>('input, select, textarea, a')?.focus(), []);
+  useLayoutEffect(() => form.current?.querySelector<HTMLElement>('input, select, textarea, a')?.focus(), []);
   const set = (key: string) => (answer: Exact) => setAnswers((before) => ({ ...before, [key]: answer }));
   const send = (action: 'accept' | 'decline') =>
     reply(
@@ -91,9 +91,8 @@ function FormQuestion({
     setState(next);
     onChange(formValue(next) ?? {});
   };
-  // What is filled in by itself is an answer, too.
-  // Once, for what the form begins with.
-  useEffect(() => onChange(formValue(state) ?? {}), []);
+  // What is filled in by itself is an answer, too: once, for what the form begins with, before anybody can send it.
+  useLayoutEffect(() => onChange(formValue(state) ?? {}), []);
   return <SchemaForm id={`ask-${question.key}`} shape={shape} state={state} onChange={change} />;
 }
 

@@ -34,6 +34,8 @@ export const overview = addWords({
     needsAudit: 'Records of calls cannot be written',
     needsAuditWhy: 'Calls are refused until they can be',
     needsChain: 'The chain of records is broken',
+    needsLink: 'Link your account with {name}',
+    needsLinkWhy: 'Its tools act for you, and need your account there.',
     needsServers: { one: '{count} tool server is not well', other: '{count} tool servers are not well' },
     needsServersWhy: '{names}',
     figures: 'Figures',

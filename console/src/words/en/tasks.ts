@@ -24,7 +24,7 @@ export const tasks = addWords({
     },
     created: 'Begun',
     changed: 'Last change',
-    expires: 'Deleted',
+    expires: 'Kept until',
     dialect: 'Dialect',
     attempts: 'Times begun',
     error: 'Error',

@@ -61,7 +61,8 @@ class ManagementTransport(Protocol):
 class HttpManagementTransport:
     """Sends each request to a running hall over a connection of its own."""
 
-    def __init__(self, url: str, key: str | None = None) -> None:
+    def __init__(self, url: str, key: str | None = None, seconds: float = REQUEST_SECONDS) -> None:
+        self._seconds = seconds
         endpoint = parse_endpoint(url, key)
         self.sends_key = bool(endpoint.key)
         base = endpoint.path.partition("?")[0].rstrip("/").removesuffix(MCP_PATH)
@@ -72,7 +73,7 @@ class HttpManagementTransport:
         endpoint = msgspec.structs.replace(self._endpoint, path=f"{self._endpoint.path}{target}")
         if body is not None:  # it may hold a secret
             endpoint.require_secure()
-        with show_spinner(f"Asking {self._endpoint}"), HttpExchange(endpoint, REQUEST_SECONDS) as exchange:
+        with show_spinner(f"Asking {self._endpoint}"), HttpExchange(endpoint, self._seconds) as exchange:
             status = exchange.send(method, _ACCEPT if body is None else _JSON, body)
             return status, next(exchange.messages(), None)
 
@@ -139,9 +140,9 @@ class ManagementClient:
 
 @contextlib.contextmanager
 def open_management(
-    options: HallOptions, *, write: bool = False, create: bool = False
+    options: HallOptions, *, write: bool = False, create: bool = False, seconds: float = REQUEST_SECONDS
 ) -> Generator[ManagementClient, None, None]:
-    """A client of the hall that the options name, closed at the end.
+    """A client of the hall that the options name, closed at the end; a running hall has `seconds` for each answer.
 
     Of a data folder, `write` takes the lock for changes, and `create` allows a folder without a hall.
     """
@@ -151,7 +152,7 @@ def open_management(
         raise UsageError("--key is sent to a running hall; name it with --url, or leave out --key")
     transport: ManagementTransport
     transport = (
-        HttpManagementTransport(options.url, options.key)
+        HttpManagementTransport(options.url, options.key, seconds)
         if options.url
         else _local_transport(options.data, write=write, create=create)
     )

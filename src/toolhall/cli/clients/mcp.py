@@ -139,7 +139,7 @@ class McpConnection:
         dialer = Dialer(EgressAllowlist([f"{host}:{endpoint.port}"]), allow_plain=True)
         url = f"{'https' if endpoint.secure else 'http'}://{host}:{endpoint.port}{endpoint.path}"
         return open_session(
-            HttpTarget(url, transport="http"),
+            HttpTarget(url),
             profile,
             connection,
             dialer=dialer,

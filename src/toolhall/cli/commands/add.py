@@ -253,9 +253,11 @@ def _store(additions: list[Addition], options: AddOptions) -> list[JsonObject]:
     if not additions:
         return refused
     with open_upstream_management(options) as (client, store):
+        stored = {each["name"] for each in client.request("GET", "secrets")["secrets"] if each["user"] is None}
         for each in additions:
             kept: list[str] = []
             try:
+                _check_unused(stored.intersection(each.secrets))
                 for name, secret in each.secrets.items():
                     client.request("PUT", "secrets", name, body={"value": secret.reveal()})
                     kept.append(name)
@@ -264,6 +266,16 @@ def _store(additions: list[Addition], options: AddOptions) -> list[JsonObject]:
                 _forget(client, kept)
                 refused.append({"name": each.name, "reason": failed.message})
     return refused
+
+
+def _check_unused(names: set[str]) -> None:
+    """Raise CommandError rather than replace a secret that something else may use."""
+    if names:
+        name = min(names)
+        raise CommandError(
+            f"there is a secret {name} already; write ${{secret:{name}}} in place of the value to use it, or remove it"
+            f" with 'toolhall secret remove {name}'"
+        )
 
 
 def _forget(client: ManagementClient, names: list[str]) -> None:

@@ -28,6 +28,7 @@ from toolhall.cli.progress import show_spinner
 from toolhall.cli.prompts import confirm
 from toolhall.model.json import JsonObject
 
+_REACH_SECONDS = 300.0  # a command may install itself first, and is asked in every revision
 _DEFAULTS = HallOptions()
 _CONFIRM_DEFAULTS = ConfirmOptions()
 _COLUMNS = ("name", "state", "tools", "waiting", "from", "target")
@@ -76,7 +77,7 @@ def check(name: str, /, *, options: Annotated[HallOptions, Parameter(name="*")] 
         Its name, as toolhall upstream list shows it.
     """
     start_logging(None)
-    with open_management(options, write=True) as client:
+    with open_management(options, write=True, seconds=_REACH_SECONDS) as client:
         with show_spinner(f"Checking {visible(name)}"):
             answer = client.request("POST", "upstreams", name, "check")
         steps: list[JsonObject] = answer["steps"]
@@ -177,7 +178,7 @@ def remove(name: str, /, *, options: Annotated[ConfirmOptions, Parameter(name="*
 
 def _change(name: str, action: str, options: HallOptions) -> None:
     start_logging(None)
-    with open_management(options, write=True) as client:
+    with open_management(options, write=True, seconds=_REACH_SECONDS) as client:
         answer = _post(client, name, action)
         if options.json:
             print_answer_json(answer)

@@ -8,8 +8,8 @@ from toolhall.model.json import Json, JsonObject
 def write_block(block: Content) -> JsonObject:
     """Encode one block; absent members are left out."""
     match block:
-        case Text(text):
-            wire: JsonObject = {"type": "text", "text": text}
+        case Text():  # without a pattern for its fields, which would cost a lookup by name
+            wire: JsonObject = {"type": "text", "text": block.text}
         case Image(data, mime_type):
             wire = {"type": "image", "data": encode_base64(data), "mimeType": mime_type}
         case Audio(data, mime_type):

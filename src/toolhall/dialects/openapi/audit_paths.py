@@ -127,8 +127,8 @@ _NEEDS = object_schema(
     review=object_schema(count=COUNT),
     servers=object_schema(count=COUNT, unwell=array_schema(TEXT)),
     upstreams={
-        **array_schema(object_schema(name=TEXT, waiting=COUNT)),
-        "description": "Upstreams with definitions that wait for somebody's look.",
+        **array_schema(object_schema(name=TEXT, waiting=COUNT, link={"type": "boolean"})),
+        "description": "Upstreams with definitions that wait for your look, or that want an account of yours (`link`).",
     },
     accounts=object_schema(
         count={**COUNT, "description": "Accounts that have to be linked again."},

@@ -261,7 +261,7 @@ _RESPONSES: dict[str, Json] = {
         "approvals": {"count": 1, "firstEndsAt": _LATER},
         "review": {"count": 0},
         "servers": {"count": 1, "unwell": []},
-        "upstreams": [{"name": "Docs", "waiting": 1}],
+        "upstreams": [{"name": "Docs", "waiting": 1, "link": False}],
         "accounts": {"count": 1, "first": {"person": "alice", "providerName": "GitHub"}},
         "deprecations": [{"id": _BEFORE, "sunset": "2027-06-30", "callers": ["ci"]}],
         "audit": {"failing": False, "problem": None, "verifiedAt": None},

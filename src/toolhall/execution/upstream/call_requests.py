@@ -20,7 +20,7 @@ def call_request(tool: Tool, call: Call, arguments: JsonObject, meta: JsonObject
     name = tool.upstream_name or tool.name
     features, wants_events = client_features(call.link), hears_events(call.link)
     if tool.kind == "resource":
-        uri = _upstream_uri(tool, call, arguments)
+        uri = upstream_uri(tool, call.requested_name, arguments)
         params: JsonObject = {"uri": uri}
         return McpRequest(
             method="resources/read", params=params, name=uri, meta=meta, features=features, wants_events=wants_events
@@ -43,9 +43,9 @@ def call_request(tool: Tool, call: Call, arguments: JsonObject, meta: JsonObject
     )
 
 
-def _upstream_uri(tool: Tool, call: Call, arguments: JsonObject) -> str:
+def upstream_uri(tool: Tool, requested: str | None, arguments: JsonObject) -> str:
     """The URI as the upstream knows it: what was requested, unless the hall offers it under another one."""
-    own, requested = tool.upstream_name, call.requested_name
+    own = tool.upstream_name
     uri = None if tool.resource is None else tool.resource.uri
     if own is None or (own == uri and requested is not None):
         return requested or uri or tool.name

@@ -9,7 +9,7 @@ import shutil
 import ssl
 import time
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Literal, NoReturn, TypeAlias
 
 import msgspec
 
@@ -109,7 +109,7 @@ class _Check:
         self.steps.append(CheckStep(name=name, passed=True, seconds=now - self._began, text=self._clean(text)))
         self._began = now
 
-    def _fail(self, name: StepName, text: str, fix: str) -> None:
+    def _fail(self, name: StepName, text: str, fix: str) -> NoReturn:
         seconds = time.monotonic() - self._began
         step = CheckStep(name=name, passed=False, seconds=seconds, text=self._clean(text), fix=self._clean(fix))
         self.steps.append(step)

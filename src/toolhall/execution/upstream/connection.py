@@ -44,6 +44,8 @@ from toolhall.mcp_client.session import (
     NotAcceptable,
     NotSent,
     RateLimited,
+    RequestLost,
+    ResponseTooLarge,
     RpcError,
     ServerDescription,
     SessionError,
@@ -54,7 +56,7 @@ from toolhall.model.errors import Malformed, NeedsRequirement, ToolhallError, Un
 from toolhall.model.messages import Call
 from toolhall.model.secret import Secret
 from toolhall.model.text import clean_text
-from toolhall.model.upstream import Upstream, UpstreamListing, UpstreamState, fill_secrets
+from toolhall.model.upstream import Share, Upstream, UpstreamListing, UpstreamState, fill_secrets
 from toolhall.redaction.redactor import Redactor
 
 HANDSHAKE_SECONDS = 30.0
@@ -65,6 +67,7 @@ RESYNC_SECONDS = 300.0  # where the upstream cannot tell
 PROBE_SECONDS = 30.0
 PROBE_TIMEOUT_SECONDS = 10.0
 MIN_TTL_SECONDS, MAX_TTL_SECONDS = 30.0, 3_600.0
+MAX_WATCHED = 1_000  # resources
 SWEEP_SECONDS = 30.0  # between two looks for idle sessions
 _log = logging.getLogger("toolhall.upstreams")
 SyncListing: TypeAlias = Callable[[Upstream, UpstreamListing], Awaitable[object]]
@@ -103,7 +106,7 @@ class UpstreamConnection:
         self.upstream = upstream
         self.name = upstream.name
         self.settings = upstream.settings
-        self.share = upstream.settings.effective_share(local=services.local)
+        self.share: Share = upstream.settings.effective_share(local=services.local)
         self.pool = SessionPool(upstream.name, upstream.settings.max_sessions, self, services.clock)
         self.circuit = CircuitBreaker(services.clock)
         self.state: UpstreamState = "off" if upstream.settings.off else "new"
@@ -119,8 +122,12 @@ class UpstreamConnection:
         self._life: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._list_changed = False
+        self._watched: set[str] = set()  # URIs of the upstream that somebody subscribed to
+        self._subscribed: set[str] = set()  # of these, at the upstream
+        self._subscribed_in: McpSession | None = None
         self._retry_now = False
-        self._sync_due = 0.0
+        self.sync_due = 0.0
+        self.listed_at = 0.0  # by the clock, as `sync_due`, when it is listed again
         self._heard_at = 0.0
         self._synced = asyncio.Event()
 
@@ -165,6 +172,9 @@ class UpstreamConnection:
         except SessionExpired:
             self.pool.expire(pooled)
             raise
+        except (NotSent, RequestLost) as lost:
+            self._count_loss(pooled, lost)
+            raise
         except asyncio.CancelledError:
             pooled.leave_unanswered(hooks)
             raise
@@ -195,6 +205,16 @@ class UpstreamConnection:
             self.circuit.record_success()
         if self.state == "away":
             self.retry_now()
+
+    def _count_loss(self, pooled: PooledSession, lost: SessionError) -> None:
+        """Count a lost request; a session that ended with several running requests is one failure."""
+        if isinstance(lost, ResponseTooLarge):
+            return
+        if not pooled.session.is_open:
+            if pooled.loss_counted:
+                return
+            pooled.loss_counted = True
+        self.record_failure(lost.reason)
 
     def record_failure(self, reason: str) -> None:
         """The upstream could not be reached, or was lost."""
@@ -243,6 +263,14 @@ class UpstreamConnection:
         self._retry_now = True
         self._wake.set()
 
+    def watch(self, uri: str, *, watched: bool) -> None:
+        """Ask the upstream to tell when this resource of it changes, or do so no more."""
+        if not watched:
+            self._watched.discard(uri)
+        elif len(self._watched) < MAX_WATCHED:
+            self._watched.add(uri)
+        self._wake.set()
+
     async def sync_now(self) -> None:
         """List and sync now; raises Unavailable with the reason if that fails."""
         try:
@@ -274,7 +302,7 @@ class UpstreamConnection:
         """Remember what the server says of itself; True if all callers share the session."""
         self.server = session.server
         self.era = "modern" if session.server.revision.stateless else "legacy"
-        is_stale = self._services.clock() - self._listed_at > RESYNC_SECONDS
+        is_stale = self._services.clock() - self.listed_at > RESYNC_SECONDS
         if self.is_command and self.last_sync is not None and is_stale:
             self.on_list_changed("tools")  # nobody listened while there was no child
         return self.era == "modern" and not self.is_command
@@ -289,8 +317,6 @@ class UpstreamConnection:
 
     # --- private ------------------------------------------------------------------------------------------------------
 
-    _listed_at = 0.0
-
     @property
     def _own_key(self) -> SessionKey:
         """The session in which the hall itself lists."""
@@ -300,7 +326,7 @@ class UpstreamConnection:
     @property
     def _keeps_session(self) -> bool:
         """Whether the hall's own session stays open: to listen, or because the operator wants the child alive."""
-        return not self.is_command or self.settings.start == "always"
+        return not self.is_command or self.settings.start == "always" or bool(self._watched)
 
     async def _live(self) -> None:
         failures = 0
@@ -343,21 +369,47 @@ class UpstreamConnection:
         """Sync and probe whenever that is due; raises what went wrong."""
         clock = self._services.clock
         while True:
-            due = min(self._sync_due, self._heard_at + PROBE_SECONDS)
+            due = min(self.sync_due, self._heard_at + PROBE_SECONDS)
             await self._wait(max(0.05, min(due - clock(), SWEEP_SECONDS)))
             if self._list_changed:
                 await asyncio.sleep(GATHER_SECONDS)
-            is_due = clock() >= self._sync_due and (self._keeps_session or self._has_own_session())
+            is_due = clock() >= self.sync_due and (self._keeps_session or self._has_own_session())
             if self._list_changed or self._retry_now or is_due:
                 self._list_changed = self._retry_now = False
                 await self._sync_once()
                 self._set_ready()
-            elif self._sync_due <= clock():
+            elif self.sync_due <= clock():
                 self._plan_sync(None)
+            await self._renew_watches()
             if self._keeps_session and not self._has_own_session():
                 await self._sync_once()  # what changed while nobody listened is not known
             elif clock() >= self._heard_at + PROBE_SECONDS:
                 await self._probe()
+
+    async def _renew_watches(self) -> None:
+        """Subscribe at the upstream to what is watched, in the hall's own session; again in each new one."""
+        if not self._watched and not self._subscribed:
+            return
+        credentials = await self.headers(None)
+        pooled = await self.open_own(self._own_key, credentials)
+        try:
+            if pooled.session is not self._subscribed_in:
+                self._subscribed_in, self._subscribed = pooled.session, set()
+            server = pooled.session.server
+            if not server.has("resources", None if server.revision.stateless else "subscribe"):
+                return
+            for method, uris in (
+                ("resources/subscribe", self._watched - self._subscribed),
+                ("resources/unsubscribe", self._subscribed - self._watched),
+            ):
+                for uri in uris:
+                    with contextlib.suppress(RpcError):  # it will not tell
+                        await pooled.session.request(
+                            McpRequest(method=method, params={"uri": uri}, credentials=credentials)
+                        )
+            self._subscribed = set(self._watched)
+        finally:
+            self.pool.release(pooled)
 
     def _has_own_session(self) -> bool:
         pooled = self.pool.find(self._own_key)
@@ -381,8 +433,10 @@ class UpstreamConnection:
             pass  # it answers
         except (SessionError, TimeoutError) as lost:
             self.pool.expire(pooled)
-            if not isinstance(lost, SessionExpired):
-                raise
+            if isinstance(lost, SessionExpired):
+                return
+            self.record_failure(str(lost) or "it did not answer")
+            raise
         finally:
             self.pool.release(pooled)
         self.record_success()
@@ -404,7 +458,7 @@ class UpstreamConnection:
         await self._services.sync(self.upstream, fetched.listing)
         self.syncs += 1
         self.last_sync = self._services.wall_clock()
-        self._listed_at = self._services.clock()
+        self.listed_at = self._services.clock()
         self._plan_sync(fetched)
         self._synced.set()
 
@@ -415,6 +469,9 @@ class UpstreamConnection:
             return await fetch_listing(pooled.session, self.settings, credentials)
         except SessionExpired:
             self.pool.expire(pooled)
+            raise
+        except (NotSent, RequestLost) as lost:
+            self._count_loss(pooled, lost)
             raise
         finally:
             self.pool.release(pooled)
@@ -427,7 +484,7 @@ class UpstreamConnection:
             seconds = min(max(fetched.ttl, MIN_TTL_SECONDS), MAX_TTL_SECONDS)
         elif fetched is not None and fetched.tells_changes:
             seconds = MAX_TTL_SECONDS * jitter  # in case that a notification was lost
-        self._sync_due = self._services.clock() + seconds
+        self.sync_due = self._services.clock() + seconds
 
     async def open_own(self, key: SessionKey, credentials: Headers) -> PooledSession:
         """Take a session for the hall itself; raises the errors of `mcp_client.session`."""
@@ -442,7 +499,17 @@ class UpstreamConnection:
                     self.upstream, pooled, pooled.answer_question, era=self.era, credentials=credentials, env=env
                 )
         except TimeoutError:
-            raise NotSent(f"it did not answer the handshake within {seconds:g} seconds") from None
+            reason = f"it did not answer the handshake within {seconds:g} seconds"
+            self.record_failure(reason)
+            raise NotSent(reason) from None
+        except (
+            NotSent,
+            RequestLost,
+            NotAcceptable,
+            RpcError,
+        ) as fault:  # once, for all who wait
+            self.record_failure(fault.reason)
+            raise
 
     async def fill_environment(self) -> dict[str, str]:
         """The variables of a child with the hall's own secrets filled in; raises NeedsRequirement for a missing one."""
@@ -476,8 +543,6 @@ class UpstreamConnection:
         """The state that follows from a failure, its reason, and the least pause before the next try."""
         redactor = self.redactor()
         state, reason, pause = fault_of(error)
-        if isinstance(error, SessionError) and state == "away":
-            self.circuit.record_failure()
         return state, reason if redactor is None else redactor.redact_text(reason), pause
 
 

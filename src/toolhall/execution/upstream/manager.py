@@ -101,26 +101,35 @@ class UpstreamManager:
         for each in connections:  # for a later `start`, perhaps in another loop
             self._connections[each.name] = UpstreamConnection(each.upstream, self._services)
 
+    def connection(self, name: str) -> UpstreamConnection:
+        """The connection of an upstream; raises NotFound."""
+        connection = self._connections.get(name)
+        if connection is None:
+            raise NotFound(f"there is no upstream {name[:64]!r}")
+        return connection
+
     def statuses(self) -> tuple[UpstreamStatus, ...]:
         """What is known of each upstream now."""
         return tuple(map(self._status, self._connections.values()))
 
     def status(self, name: str) -> UpstreamStatus:
         """What is known of one upstream now; raises NotFound."""
-        return self._status(self._find(name))
+        return self._status(self.connection(name))
+
+    def watch(self, name: str, uri: str, *, watched: bool) -> None:
+        """Hear of changes of a resource of an upstream, by its URI there, or no more."""
+        connection = self._connections.get(name)
+        if connection is not None:
+            connection.watch(uri, watched=watched)
 
     async def sync_now(self, name: str) -> None:
         """List and sync an upstream now; raises NotFound, or Unavailable with the reason."""
-        await self._find(name).sync_now()
-
-    def retry_now(self, name: str) -> None:
-        """Reach an upstream at once, instead of when its next try is due; raises NotFound."""
-        self._find(name).retry_now()
+        await self.connection(name).sync_now()
 
     async def check(self, checked: str | Upstream) -> tuple[CheckStep, ...]:
         """Look step by step whether an upstream can be used, in a session of its own; a name is tried again at once."""
         if isinstance(checked, str):
-            connection = self._find(checked)
+            connection = self.connection(checked)
             steps = await check_upstream(connection.upstream, self._services, self._check_tools)
             connection.retry_now()
             return steps
@@ -143,12 +152,6 @@ class UpstreamManager:
         yield Metric("toolhall_upstream_parked_calls", "gauge", "Calls that wait for a person.", lambda: len(parked))
 
     # --- private ---
-
-    def _find(self, name: str) -> UpstreamConnection:
-        connection = self._connections.get(name)
-        if connection is None:
-            raise NotFound(f"there is no upstream {name[:64]!r}")
-        return connection
 
     def _remove(self, connection: UpstreamConnection) -> None:
         """Let running calls end, and then the connection; calls that wait for a person are cancelled."""

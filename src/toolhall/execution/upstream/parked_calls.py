@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from typing import Any
 
+from toolhall.authoring.context import PausableDeadline
 from toolhall.concurrency import BackgroundTasks
 from toolhall.execution.deadline import Deadline
 from toolhall.execution.upstream.call_hooks import CallHooks, complete_answers
@@ -113,12 +114,11 @@ class ParkableCall(CallHooks):
             raise Unavailable(GONE_MESSAGE)
         return self.task.result()
 
-    def resume(self, call: Call, deadline: object) -> None:
+    def resume(self, call: Call, deadline: PausableDeadline) -> None:
         """Go on with the next request of the client."""
-        if isinstance(deadline, Deadline):
-            self.deadline = deadline
-            if self._seconds_left is not None:
-                deadline.shorten(self._seconds_left)
+        self.deadline = deadline
+        if isinstance(deadline, Deadline) and self._seconds_left is not None:
+            deadline.shorten(self._seconds_left)
         self.call = call
         self._use_credentials(call)
         loop = asyncio.get_running_loop()
@@ -138,7 +138,8 @@ class ParkableCall(CallHooks):
         return Redactor(tuple(self.earlier_tokens)) if self.earlier_tokens else None
 
     async def _wait_for_next_request(self, signal: InputRequiredSignal) -> None:
-        self._seconds_left = self.deadline.remaining if isinstance(self.deadline, Deadline) else None
+        deadline: PausableDeadline = self.deadline
+        self._seconds_left = deadline.remaining if isinstance(deadline, Deadline) else None
         self._parked.add(self)
         if not self._asked.done():  # else the upstream took back the question that the client answers now
             self._asked.set_result(signal)
@@ -181,7 +182,7 @@ class ParkedCalls:
         parkable.task.add_done_callback(lambda done: done.cancelled() or done.exception())  # a later request raises it
         return await parkable.until_round_ends()
 
-    async def resume(self, id: str, call: Call, deadline: object) -> object:  # noqa: A002 - the id of a parked call
+    async def resume(self, id: str, call: Call, deadline: PausableDeadline) -> object:  # noqa: A002 - the id of a parked call
         """Let a waiting call go on; raises Unavailable if there is none that this request may continue."""
         parkable = self._waiting.get(id)
         if parkable is None or parkable.caller != caller_identity(call):

@@ -279,7 +279,6 @@ class UpstreamRun:
             try:
                 raw = await self._attempt(request)
             except NotSent as lost:
-                self._connection.record_failure(lost.reason)
                 await self._pause_or_raise(_UNREACHABLE.format(self._connection.name, lost.reason), lost)
             except SessionExpired as expired:
                 self._renew_session_or_raise(expired)
@@ -292,7 +291,6 @@ class UpstreamRun:
             except RequestLost as lost:
                 self._repeat_or_raise(lost)
             except NotAcceptable as fault:
-                self._connection.record_failure(fault.reason)
                 raise self._unavailable(_UNUSABLE.format(self._connection.name, fault.reason), fault) from None
             except RpcError as error:
                 self._connection.record_success()
@@ -365,7 +363,6 @@ class UpstreamRun:
     def _repeat_or_raise(self, lost: RequestLost) -> None:
         """Allow one repetition of a call that may have run, if the operator did and the caller heard nothing."""
         connection = self._connection
-        connection.record_failure(lost.reason)
         connection.lost_calls += 1
         may_repeat = (
             not self._has_repeated

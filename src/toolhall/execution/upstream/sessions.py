@@ -108,6 +108,7 @@ class PooledSession:
         self.key = key
         self.users = 0  # calls, and others who use it now
         self.idle_since = 0.0
+        self.loss_counted = False  # as a failure of the upstream
         self.session: McpSession
 
     def enter(self, call: CallSessionHooks) -> None:
@@ -190,6 +191,11 @@ class SessionPool:
 
     def __len__(self) -> int:
         return len(self._sessions) + len(self._leaving)
+
+    @property
+    def sessions(self) -> tuple[PooledSession, ...]:
+        """The sessions that calls may take."""
+        return tuple(self._sessions.values())
 
     def find(self, key: SessionKey) -> PooledSession | None:
         """Take the open session of this key, if there is one."""

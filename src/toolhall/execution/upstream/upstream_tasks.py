@@ -104,7 +104,6 @@ class TaskPoller:
             self._stragglers.start(self._cancel())
             raise
         except SessionError as lost:
-            self._connection.record_failure(lost.reason)
             raise Unavailable(
                 f"the upstream {self._connection.name!r} was lost while a task of it ran this call; whether it had an"
                 " effect is not known",

@@ -38,6 +38,7 @@ RETRY_MS = 2_000
 _COMPONENT_SECONDS = 2.0
 _BUSY_SECONDS = 10.0  # retry_after with too many listeners
 _TOOL_VERBS = ("register ", "activate ", "deactivate ", "deprecate ", "roll back ", "unregister ")
+ACCEPT_UPSTREAM = "accept the definitions of upstream "  # before its name; the action of a review
 _DECISIONS = {"approve": "approved", "deny": "denied"}
 
 
@@ -262,7 +263,7 @@ def changes_of(record: AuditRecord) -> Iterator[JsonObject]:
         yield {"topic": "tools", "ids": [record.tool.removeprefix(found)]}
     elif verb == "remove" and "@" in rest:  # not a grant, a secret or a factor
         yield {"topic": "tools", "ids": [rest]}
-    elif verb in {"join", "leave"}:
+    elif verb in {"join", "leave"} or record.tool.startswith(ACCEPT_UPSTREAM):
         yield {"topic": "tools", "ids": []}
 
 

@@ -22,7 +22,7 @@ from toolhall.http.api.base import (
     read_json,
     respond,
 )
-from toolhall.http.api.events import UpstreamMark
+from toolhall.http.api.events import ACCEPT_UPSTREAM, UpstreamMark
 from toolhall.http.request import HttpRequest, Methods
 from toolhall.http.request_guard import RequestValidator
 from toolhall.model.caller import Caller
@@ -30,6 +30,8 @@ from toolhall.model.errors import Denied, Malformed, NotFound
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.messages import WireResponse
 from toolhall.model.upstream import UpstreamSettings, UpstreamView, shown_settings, upstream_name_problem
+from toolhall.oauth.providers import UPSTREAM_PREFIX
+from toolhall.stores.accounts import Account
 
 if TYPE_CHECKING:
     from toolhall.execution.upstream.check import CheckStep
@@ -70,6 +72,10 @@ class ManagedUpstreams(Protocol):
         """Return what tells whether one has changed, by name; it is asked five times a second."""
         ...
 
+    def end_waiting_call(self, memory: Mapping[str, bytes]) -> None:
+        """Cancel a call that waits at its upstream, because its next request was refused."""
+        ...
+
     def view(self, name: str) -> UpstreamView:
         """Return one; raises NotFound."""
         ...
@@ -98,10 +104,6 @@ class ManagedUpstreams(Protocol):
         """Return everything that waits for somebody's look."""
         ...
 
-    def abandon(self, memory: Mapping[str, bytes]) -> None:
-        """Cancel what waits for the next request of a call, which was refused."""
-        ...
-
     def findings(self, name: str) -> "tuple[UpstreamFinding, ...]":
         """Return what was mended or withheld in its last list."""
         ...
@@ -120,8 +122,11 @@ class UpstreamsApi:
         find: Callable[[], ManagedUpstreams | None],
         build: Callable[[], ManagedUpstreams],
         validator: RequestValidator,
+        accounts: Callable[[str], Awaitable[Sequence[Account]]],
     ) -> None:
+        """`accounts` returns the linked accounts of a user."""
         self._context = context
+        self._accounts = accounts
         self._find = find
         self._build = build
         self._validator = validator
@@ -159,11 +164,30 @@ class UpstreamsApi:
         await respond(request, self._add(request))
 
     async def needs(self, caller: Caller) -> Sequence[JsonObject]:
-        """Return the upstreams whose definitions wait for an administrator's look."""
+        """Return the upstreams with definitions that wait for this caller's look, or for an account of theirs."""
         upstreams = self._find()
-        if upstreams is None or not self._context.dispatcher.admin.is_allowed(caller):
+        if upstreams is None:
             return ()
-        return [{"name": each.upstream.name, "waiting": each.waiting} for each in upstreams.listed() if each.waiting]
+        is_admin, views = self._context.dispatcher.admin.is_allowed(caller), upstreams.listed()
+        unlinked = await self._unlinked(caller, views)
+        rows = [(each.upstream.name, each.waiting if is_admin else 0) for each in views]
+        return [
+            {"name": name, "waiting": waiting, "link": name in unlinked}
+            for name, waiting in rows
+            if waiting or name in unlinked
+        ]
+
+    async def _unlinked(self, caller: Caller, views: Sequence[UpstreamView]) -> set[str]:
+        """Return the upstreams that want an account of each user and have none of this one, who may see their tools."""
+        settings = {each.upstream.name: each.upstream.settings for each in views}
+        names = {name for name, each in settings.items() if each.auth == "oauth" and not each.off}
+        if not names or caller.user is None:
+            return set()
+        if not self._context.dispatcher.admin.is_allowed(caller):
+            names &= {entry.tool.id.toolkit for entry in self._context.dispatcher.visible_snapshot(caller).entries}
+        accounts = await self._accounts(caller.user)
+        linked = {each.provider for each in accounts if each.state == "connected"}
+        return {name for name in names if f"{UPSTREAM_PREFIX}{name}" not in linked}
 
     def marks(self) -> Mapping[str, UpstreamMark]:
         """Return what tells, for events, whether an upstream has changed."""
@@ -258,7 +282,7 @@ class UpstreamsApi:
         async def apply() -> tuple[str, ...]:
             return await self._known(name).accept(name, seen.digest, request.caller)
 
-        action = f"accept the definitions of upstream {name}"
+        action = f"{ACCEPT_UPSTREAM}{name}"
         return json_response({"accepted": await self._context.change(action, body, request.caller, apply)})
 
     async def _change_one(

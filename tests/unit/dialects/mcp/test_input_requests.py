@@ -58,6 +58,7 @@ WRITTEN: list[tuple[Question, Revision, JsonObject]] = [
 ]
 
 
+@pytest.mark.requirement("SA-1", "SA-2", "EL-1", "EL-3")
 @each_row(("question", "revision", "written"), WRITTEN)
 def test_write_input_request_by_revision(question: Question, revision: Revision, written: JsonObject) -> None:
     assert write_input_request(question, revision) == written

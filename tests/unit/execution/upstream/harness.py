@@ -31,7 +31,7 @@ URL = "https://mcp.example.com/mcp"
 
 def upstream_of(name: str = "Docs", **settings: Any) -> Upstream:
     """An upstream with a URL, unless a command is given."""
-    target = {} if "command" in settings else {"url": URL}
+    target: dict[str, Any] = {} if "command" in settings else {"url": URL}
     return Upstream(name=name, settings=UpstreamSettings(**{**target, **settings}), source="file")
 
 

@@ -166,8 +166,8 @@ async def test_modern_list_is_fetched_again_when_it_is_stale(ttl_ms: int, second
     server.methods["tools/list"] = listed
     harness = started(server)
     await until(lambda: state_of(harness) == "ready")
-    docs = harness.manager._connections["Docs"]
-    assert docs._sync_due - docs._listed_at == pytest.approx(seconds, abs=1.0)
+    docs = harness.manager.connection("Docs")
+    assert docs.sync_due - docs.listed_at == pytest.approx(seconds, abs=1.0)
 
 
 async def test_lost_session_of_the_hall_is_opened_again() -> None:
@@ -223,13 +223,41 @@ async def test_changed_resource_is_told_to_the_hall() -> None:
     assert harness.resources == ["docs:///a"]
 
 
+async def test_watched_resource_is_subscribed_to_in_each_session_of_the_hall() -> None:
+    async def accept(session: ScriptedSession, request: McpRequest) -> JsonObject:
+        return {}
+
+    server = ScriptedUpstream(capabilities={"resources": {"subscribe": True}})
+    server.methods |= {f"resources/{each}": accept for each in ("subscribe", "unsubscribe", "list")}
+    server.methods["resources/list"] = _no_resources
+    server.methods["resources/templates/list"] = _no_resources
+    harness = started(server)
+    await until(lambda: state_of(harness) == "ready")
+
+    def asked() -> list[str]:
+        return [each.method for each in server.requests if each.method.endswith("subscribe")]
+
+    harness.manager.watch("Docs", "docs:///a", watched=True)
+    await until(lambda: asked() == ["resources/subscribe"])
+    server.opened[0].lose("the stream ended")
+    await until(lambda: asked() == ["resources/subscribe"] * 2)
+    harness.manager.watch("Docs", "docs:///a", watched=False)
+    await until(lambda: asked()[-1] == "resources/unsubscribe")
+    harness.manager.watch("Nothing", "docs:///a", watched=True)
+
+
+async def _no_resources(session: ScriptedSession, request: McpRequest) -> JsonObject:
+    return {"resources": [], "resourceTemplates": []}
+
+
 async def test_idle_sessions_end_and_that_of_the_hall_stays() -> None:
     harness = started(server_with(work=returning("done")))
     await until(lambda: state_of(harness) == "ready")
     await harness.text()
-    for session in harness.manager._connections["Docs"].pool._sessions.values():
+    docs = harness.manager.connection("Docs")
+    for session in docs.pool.sessions:  # ten minutes pass
         session.idle_since -= 601
-    harness.manager._connections["Docs"].on_list_changed("tools")
+    docs.on_list_changed("tools")  # its life looks at them
     await until(lambda: [session.is_open for session in harness.server.opened] == [True, False])
 
 

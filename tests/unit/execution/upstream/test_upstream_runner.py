@@ -299,6 +299,16 @@ async def test_circuit_opens_after_five_failures() -> None:
     assert harness.manager.status("Docs").state == "away"
 
 
+async def test_circuit_opens_where_every_handshake_is_refused() -> None:
+    server = server_with(work=returning("done"))
+    server.refuses = [RpcError(-32601, "method not found")] * 20
+    harness = UpstreamHarness(server)
+    for _ in range(8):
+        with pytest.raises(Unavailable):
+            await harness.call()
+    assert len(server.eras) == 5
+
+
 # --- credentials ------------------------------------------------------------------------------------------------------
 
 

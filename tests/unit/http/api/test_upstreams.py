@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from tests.servers.http_mcp import serving
-from tests.unit.app.test_upstreams import Docs, call, named, opened, reached
+from tests.unit.app.test_upstreams import Docs, call, named, opened, reached, until
 from tests.unit.http.api.management_client import Reply, manage
+from tests.unit.http.api.test_calls import Listening
 from tests.unit.http.api.test_described import check, described
 from toolhall import Toolhall
 from toolhall.config import Config
@@ -173,7 +174,9 @@ async def test_callers_of_tools_see_no_upstream(hall: Toolhall) -> None:
 
 
 async def test_what_waits_is_in_the_needs_of_administrators(hall: Toolhall) -> None:
-    assert (await manage(hall, "GET", "/api/needs")).body["upstreams"] == [{"name": "Docs", "waiting": 1}]
+    assert (await manage(hall, "GET", "/api/needs")).body["upstreams"] == [
+        {"name": "Docs", "waiting": 1, "link": False}
+    ]
 
 
 async def test_changes_are_in_the_audit_without_what_settings_hold(hall: Toolhall, docs: Docs) -> None:
@@ -193,3 +196,28 @@ async def test_call_of_an_upstream_is_recorded_with_where_it_went(hall: Toolhall
     await call(hall, "Docs.search@1.0.0", words="tide")
     records = (await manage(hall, "GET", "/api/audit?limit=10")).body["records"]
     assert next(each["server"] for each in records if each["tool"] == "Docs.search@1.0.0" and "server" in each)
+
+
+async def test_events_tell_of_states_and_of_tools_that_change(hall: Toolhall, docs: Docs) -> None:
+    listening = await Listening(hall, "topics=upstreams,tools").started()
+    review = (await manage(hall, "GET", "/api/upstreams/Docs/review")).body
+    await upstream(hall, "review", {"digest": review["digest"]})
+    ((topic, _, _),) = await listening.until(1)
+    assert topic == "tools", "what a model may see has changed"
+    await upstream(hall, "off")
+    await listening.until(2)
+    assert {"topic": "upstreams", "name": "Docs", "state": "off"} in [data for _, _, data in listening.events()]
+    await manage(hall, "POST", "/api/upstreams", {"name": "Two", "settings": {"url": docs.url}})
+    await reached(hall, "Two")
+    ready = {"topic": "upstreams", "name": "Two", "state": "ready"}
+    await until(lambda: ready in [data for _, _, data in listening.events()])
+    await listening.request.disconnect()
+
+
+async def test_upstream_that_wants_accounts_is_in_the_needs_of_whoever_has_linked_none(docs: Docs) -> None:
+    async with opened(named(url=docs.url, auth="oauth")) as hall:
+        _, secret = await hall.access.keys.create(NewKey("admin", owner="ada", scopes=(ADMIN,)), "tests")
+        owner, nobody = {"authorization": f"Bearer {secret}"}, await key(hall, "tools:*")
+        needs = (await manage(hall, "GET", "/api/needs", headers=owner)).body["upstreams"]
+        assert needs == [{"name": "Docs", "waiting": 0, "link": True}]
+        assert (await manage(hall, "GET", "/api/needs", headers=nobody)).body["upstreams"] == [], "it has no tool yet"

@@ -1,6 +1,7 @@
 """Long calls of several processes that share a data folder, and of tools in processes of their own."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.harness.lateness import measured_lateness
 from tests.harness.long_calls import PersonLink, accepted, asking, ended, row_when, start, text_of, until
 from tests.unit.pipeline.tasks import isolated_tools
 from toolhall import Config, Context, Toolhall, tool
@@ -18,6 +20,7 @@ from toolhall.model.messages import TaskView
 from toolhall.pipeline.tasks import engine
 from toolhall.stores.tasks import LEASE_SECONDS, StoredTask
 
+SAID_SECONDS, GONE_SECONDS = 1.0, 2.0  # after which a task is cancelled, and its process gone
 PEER = OpenOptions(role="peer", tools_optional=True, enforce_versions=False)
 
 
@@ -158,5 +161,11 @@ async def test_isolated_task_cancelled_ends_its_process(tmp_path: Path) -> None:
         row = await row_when(hall, lambda row: row.sealed_status is not None)
         pid = int((await hall.tasks.view(row)).status or "")
         assert psutil.pid_exists(pid)
-        assert (await hall.tasks.cancel(task.id, LOCAL)).state == "cancelled"
-        await until(lambda: not psutil.pid_exists(pid))
+        with measured_lateness() as lateness:
+            asked_at = time.monotonic()
+            assert (await hall.tasks.cancel(task.id, LOCAL)).state == "cancelled"
+            said_at = time.monotonic()
+            await until(lambda: not psutil.pid_exists(pid))
+            gone_at = time.monotonic()
+    assert said_at - asked_at < SAID_SECONDS + lateness.late(SAID_SECONDS, asked_at, said_at)
+    assert gone_at - asked_at < GONE_SECONDS + lateness.late(GONE_SECONDS, asked_at, gone_at)

@@ -2,31 +2,29 @@
 
 import asyncio
 import signal
-import time
-from collections.abc import AsyncGenerator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.faults.flaky_proxy import FlakyProxy
 from tests.faults.upstream_hall import (
+    SOON,
     FaultyUpstream,
     Transport,
     UpstreamCaller,
-    UpstreamHall,
     UpstreamLoad,
     assert_ran_once,
+    harms_nobody_else,
     until,
     upstream_hall,
 )
-from tests.harness.lateness import measured_lateness
 from tests.harness.seeds import count, runs_everything
 
 CALLERS = 32
 KILLS = count(5, 100)
 TIMEOUT = 1.5  # of a call
-SOON = 1.0
 LOST = "whether it had an effect is not known"
 UNREACHABLE = "cannot be reached now"
 LATE = "did not finish within"
@@ -34,18 +32,8 @@ BOTH: list[Transport] = ["stdio", "http"]
 LARGE = "x" * 100_000  # more than a pipe takes
 
 
-@asynccontextmanager
-async def harms_nobody_else(hall: UpstreamHall, beside: FaultyUpstream) -> AsyncGenerator[None]:
-    """What happens in this block is not noticed by whoever calls the upstream beside."""
-    with measured_lateness() as machine:
-        async with UpstreamLoad(hall, beside, 2) as load:
-            began = time.monotonic()
-            await load.until_answered(2)
-            yield
-            await load.until_answered(2)
-        ended = time.monotonic()
-    assert all(each.ok for each in load.answers)
-    assert max(each.seconds for each in load.answers) < SOON + machine.late(SOON, began, ended)
+def has_started(upstream: FaultyUpstream, times: int) -> bool:
+    return len(upstream.pids) > times
 
 
 @pytest.mark.parametrize("transport", BOTH)
@@ -61,7 +49,7 @@ async def test_killed_upstream_loses_only_its_running_calls(tmp_path: Path, tran
                 upstream.kill()
                 if transport == "http":
                     upstream.start()
-                assert await until(lambda started=number: len(upstream.pids) > started)
+                assert await until(partial(has_started, upstream, number))
                 await hall.until_ready(upstream)
                 assert (await first.write(upstream)).ok
                 await load.until_answered(CALLERS)

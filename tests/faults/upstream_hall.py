@@ -7,14 +7,15 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Generator, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import psutil
 
 from tests.harness.http_client import AsyncConnection, Message, request_url
+from tests.harness.lateness import measured_lateness
 from tests.harness.mcp_messages import MODERN, McpAnswer, encoded, headers_for, tool_call
 from tests.harness.server_process import ServerProcess, environment, eventually, server_process, toolhall
 from tests.harness.sync_mcp_client import answer_of, post
@@ -23,6 +24,7 @@ from tests.servers.served_hall import ServedHall
 
 Transport: TypeAlias = Literal["stdio", "http"]
 TIMEOUT = 3.0  # of a call, unless a test says otherwise
+SOON = 1.0  # a call that nothing stands in the way of
 _ids = itertools.count(1)
 
 
@@ -158,7 +160,7 @@ def upstream_hall(
         assert eventually(lambda: not living(each for one in upstreams if one.process is None for each in one.pids))
 
 
-def living(pids: Iterator[int] | list[int]) -> list[int]:
+def living(pids: Iterable[int]) -> list[int]:
     """Those of these processes that are still there; a zombie is."""
     return [pid for pid in pids if psutil.pid_exists(pid)]
 
@@ -262,6 +264,15 @@ def assert_ran_once(upstream: FaultyUpstream, answers: list[Answered]) -> None:
     assert not [each.nonce for each in answers if each.ok and each.nonce not in ran]
 
 
-async def gathered(calls: list[Coroutine[Any, Any, McpAnswer]]) -> list[McpAnswer]:
-    """The answers of calls that are made at once."""
-    return list(await asyncio.gather(*calls))
+@asynccontextmanager
+async def harms_nobody_else(hall: UpstreamHall, beside: FaultyUpstream) -> AsyncGenerator[None]:
+    """What happens in this block is not noticed by whoever calls the upstream beside."""
+    with measured_lateness() as machine:
+        async with UpstreamLoad(hall, beside, 2) as load:
+            began = time.monotonic()
+            await load.until_answered(2)
+            yield
+            await load.until_answered(2)
+        ended = time.monotonic()
+    assert all(each.ok for each in load.answers)
+    assert max(each.seconds for each in load.answers) < SOON + machine.late(SOON, began, ended)

@@ -245,8 +245,8 @@ async def harm(kind: str, params: Message, reply: Line) -> Message | None:  # no
         case "wrong id":
             await reply.send(id=own + 1_000, result=right)
             await asyncio.sleep(600)
-        case "strangers":
-            for stranger in (own + 7, str(own), "x", None, True, [1], 1.5):
+        case "strangers" | "odd ids":
+            for stranger in (own + 7, str(own), "x") if kind == "strangers" else (None, True, [1], 1.5):
                 await reply.send(id=stranger, result=text("stolen"))
             return right
         case "twice":
@@ -260,7 +260,7 @@ async def harm(kind: str, params: Message, reply: Line) -> Message | None:  # no
                 await reply.send(
                     method="notifications/progress", params={"progressToken": token, "progress": done, "message": "x"}
                 )
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.001)
         case "html":
             if isinstance(reply, HttpReply):
                 await reply.whole(HTML.encode(), "200 OK", "text/html")

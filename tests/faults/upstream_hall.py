@@ -48,6 +48,15 @@ class FaultyUpstream:
         self._settings = {"trusted": True, "timeout": TIMEOUT} | settings
 
     @property
+    def received(self) -> bytes:
+        """Every byte that came in, if `record` was called before it started."""
+        return (self.folder / "received").read_bytes()
+
+    def record(self) -> None:
+        """Keep every byte that comes in."""
+        (self.folder / "received").touch()
+
+    @property
     def settings(self) -> Message:
         """The table of the hall's settings."""
         if self.transport == "stdio":

@@ -224,10 +224,10 @@ class Server:
                 note("calls", arguments["nonce"])
                 return await harm(arguments["kind"], params, reply)
             case _:
-                note("calls", arguments["nonce"])
+                note("calls", str(arguments["nonce"]))
                 if arguments.get("pause"):
                     await asyncio.sleep(arguments["pause"])
-                return text(arguments["nonce"])
+                return text(str(arguments["nonce"]))
 
 
 async def harm(kind: str, params: Message, reply: Line) -> Message | None:  # noqa: PLR0912 - one for each kind

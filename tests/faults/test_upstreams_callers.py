@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from tests.faults.upstream_hall import FaultyUpstream, UpstreamCaller, UpstreamHall, nonce, upstream_hall
+from tests.faults.upstream_hall import (
+    FaultyUpstream,
+    UpstreamCaller,
+    UpstreamHall,
+    nonce,
+    patched_command,
+    upstream_hall,
+)
 from tests.harness.dialect_clients import DIALECT_CLIENTS, TEXT, Call, Outcome
 from tests.harness.http_client import Message
 from tests.harness.mcp_messages import MODERN, NOVEMBER, McpAnswer, tool_call
@@ -118,6 +125,18 @@ async def test_effect_before_a_question_happens_once_whoever_else_tries_to_answe
     assert again.code == INVALID_PARAMS
     assert upstream.calls.count(call["params"]["arguments"]["nonce"]) == 1
     assert not {other_arguments["params"]["arguments"]["nonce"]} & {*upstream.calls}
+
+
+async def test_answer_that_comes_too_late_is_refused(tmp_path: Path) -> None:
+    upstream = FaultyUpstream(tmp_path, "Asks", "stdio")
+    patch = "from toolhall.mcp import request_state\nrequest_state.STATE_SECONDS = 0.0"
+    with upstream_hall(tmp_path, upstream, command=patched_command(patch)) as hall:
+        await hall.until_ready(upstream)
+        caller, call = UpstreamCaller(hall), tool_call(MODERN, "Asks_ask", {"nonce": nonce()})
+        late = await caller.send(answering(await caller.send(call), call))
+        assert (late.code, "too old" in late.text) == (INVALID_PARAMS, True)
+        assert len(upstream.calls) == 1
+        await caller.close()
 
 
 async def test_waiting_calls_of_two_callers_get_their_own_answers(

@@ -46,8 +46,8 @@ class Listeners:
                 stream, _ = await self._stack.enter_async_context(listening(client.http, {"toolsListChanged": True}))
             else:
                 stream = await self._stack.enter_async_context(client.http.open(None, client.headers, "GET"))
-            self.heard.append(heard := [])
-            self._tasks.append(asyncio.create_task(listen(stream, heard)))
+            self.heard.append([])
+            self._tasks.append(asyncio.create_task(listen(stream, self.heard[-1])))
         return self
 
     async def __aexit__(self, *_: object) -> None:

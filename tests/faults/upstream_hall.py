@@ -169,6 +169,11 @@ def upstream_hall(
         assert eventually(lambda: not living(each for one in upstreams if one.process is None for each in one.pids))
 
 
+def patched_command(patch: str) -> list[str]:
+    """The command of a hall in which these lines ran first: for times that no test can wait for."""
+    return [sys.executable, "-c", f"{patch}\nfrom toolhall.cli import main\nmain()", "serve", "--port", "0", "--json"]
+
+
 def living(pids: Iterable[int]) -> list[int]:
     """Those of these processes that are still there; a zombie is."""
     return [pid for pid in pids if psutil.pid_exists(pid)]

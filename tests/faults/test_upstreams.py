@@ -36,6 +36,7 @@ def has_started(upstream: FaultyUpstream, times: int) -> bool:
     return len(upstream.pids) > times
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("transport", BOTH)
 async def test_killed_upstream_loses_only_its_running_calls(tmp_path: Path, transport: Transport) -> None:
     upstream = FaultyUpstream(tmp_path, "Killed", transport, timeout=TIMEOUT)

@@ -90,6 +90,7 @@ async def test_upstream_that_is_taken_out_of_its_file_leaves_no_child(tmp_path: 
                 await families(hall, stays)
 
 
+@pytest.mark.timeout(900)
 async def test_many_ends_of_children_leave_no_process_and_no_descriptor(tmp_path: Path) -> None:
     upstreams = [FaultyUpstream(tmp_path, f"Upstream{number}", "stdio") for number in range(AT_ONCE)]
     with upstream_hall(tmp_path, *upstreams) as hall:

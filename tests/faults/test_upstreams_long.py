@@ -7,6 +7,8 @@ from itertools import count as numbers
 from pathlib import Path
 from typing import TypeVar
 
+import pytest
+
 from tests.faults.upstream_hall import (
     FaultyUpstream,
     UpstreamCaller,
@@ -98,6 +100,7 @@ async def test_thousand_sessions_are_small_and_end_when_they_are_idle(tmp_path: 
             await line.close()
 
 
+@pytest.mark.timeout(3_600)
 async def test_many_calls_leave_memory_as_it_was(tmp_path: Path) -> None:
     upstreams = [FaultyUpstream(tmp_path, "Pipe", "stdio"), FaultyUpstream(tmp_path, "Web", "http")]
     with upstream_hall(tmp_path, *upstreams) as hall:

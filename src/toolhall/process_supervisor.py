@@ -14,8 +14,9 @@ hall starts `python -I -S process_supervisor.py`, which starts the program and o
 The supervisor keeps none of the program's pipes. It ends everything below it when the control socket closes, which the
 kernel does however the hall ends; when the program ends; and when the program uses more memory than it may. Because it
 is a subreaper, a descendant that loses its parent becomes its child, wherever it has moved: `kill_descendants` kills
-until none is left. If somebody kills the supervisor, the kernel kills the program (PR_SET_PDEATHSIG), and the hall the
-rest of its group. Then the supervisor ends as the program did, so that the hall reads the program's end from it.
+until none is left. Then it ends as the program did, so that the hall reads the program's end from it. If somebody kills
+the supervisor itself, the kernel kills the program (PR_SET_PDEATHSIG) and the hall the rest of its group; only what has
+left that group is out of reach then.
 
 Over the control socket the hall sends TERMINATE (SIGTERM to the group) and the supervisor one line at the start,
 `started PID` or `failed ERRNO`, and `memory KIB` before it kills a program that is too large.
@@ -26,12 +27,14 @@ This file imports nothing but the standard library's smallest modules: it is sta
 import contextlib
 import ctypes
 import os
-import resource
 import select
 import signal
 import socket
 import sys
 from collections.abc import Iterator, Mapping
+
+if sys.platform != "win32":
+    import resource
 
 # Enough to run programs, and to find files, time zones and certificates.
 _PROGRAM_VARIABLES = ("PATH", "VIRTUAL_ENV", "HOME", "USER", "LOGNAME", "TMPDIR", "TMP", "TEMP")
@@ -46,7 +49,7 @@ _MEMORY_CHECK_SECONDS = 0.5
 # A shell without a terminal ignores some, and Python SIGPIPE; a program expects what every program is started with.
 _DEFAULT_SIGNALS = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGPIPE", "SIGXFSZ", "SIGCHLD")
 # Terminals and service managers send these to everything; the hall decides when a child ends.
-_IGNORED_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+_IGNORED_SIGNALS = ("SIGHUP", "SIGINT", "SIGTERM")
 _PROC = "/proc"
 
 
@@ -64,8 +67,8 @@ def main(control_fd: int, max_memory: int, command: list[str]) -> None:
     control = socket.socket(fileno=control_fd)
     control.set_inheritable(False)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    for number in _IGNORED_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
+    for name in _IGNORED_SIGNALS:
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
     wake_reader, wake_writer = os.pipe()
     for descriptor in (wake_reader, wake_writer):
         os.set_blocking(descriptor, False)

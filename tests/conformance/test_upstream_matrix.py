@@ -17,7 +17,7 @@ import pytest
 
 from tests.harness.http_client import Message
 from tests.harness.mcp_client import HttpMcpClient, http_mcp_client
-from tests.harness.mcp_messages import MODERN, REVISIONS, McpAnswer
+from tests.harness.mcp_messages import MODERN, REVISIONS, McpAnswer, modern_request
 from tests.harness.patience import patience
 from tests.harness.server_process import ServerProcess, environment, eventually, server_process, toolhall
 from tests.servers import revision_mcp
@@ -169,3 +169,20 @@ async def test_list_changed(bridge: Bridge, upstream: tuple[str, str]) -> None:
         await clients[0].call(f"{name}_change", {})
         for client in clients:
             await _until_listed(client, f"{name}_added1")
+
+
+@pytest.mark.parametrize("upstream", UPSTREAMS, ids="-".join)
+async def test_resource_updated(bridge: Bridge, upstream: tuple[str, str]) -> None:
+    name = toolkit_of(*upstream)
+    uri = f"note:///{name}"
+    async with http_mcp_client(bridge.origin, MODERN) as client:
+        await _until_listed(client, f"{name}_touch")
+        body, headers = modern_request("subscriptions/listen", {"notifications": {"resourceSubscriptions": [uri]}})
+        async with client.http.open(body, headers) as stream:
+            await stream.message()  # the acknowledgement
+            assert await asyncio.to_thread(eventually, lambda: "resources/subscribe" in bridge.calls(name))
+            await client.call(f"{name}_touch", {"text": uri})
+            async with asyncio.timeout(patience()):
+                told = await stream.message()
+            assert told["method"] == "notifications/resources/updated"
+            assert told["params"]["uri"] == uri

@@ -23,7 +23,7 @@ Send = Callable[[Message], Awaitable[None]]
 SERVER = {"name": "revision", "version": "1"}
 CAPABILITIES = {
     "tools": {"listChanged": True},
-    "resources": {"listChanged": True},
+    "resources": {"listChanged": True, "subscribe": True},
     "prompts": {"listChanged": True},
     "logging": {},
 }
@@ -83,6 +83,10 @@ async def run_tool(params: Message, send: Send) -> Message:  # noqa: PLR0911, PL
         case "log":
             await send({"method": "notifications/message", "params": {"level": "warning", "data": "logged"}})
             return text("done")
+        case "touch":
+            for listener in list(_listeners):
+                await listener({"method": "notifications/resources/updated", "params": {"uri": arguments["text"]}})
+            return text("touched")
         case "forget":
             _sessions.clear()
             return text("who are you?")
@@ -108,7 +112,7 @@ async def run_tool(params: Message, send: Send) -> Message:  # noqa: PLR0911, PL
             return text(f"unknown tool {name}", isError=True)
 
 
-TOOLS = ("echo", "progress", "log", "hang", "fail", "ask", "sample", "change", "forget")
+TOOLS = ("echo", "progress", "log", "hang", "fail", "ask", "sample", "change", "forget", "touch")
 
 
 async def answer(request: Message, send: Send) -> Message | None:  # noqa: PLR0911 - one for each method
@@ -121,6 +125,9 @@ async def answer(request: Message, send: Send) -> Message | None:  # noqa: PLR09
             info = {"io.modelcontextprotocol/serverInfo": SERVER}
             return {"supportedVersions": [REVISION], "capabilities": CAPABILITIES, "_meta": info}
         case "ping" | "logging/setLevel":
+            return {}
+        case "resources/subscribe" | "resources/unsubscribe" if not IS_MODERN:
+            note(request["method"])
             return {}
         case "tools/list":
             return {"tools": [{"name": name, "inputSchema": INPUT} for name in (*TOOLS, *_extra)]}
@@ -162,6 +169,8 @@ async def take(message: Message, send: Send) -> None:
         if message["method"] == "subscriptions/listen" and IS_MODERN:
             _listeners.add(send)
             wanted = (message.get("params") or {}).get("notifications", {})
+            if wanted.get("resourceSubscriptions"):
+                note("resources/subscribe")
             await send({"method": "notifications/subscriptions/acknowledged", "params": {"notifications": wanted}})
             return
         task = _running[message["id"]] = asyncio.get_running_loop().create_task(respond(message, send))

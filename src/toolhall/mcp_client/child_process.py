@@ -192,6 +192,8 @@ class ChildProcess:
         self._shut_control()
 
     def _spawn(self, target: CommandTarget) -> None:
+        if sys.platform == "win32":
+            raise NotAcceptable("commands need a POSIX system; on Windows, use WSL or a server at a URL")
         environment = child_environment(target)
         program = find_program(target, environment)
         control, theirs = socket.socketpair()

@@ -280,8 +280,9 @@ async def test_child_that_leaves_processes_behind_takes_them_with_it() -> None:
 
 
 async def test_killed_supervisor_takes_the_group_with_it() -> None:
-    child, heard = await started(FAMILY + "own_session.kill()\ntime.sleep(3600)")
+    child, heard = await started(FAMILY + "own_session.kill()\nprint([], flush=True)\ntime.sleep(3600)")
     family = json.loads(await heard.frame())
+    assert await heard.frame() == b"[]"  # what has left the group is beyond the reach of anybody but the supervisor
     assert child.pid is not None
     psutil.Process(child.pid).parent().kill()  # type: ignore[union-attr]
     await ended(child)

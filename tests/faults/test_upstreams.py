@@ -17,6 +17,7 @@ from tests.faults.upstream_hall import (
     UpstreamLoad,
     assert_ran_once,
     harms_nobody_else,
+    nonce,
     until,
     upstream_hall,
 )
@@ -32,6 +33,10 @@ BOTH: list[Transport] = ["stdio", "http"]
 LARGE = "x" * 100_000  # more than a pipe takes
 
 
+def has_run(upstream: FaultyUpstream, name: str) -> bool:
+    return name in upstream.calls
+
+
 def has_started(upstream: FaultyUpstream, times: int) -> bool:
     return len(upstream.pids) > times
 
@@ -43,24 +48,28 @@ async def test_killed_upstream_loses_only_its_running_calls(tmp_path: Path, tran
     with upstream_hall(tmp_path, upstream) as hall:
         await hall.until_ready(upstream)
         async with UpstreamLoad(hall, upstream, CALLERS, pause=0.05) as load:
-            await load.until_answered(CALLERS)
+            await load.until_answered(2 * CALLERS)
             descriptors, children = hall.server.fds, len(hall.server.children)
-            first = UpstreamCaller(hall)
+            first, lost = UpstreamCaller(hall), UpstreamCaller(hall)
             for number in range(1, KILLS + 1):
+                running = asyncio.create_task(lost.write(upstream, name := nonce(), pause=TIMEOUT / 2))
+                assert await until(partial(has_run, upstream, name))
                 upstream.kill()
                 if transport == "http":
                     upstream.start()
                 assert await until(partial(has_started, upstream, number))
                 await hall.until_ready(upstream)
+                assert LOST in (await running).answer.text
                 assert (await first.write(upstream)).ok
                 await load.until_answered(CALLERS)
             await first.close()
-            assert await until(lambda: hall.server.fds <= descriptors + 1)  # of `first`
+            await lost.close()
+            spare = CALLERS if transport == "http" else 0  # connections that are kept for the next calls
+            assert await until(lambda: hall.server.fds <= descriptors + spare)
             assert len(hall.server.children) == children
     assert_ran_once(upstream, load.answers)
     assert max(each.seconds for each in load.answers) < TIMEOUT + SOON
     failed = {each.answer.text for each in load.answers if not each.ok}
-    assert failed
     assert all(LOST in text or UNREACHABLE in text for text in failed), failed
 
 

@@ -218,9 +218,9 @@ class UpstreamCaller:
         self._line.send(post(self._port, body, *headers_for(body), *self._proof))
         return answer_of(await self._line.reply())
 
-    async def write(self, upstream: FaultyUpstream, **arguments: Any) -> Answered:
-        """Let something run once."""
-        name, began = nonce(), time.monotonic()
+    async def write(self, upstream: FaultyUpstream, name: str | None = None, **arguments: Any) -> Answered:
+        """Let something run once, under a name that no other call has."""
+        name, began = name or nonce(), time.monotonic()
         answer = await self.call(f"{upstream.name}_write", nonce=name, **arguments)
         ended = time.monotonic()
         return Answered(name, answer, ended - began, ended)

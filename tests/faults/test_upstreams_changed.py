@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.test_wire_subscriptions import CHANGED, listening
-from tests.faults.upstream_hall import FaultyUpstream, Transport, UpstreamHall, until, upstream_hall
+from tests.faults.upstream_hall import FaultyUpstream, Transport, UpstreamCaller, UpstreamHall, until, upstream_hall
 from tests.harness.cli import CliResult, CliRunner
 from tests.harness.http_client import Message, StreamingResponse
 from tests.harness.mcp_client import HttpMcpClient, http_mcp_client
@@ -19,6 +19,7 @@ from tests.servers.faulty_mcp import TOOLS
 NAME = "Docs"
 WRITE, *OTHERS = TOOLS
 OLD, NEW = "The tool write.", "The tool writes."
+RELIST_SECONDS = 20.0  # far below the five minutes after which a list is fetched in any case
 INTEGER: Message = {"type": "object", "properties": {"nonce": {"type": "integer"}}, "required": ["nonce"]}
 
 
@@ -126,3 +127,30 @@ async def test_changed_definition_is_shown_to_nobody_before_it_was_looked_at(
             assert await clients.call(7) == ["7", "7"]
             await clients.hear(2)
     assert json.loads((upstream.folder / "tools.json").read_text())[0]["inputSchema"] == INTEGER
+
+
+@pytest.mark.parametrize("modern", [False, True], ids=["legacy", "modern"])
+async def test_upstream_that_restarts_with_other_definitions_is_listed_again(tmp_path: Path, *, modern: bool) -> None:
+    """It told nobody, since nobody listened."""
+    upstream = FaultyUpstream(tmp_path, NAME, "http", modern=modern, trusted=False)
+    with upstream_hall(tmp_path, upstream) as hall:
+        await hall.until_ready(upstream)
+        assert hall.state(NAME)["waiting"] == 0
+        upstream.list({**WRITE, "description": NEW}, *OTHERS)
+        upstream.start()
+        assert await until(lambda: hall.state(NAME)["waiting"] == 1, RELIST_SECONDS)
+
+
+@pytest.mark.parametrize("modern", [False, True], ids=["legacy", "modern"])
+async def test_upstream_of_another_era_after_its_restart_answers_the_next_call(tmp_path: Path, *, modern: bool) -> None:
+    """Somebody updated it, or went back to an older one."""
+    upstream = FaultyUpstream(tmp_path, NAME, "http", modern=modern)
+    with upstream_hall(tmp_path, upstream) as hall:
+        await hall.until_ready(upstream)
+        caller = UpstreamCaller(hall)
+        assert (await caller.write(upstream)).ok
+        upstream.start(modern=not modern)
+        answered = await caller.write(upstream)
+        assert answered.ok, answered.answer.text
+        await caller.close()
+    assert len(upstream.calls) == 2

@@ -65,8 +65,10 @@ class FaultyUpstream:
             target = {"url": f"http://127.0.0.1:{self.reached_at or self.port}/mcp"}
         return target | self._settings
 
-    def start(self) -> None:
+    def start(self, *, modern: bool | None = None) -> None:
         """Start it over HTTP, on the port that it had before, after the end of the one that ran there."""
+        if modern is not None:
+            self._command[-1] = "modern" if modern else "legacy"
         self.stop()
         process = ServerProcess.start([*self._command, "http", str(self.port)], self.folder, log=self.folder / "log")
         self.process = process.ready()

@@ -38,7 +38,7 @@ POST_SECONDS = 30.0  # for a message that has no answer
 REFUSAL_SECONDS = 5.0  # for the body of a refusal
 MAX_RETRY_AFTER = 86_400.0
 _MAX_TEXT = 200
-_OWN_ERRORS = frozenset({-32600, -32000, -32001})  # with which servers refuse a session with status 400
+SESSION_ERRORS = frozenset({-32600, -32000, -32001})  # with which servers refuse a session with status 400
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
 _ACCEPT = "application/json, text/event-stream"
 
@@ -174,7 +174,7 @@ def refusal_of(peer: str, status: int, headers: HeaderFields, text: bytes, in_se
     wait = retry_after(headers)
     if status == 429 or (status == 503 and wait is not None):
         return RateLimited(reason, wait)
-    if in_session and (status == 404 or (status == 400 and error is not None and error.code in _OWN_ERRORS)):
+    if in_session and (status == 404 or (status == 400 and error is not None and error.code in SESSION_ERRORS)):
         return SessionExpired(f"{peer} does not know the session any more")
     if error is not None:
         return RpcError(error.code, error.message, error.data)

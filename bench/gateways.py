@@ -125,11 +125,11 @@ class _House:
         return hall
 
     def front(self, name: str, upstream: Mapping[str, object]) -> Server:
-        """A hall in front of one MCP server, from a file as clients have it; measured without the server's process."""
+        """A hall in front of one MCP server, whose tools have level 1 like all others here; measured without it."""
         folder, port = self.folder(name), free_port()
-        file = folder / "mcp.json"
-        file.write_text(json.dumps({"mcpServers": {"Peer": upstream}}))
-        command = [str(TOOLHALL_COMMAND), "serve", str(file), "--data", str(folder / "data"), "--port", str(port)]
+        lines = [f"{key} = {json.dumps(value)}" for key, value in {**upstream, "level": 1}.items()]
+        (folder / "toolhall.toml").write_text("\n".join(["[upstreams.Peer]", *lines]))
+        command = [str(TOOLHALL_COMMAND), "serve", "--data", str(folder / "data"), "--port", str(port)]
         return self.started(Server(Process(name, command, apart(folder), counts_children=False), port))
 
     def stub(self, name: str, *more: str) -> str:

@@ -30,14 +30,14 @@ DISCOVERED: Result = CACHING | {
 LISTED: Result = CACHING | {"tools": [ADD]}
 
 
-class Arguments(msgspec.Struct):
+class Arguments(msgspec.Struct, frozen=True):
     """The arguments of `add`."""
 
     a: float = 0
     b: float = 0
 
 
-class Params(msgspec.Struct):
+class Params(msgspec.Struct, frozen=True):
     """As far as they are looked at."""
 
     arguments: Arguments = Arguments()

@@ -57,8 +57,7 @@ class HallCredentials:
     async def headers(self, upstream: Upstream, call: Call | None) -> Headers:
         """Return the fixed headers with their secrets, and the authorization by an account; raises NeedsRequirement."""
         settings = upstream.settings
-        secrets = self._secrets_of_call(upstream, call) if settings.header_secrets else {}
-        headers = tuple((name, fill_secrets(text, secrets)) for name, text in settings.headers.items())
+        headers = self._fixed_headers(upstream, call) if settings.headers else ()
         if settings.auth not in ("oauth", "client_credentials"):
             return headers
         return (*headers, *await self._accounts().headers(upstream, call))
@@ -87,6 +86,10 @@ class HallCredentials:
         """Return what the settings hold, and what a child is given: it may print that at any time."""
         given = (self._secrets.get(name) for name in upstream.settings.env_secrets)
         return (*upstream.settings.literal_secrets, *(secret for secret in given if secret is not None))
+
+    def _fixed_headers(self, upstream: Upstream, call: Call | None) -> Headers:
+        secrets = self._secrets_of_call(upstream, call) if upstream.settings.header_secrets else {}
+        return tuple((name, fill_secrets(text, secrets)) for name, text in upstream.settings.headers.items())
 
     def _secrets_of_call(self, upstream: Upstream, call: Call | None) -> Mapping[str, Secret]:
         if call is not None and call.credentials is not None:

@@ -45,8 +45,9 @@ class FrameSplitter:
             lines += rest.split(b"\n")
             rest = lines.pop()
         self._parts, self._size = [rest], len(rest)
-        frames = [line for each in lines if (line := each.strip()).startswith(_MESSAGE_STARTS)]
-        self.skipped += sum(1 for each in lines if each.strip()) - len(frames)
+        said = [line for each in lines if (line := each.strip())]
+        frames = [line for line in said if line.startswith(_MESSAGE_STARTS)]
+        self.skipped += len(said) - len(frames)
         if len(rest) > self._max_bytes or any(len(frame) > self._max_bytes for frame in frames):
             raise FrameTooLarge
         return frames

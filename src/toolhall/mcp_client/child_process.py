@@ -107,6 +107,7 @@ class ChildProcess:
         self._loop = asyncio.get_running_loop()
         self._frames = FrameSplitter(max_frame_bytes)
         self._outgoing = bytearray()
+        self._gathers = False  # something was written in this turn of the loop, and the rest waits for its end
         self._writable: asyncio.Future[None] | None = None  # while `_outgoing` holds something
         self._started: asyncio.Future[None] = self._loop.create_future()
         self._ended: asyncio.Future[str] = self._loop.create_future()
@@ -147,29 +148,47 @@ class ChildProcess:
         return self._frames.skipped
 
     async def send(self, frame: bytes) -> None:
-        """Send a message, without its newline; raises NotSent if none of it was or will be written."""
+        """Send a message, without its newline; raises NotSent if none of it was or will be written.
+
+        The first of a turn of the loop is written at once, the others together at its end: each write wakes the child.
+        """
         while self._writable is not None and self.is_running:
             await asyncio.shield(self._writable)
-        self.send_soon(frame)
-
-    def send_soon(self, frame: bytes) -> None:
-        """Send a message without waiting for earlier ones to be taken; raises NotSent."""
         if self._stdin is None or self._ended.done():
             raise NotSent(self._ended.result() if self._ended.done() else "the command is being ended")
-        frame += b"\n"
-        if self._outgoing:
-            self._outgoing += frame
-            return
+        self._outgoing += frame
+        self._outgoing += b"\n"
+        if not self._gathers:
+            self._gathers = True
+            self._loop.call_soon(self._end_turn)
+            self._write(self._stdin)
+        elif len(self._outgoing) > _CHUNK:
+            self._write_gathered()
+
+    def _end_turn(self) -> None:
+        self._gathers = False
+        if self._outgoing and self._writable is None:
+            self._write_gathered()
+
+    def _write_gathered(self) -> None:
         try:
-            written = os.write(self._stdin, frame)
+            if self._stdin is not None:
+                self._write(self._stdin)
+        except NotSent:
+            self.abort("it no longer reads its input")  # its end tells whoever waits
+
+    def _write(self, stdin: int) -> None:
+        """Write what is to be sent, as far as the pipe takes it now; raises NotSent if it will take no more."""
+        try:
+            del self._outgoing[: os.write(stdin, self._outgoing)]
         except BlockingIOError:
-            written = 0
+            pass
         except OSError:  # it has closed its input; its end follows, or `close`
+            self._outgoing.clear()
             raise NotSent("the command no longer reads its input") from None
-        if written < len(frame):
-            self._outgoing += memoryview(frame)[written:]
+        if self._outgoing and self._writable is None:
             self._writable = self._loop.create_future()
-            self._loop.add_writer(self._stdin, self._on_writable)
+            self._loop.add_writer(stdin, self._on_writable)
 
     async def wait(self) -> str:
         """Wait for the end of the program; the reason."""
@@ -224,16 +243,8 @@ class ChildProcess:
         self._loop.add_reader(self._stderr, self._on_errors)
 
     def _on_writable(self) -> None:
-        if self._stdin is None:
-            return
-        try:
-            written = os.write(self._stdin, self._outgoing)
-        except BlockingIOError:
-            return
-        except OSError:
-            written = len(self._outgoing)  # it will never be read; the end of the program tells whoever waits
-        del self._outgoing[:written]
-        if not self._outgoing:
+        self._write_gathered()
+        if self._stdin is not None and not self._outgoing:
             self._loop.remove_writer(self._stdin)
             self._wake_senders()
 
@@ -373,6 +384,7 @@ class ChildProcess:
 
     async def _end(self) -> None:
         try:
+            self._end_turn()
             self._close_input()
             if not await self._ends_within(CLOSE_SECONDS):
                 with contextlib.suppress(OSError):

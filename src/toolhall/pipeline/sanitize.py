@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import msgspec
 
-from toolhall.model.content import Content, Notes, Resource, Result, Text
+from toolhall.model.content import CONTENT_TYPES, Content, Notes, Resource, Result, Text
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.text import TextSanitizer, is_clean_json, is_clean_text
 from toolhall.pipeline.states import Checked
@@ -21,6 +21,11 @@ SOURCE = f"{OWN_PREFIX}source"
 LINKS = f"{OWN_PREFIX}links"
 LARGE_RESULT_BYTES = 64 * 1024  # larger results are searched for secrets in another thread, so that the loop goes on
 _PAYLOAD_FIELDS = ("text", "content", "data")
+_TEXT_TYPES = (str, bytes)
+_TEXT_FIELDS = {
+    kind: tuple(name for name in kind.__struct_fields__ if name not in {"size", "notes", "meta"})
+    for kind in CONTENT_TYPES
+}
 # An image in Markdown or HTML: a client may fetch it, and thereby send its host whatever the URL contains.
 _REMOTE_IMAGE = re.compile(
     r"!\[[^\]]{0,512}\]\(\s{0,8}<?https?://|<img\s[^>]{0,512}?\bsrc\s?=\s?\\?[\"']?https?://", re.IGNORECASE
@@ -44,9 +49,9 @@ class Sanitize:
         # Most results are plain: without a backslash JSON escapes no control character. (`find`, because `in` with
         # bytes raises and drops an exception inside CPython.)
         is_plain = encoded is not None and encoded.isascii() and encoded.find(b"\\") < 0 and encoded.find(b"\x7f") < 0
-        if result.content or result.meta or not (is_plain or (encoded is not None and is_clean_json(encoded))):
+        if result.meta or not ((is_plain or _has_clean_value(result)) and all(map(_is_clean_block, result.content))):
             info = checked.entry.tool.resource
-            if not (_is_clean_text(result) or (info is not None and info.exact)):
+            if info is None or not info.exact:
                 result = _clean_result(result)
         if redactor is not None:
             if _size(result) > LARGE_RESULT_BYTES:
@@ -93,18 +98,19 @@ def _clean_result(result: Result) -> Result:
     return _with_meta(clean, {REMOVED: sanitizer.removed}) if sanitizer.removed else clean
 
 
-def _is_clean_text(result: Result) -> bool:
-    """Whether the result is one plain text, as that of most resources and prompts is."""
-    if len(result.content) != 1 or result.meta is not None or result.encoded is not None:
+def _has_clean_value(result: Result) -> bool:
+    return result.text is None if result.encoded is None else is_clean_json(result.encoded)
+
+
+def _is_clean_block(block: Content) -> bool:
+    """Whether the block is a text or a text resource, of which nothing has to be removed; as most are."""
+    if block.notes is not None or block.meta is not None:
         return False
-    block = result.content[0]
-    if type(block) is Resource:
-        text, is_plain = block.content, block.notes is None and block.meta is None and is_clean_text(block.uri)
-    elif type(block) is Text:
-        text, is_plain = block.text, block.notes is None and block.meta is None
-    else:
-        return False
-    return is_plain and type(text) is str and is_clean_text(text)
+    if type(block) is Text:
+        return is_clean_text(block.text)
+    if type(block) is Resource and type(block.content) is str:
+        return is_clean_text(block.content) and is_clean_text(block.uri) and is_clean_text(block.mime_type or "")
+    return False
 
 
 def _clean_block(block: Content, sanitizer: TextSanitizer) -> Content:
@@ -157,7 +163,7 @@ def _redacted_together(
     return blocks, to_json(value)
 
 
-def _payload_texts(block: Content) -> JsonObject:
+def _payload_texts(block: Content) -> dict[str, str]:
     return {
         name: part for name, part in _text_fields(block).items() if name in _PAYLOAD_FIELDS and isinstance(part, str)
     }
@@ -194,11 +200,10 @@ def _source(tool_id: str) -> Mapping[str, Json]:
 
 
 def _count_images(result: Result) -> int:
-    payload = [
-        part for block in result.content for name, part in _text_fields(block).items() if name in _PAYLOAD_FIELDS
-    ]
-    texts = [result.text or (result.encoded or b"").decode(), *(part for part in payload if isinstance(part, str))]
-    return sum(len(_REMOTE_IMAGE.findall(text)) for text in texts)
+    texts = [result.text or (result.encoded or b"").decode()]
+    for block in result.content:
+        texts += (block.text,) if type(block) is Text else _payload_texts(block).values()
+    return sum([len(_REMOTE_IMAGE.findall(text)) for text in texts if "![" in text or "<" in text])
 
 
 def _with_meta(result: Result, notes: JsonObject) -> Result:
@@ -211,8 +216,8 @@ def _without_own_meta(meta: JsonObject) -> JsonObject:
 
 def _text_fields(block: Content) -> JsonObject:
     """Return the texts and bytes of a block by field name."""
-    named = ((name, getattr(block, name)) for name in block.__struct_fields__)
-    return {name: value for name, value in named if isinstance(value, str | bytes)}
+    named = [(name, getattr(block, name)) for name in _TEXT_FIELDS[type(block)]]
+    return {name: value for name, value in named if isinstance(value, _TEXT_TYPES)}
 
 
 def _payload_bytes(block: Content) -> bytes:

@@ -5,6 +5,7 @@ Costly arguments are validated outside the event loop. A result is measured, val
 
 import logging
 from collections.abc import Awaitable, Sequence
+from operator import attrgetter
 from typing import TypeGuard
 
 import msgspec
@@ -151,6 +152,7 @@ _FIELD_TYPES: dict[type, dict[str, tuple[type, ...]]] = {
     Resource: {"uri": _TEXT, "content": (str, bytes), "mime_type": _OPTIONAL_TEXT, **_COMMON_FIELDS},
     Result: {"content": (list, tuple), "meta": (dict, type(None))},
 }
+_FIELD_READERS = {kind: (attrgetter(*fields), tuple(fields.values())) for kind, fields in _FIELD_TYPES.items()}
 
 
 class Check:
@@ -302,14 +304,16 @@ def _blocks(value: object) -> tuple[Content, ...]:
 
 def _has_valid_fields(block: object) -> bool:
     """Return whether every field has the type that dialects rely on, so that encoding a result cannot fail."""
-    parts = _FIELD_TYPES.get(type(block))
-    return parts is not None and all(isinstance(getattr(block, name), types) for name, types in parts.items())
+    known = _FIELD_READERS.get(type(block))
+    return known is not None and all(map(isinstance, known[0](block), known[1]))
 
 
 def _size(block: Content) -> int:
     """Return the size of a block's payload in bytes."""
+    if type(block) is Text:  # as nearly all are
+        return _bytes(block.text)
     match block:
-        case Text(carried) | Image(carried) | Audio(carried) | Resource(content=carried):
+        case Image(carried) | Audio(carried) | Resource(content=carried):
             return _bytes(carried)
         case _:
             return 0

@@ -109,6 +109,23 @@ async def test_message_larger_than_the_pipe_arrives_whole() -> None:
     await child.close()
 
 
+async def test_messages_of_one_turn_arrive_in_order_even_if_the_input_is_closed_right_after() -> None:
+    child, heard = await started(ECHO)
+    sent = [b'{"id":%d}' % number for number in range(20)]
+    await asyncio.gather(*map(child.send, sent), child.close())
+    assert [await heard.frame() for _ in sent] == sent
+
+
+async def test_child_that_closes_its_input_is_ended_as_its_answers_will_not_come() -> None:
+    child, heard = await started("import os, time\nos.close(0)\nprint('[]', flush=True)\ntime.sleep(3600)")
+    await heard.frame()
+    with pytest.raises(NotSent, match="no longer reads"):
+        await child.send(b"{}")
+    await child.send(b"{}")  # in the same turn
+    assert "no longer reads its input" in await ended(child)
+    await child.close()
+
+
 async def test_sender_waits_while_the_child_does_not_read() -> None:
     child, heard = await started("import sys\nprint('[]', flush=True)\nsys.stdin.readline()\nprint('{}')")
     await heard.frame()

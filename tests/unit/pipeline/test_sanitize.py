@@ -100,6 +100,7 @@ def test_sanitize_returns_a_clean_result_as_the_same_object() -> None:
         (Text("\x1b[31mred"), Text("red")),
         (Text("red", meta={"a\x07": ["\x1b[31mred"]}), Text("red", meta={"a": ["red"]})),
         (Resource(uri="file:///a\x07", content="\x1b[31mred"), Resource(uri="file:///a", content="red")),
+        (Resource(uri="x:a", content="red", mime_type="b\x07"), Resource(uri="x:a", content="red", mime_type="b")),
         (Resource(uri="file:///a", content=b"\x1b[31m"), Resource(uri="file:///a", content=b"\x1b[31m")),
         (
             ResourceLink(uri="x:\x07", name="\x1b[1ma", title="\x1b[1mb", description="\x1b[1mc", mime_type="d\x00"),

@@ -308,6 +308,8 @@ class UpstreamRun:
     def _for_session(self, request: McpRequest, session: McpSession, credentials: Headers) -> McpRequest:
         """The request with what depends on the session: credentials, and the headers of a modern one."""
         headers, params, features = request.argument_headers, request.params, request.features
+        if not credentials and not headers and not self._as_task:
+            return request
         if not session.server.revision.stateless:
             headers = ()
             if self._as_task and session.server.revision.core_tasks and request.method == "tools/call":

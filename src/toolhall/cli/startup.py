@@ -241,7 +241,14 @@ def _open_registry(hall: Toolhall, options: OpenOptions) -> None:
         for finding in bad.findings[1:]:
             note(f"  {visible(str(finding))}")
         raise CommandError(f"this may not be served: {visible(bad.findings[0].fix)}") from None
-    quarantined = [record.id for record in hall.registration.all_records if record.state == "quarantined"]
+    waiting = [record for record in hall.registration.all_records if record.state == "quarantined"]
+    upstreams = sorted({record.origin_detail for record in waiting if record.origin == "upstream"})
+    if upstreams:
+        note(
+            f"definitions of {pluralize(len(upstreams), 'upstream')} wait for a look: "
+            f"'toolhall upstream review {visible(upstreams[0])}'"
+        )
+    quarantined = [record.id for record in waiting if record.origin != "upstream"]
     if quarantined:
         note(
             f"{pluralize(len(quarantined), 'tool')} quarantined, such as {visible(quarantined[0])}: "

@@ -50,3 +50,28 @@ def test_a_command_in_a_settings_file_that_is_written_after_the_start_is_offered
         (cli.folder / "toolhall.toml").write_text(f"[upstreams.Late]\n{command}\n")
         assert eventually(lambda: upstreams(server) == {"Late": "toolhall.toml"})
         assert eventually(lambda: "Late" in toolkits(server))
+
+
+def test_a_call_of_a_tool_whose_upstream_is_off_says_how_to_switch_it_on(cli: CliRunner) -> None:
+    assert cli.run("add", "--name", "Kit", "--", sys.executable, SERVER, "2025-11-25").code == 0
+    with cli.serve() as server:
+        assert eventually(lambda: "Kit" in toolkits(server))
+        (name, *_) = [each["id"] for each in request_url(f"{server.origin}/api/tools").json["tools"]]
+        assert cli.run("upstream", "off", "Kit", "--url", server.origin).code == 0
+        done = cli.run("call", name.partition("@")[0], "--url", server.origin, "--yes")
+    assert done.code == 1
+    assert f"'toolhall upstream on Kit --url {server.origin}'" in done.err
+
+
+def test_serve_names_the_review_of_definitions_that_wait(cli: CliRunner) -> None:
+    command = f"command = {json.dumps(sys.executable)}\nargs = {json.dumps([SERVER, '2025-11-25'])}"
+    (cli.folder / "toolhall.toml").write_text(f'profile = "server"\n[upstreams.Kit]\n{command}\n')
+    key = cli.run("key", "create", "root", "--scopes", "admin").out.splitlines()[0]
+    with cli.serve() as server:
+        asked = ("upstream", "list", "--url", server.origin, "--key", key, "--json")
+        assert eventually(lambda: cli.run(*asked).json()[0]["waiting"] > 0)
+    with cli.start("serve", "--port", "0", "--json") as process:
+        ServerProcess(process).ready().stop()
+        assert process.stderr is not None
+        said = process.stderr.read().decode()
+    assert "'toolhall upstream review Kit'" in said

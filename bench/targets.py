@@ -62,11 +62,11 @@ TARGETS = {
         Target("proxied.typescript", "CPU of a call to a tool server in TypeScript, against the bare call", 2.2),
         Target("proxied.fastmcp", "CPU of FastMCP's proxy, against the dearest of these", 50, "at least"),
         Target("proxied.contextforge", "CPU of ContextForge, against the dearest of these", 50, "at least"),
-        Target("upstream.http", "CPU of a call to an MCP server, JSON answers, against the bare call", 2.1),
-        Target("upstream.stream", "the same, answers as event streams", 2.5),
-        Target("upstream.stdio", "the same, over standard input and output", 1.9),
-        Target("upstream.fastmcp", "CPU of FastMCP's proxy, against the dearest of these", 250, "at least"),
-        Target("upstream.contextforge", "CPU of ContextForge, against the dearest of these", 250, "at least"),
+        Target("proxied.upstream_http", "CPU of a call to an MCP server, JSON answers, against the bare call", 2.1),
+        Target("proxied.upstream_stream", "the same, answers as event streams", 2.5),
+        Target("proxied.upstream_stdio", "the same, over standard input and output", 1.9),
+        Target("proxied.fastmcp_default", "CPU of FastMCP's proxy, against the dearest of these", 250, "at least"),
+        Target("proxied.contextforge_default", "CPU of ContextForge, against the dearest of these", 250, "at least"),
         Target(
             "stdio.before", "CPU of a call over stdio, 32 in flight, against the tree before (30 µs for 55)", 30 / 55
         ),

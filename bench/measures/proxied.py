@@ -25,7 +25,11 @@ from bench.spread import Spread, ratios
 from bench.targets import TARGETS
 
 HALLS = {"proxied.http": HALL, "proxied.socket": HALL_SOCKET, "proxied.typescript": HALL_TYPESCRIPT}
-FRONTS = {"upstream.http": UPSTREAM, "upstream.stream": UPSTREAM_STREAM, "upstream.stdio": UPSTREAM_STDIO}
+FRONTS = {
+    "proxied.upstream_http": UPSTREAM,
+    "proxied.upstream_stream": UPSTREAM_STREAM,
+    "proxied.upstream_stdio": UPSTREAM_STDIO,
+}
 CALLS = {PROXY: 64, PROXY_KEPT: 320, FORGE: 64, FORGE_SESSION: 160}  # of a round: a few seconds of each
 HALL_CALLS = 6_000
 
@@ -61,6 +65,6 @@ def _verdicts(cpu: dict[str, list[float]]) -> list[Verdict]:
         times, least = ratios(cpu[peer], cpu[dearest]), ratios(cpu[kept], cpu[dearest])
         verdicts.append(TARGETS[key].verdict(times, f"with one connection for all calls {least.text()}"))
     front = max(FRONTS.values(), key=lambda name: Spread.of(cpu[name]).median)
-    for key, peer in {"upstream.fastmcp": PROXY, "upstream.contextforge": FORGE}.items():
+    for key, peer in {"proxied.fastmcp_default": PROXY, "proxied.contextforge_default": FORGE}.items():
         verdicts.append(TARGETS[key].verdict(ratios(cpu[peer], cpu[front])))
     return verdicts

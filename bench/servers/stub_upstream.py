@@ -5,11 +5,13 @@ It speaks 2026-07-28 for a tool `add(a, b)`; each answer is one JSON text, or an
 
 import argparse
 import asyncio
-from typing import cast
+from typing import Any, TypeAlias, cast
 
 import httptools
 import msgspec
 import uvloop
+
+Result: TypeAlias = dict[str, Any]
 
 REVISION = "2026-07-28"
 NUMBER = {"type": "number"}
@@ -19,13 +21,13 @@ ADD = {
     "inputSchema": {"type": "object", "properties": {"a": NUMBER, "b": NUMBER}, "required": ["a", "b"]},
     "outputSchema": {"type": "object", "properties": {"result": NUMBER}, "required": ["result"]},
 }
-CACHING = {"resultType": "complete", "ttlMs": 3_600_000, "cacheScope": "public"}
-DISCOVERED = CACHING | {
+CACHING: Result = {"resultType": "complete", "ttlMs": 3_600_000, "cacheScope": "public"}
+DISCOVERED: Result = CACHING | {
     "supportedVersions": [REVISION],
     "capabilities": {"tools": {}},
     "serverInfo": {"name": "stub", "version": "1.0.0"},
 }
-LISTED = CACHING | {"tools": [ADD]}
+LISTED: Result = CACHING | {"tools": [ADD]}
 
 
 class Arguments(msgspec.Struct):
@@ -95,7 +97,7 @@ def _answer(request: Request) -> bytes:
             total = request.params.arguments.a + request.params.arguments.b
             value = {"result": total}
             text = {"type": "text", "text": msgspec.json.encode(value).decode()}
-            result: dict[str, object] = {"resultType": "complete", "content": [text], "structuredContent": value}
+            result: Result = {"resultType": "complete", "content": [text], "structuredContent": value}
         case "tools/list":
             result = LISTED
         case "server/discover":

@@ -7,7 +7,7 @@ import pytest
 
 from tests.harness.cli import CliRunner
 
-VECTORS = Path(__file__).parents[1] / "vectors/client_files"
+VECTORS = Path(__file__).parents[1] / "unit/dialects/client_files/vectors"
 CLAUDE = str(VECTORS / "claude.json")
 TOKEN = "ghp_aVerySecretToken0123456789"
 

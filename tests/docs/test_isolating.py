@@ -7,10 +7,12 @@ import pytest
 
 from docs_src import isolating
 from toolhall import Toolhall
+from toolhall.config import Config
 from toolhall.execution.worker_pool import DEFAULT_POOL_SIZE
 from toolhall.execution.worker_protocol import WorkerLimits
 from toolhall.model.errors import Crashed
 from toolhall.model.messages import ProgressEvent
+from toolhall.model.upstream import UpstreamSettings
 from toolhall.telemetry import render
 from toolhall.testing import Client
 
@@ -37,8 +39,10 @@ def test_isolating_page_states_the_default_limits() -> None:
 
 
 def test_observing_page_lists_every_metric() -> None:
-    with Toolhall() as hall:
+    config = Config(upstreams={"Docs": UpstreamSettings(url="https://docs.example/mcp")})
+    with Toolhall(config=config) as hall:
         assert callable(hall.http)  # the routes are built on first use, and metrics with them
+        assert hall.upstreams.listed()  # and so are the upstreams
         figures = set(re.findall(r"# TYPE (\w+)", render(hall.telemetry).decode()))
     page = (HOW_TO / "observe.md").read_text()
     assert set(re.findall(r"^\| `(toolhall_\w+)`", page, re.MULTILINE)) == figures

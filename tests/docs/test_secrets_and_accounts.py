@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from textwrap import dedent
 
 from tests.harness.browser import Browser
 from tests.harness.cli import CliResult, CliRunner
@@ -78,9 +79,9 @@ def test_secrets_page_commands_rotate_the_vault_key(tmp_path: Path) -> None:
 
 
 def test_secrets_page_settings_and_presets_exist(tmp_path: Path) -> None:
-    (settings,) = SETTINGS
+    settings = "\n".join(map(dedent, SETTINGS))
     file = tmp_path / "toolhall.toml"
-    for name in ("google", "corp"):
+    for name in ("google", "corp", "notes"):
         (tmp_path / f"{name}.secret").write_text("secret of the hall")
         settings = settings.replace(f"{name}.secret", str(tmp_path / f"{name}.secret"))
     file.write_text(settings)
@@ -89,5 +90,7 @@ def test_secrets_page_settings_and_presets_exist(tmp_path: Path) -> None:
     assert {name: each.issuer for name, each in found.items()} == {
         "google": "https://accounts.google.com",
         "corp": "https://login.example.com",
+        "notes": "https://login.example.com",
     }
+    assert config.upstreams["notes"].auth == "oauth"
     assert [name for name in PRESETS if name != "generic" and f"`{name}`" not in PAGE] == []

@@ -12,7 +12,9 @@ QUEUES = {"Queue", "LifoQueue", "PriorityQueue", "SimpleQueue"}
 TASKS = {"create_task", "ensure_future", "run_coroutine_threadsafe", "EagerStarter"}
 # Lines whose bound is held by whoever puts something in.
 BOUNDED_BY_HAND = {
-    "execution/remote/http_transport.py": "calls that wait for a connection: 1,000",
+    "egress/connection_pool.py": "requests that wait for a connection: 1,000",
+    "egress/event_stream.py": "events that were not taken: as many bytes as an answer may have",
+    "execution/upstream/sessions.py": "calls that wait for a session: 1,000 for each upstream",
     "execution/remote/websocket_transport.py": "unread messages of a call: 2 MiB, and of all calls sixteen times that",
     "execution/thread_pool.py": "jobs: one for each thread; calls that wait: 1,000 for each tool",
     "execution/worker.py": "orders: one call, and its cancellation",
@@ -32,6 +34,12 @@ STARTERS = {
     "examples/_fakes/http_server.py": "one for each connection to an example, on this machine",
     "stores/vault/vault.py": "one, which is waited for",
     "server/tool_server.py": "one for the lease, and one for the server",
+    "cli/upstream_files.py": "one, which looks at the files",
+    "client/memory_link.py": "one, which serves the client",
+    "execution/upstream/connection.py": "one for each upstream",
+    "execution/upstream/sessions.py": "one for each session that is being opened or closed, of which an upstream has few",
+    "mcp_client/sse_session.py": "one for each session",
+    "mcp_client/stdio_session.py": "two while a session is being opened",
     "execution/health_checks.py": "one for each toolkit that can tell how it is",
     "execution/remote/replica_pools.py": "one, with 64 at most below it",
     "execution/remote/websocket_transport.py": "one for each call that was cancelled, until that is said",

@@ -20,13 +20,15 @@ from toolhall.server.process import secret_env_in
 
 KEY = base64.b64encode(bytes(range(32))).decode()
 CLIENT_SECRET = "client-secret-of-the-hall"
+UPSTREAM_KEY = "key-of-the-hall-at-an-upstream"
 SECRETS = {
     "TOOLHALL_VAULT_KEY": KEY,
     "TOOLHALL_OXP_SECRET": "oxp-secret-of-the-hall-with-32-bytes",
     "TOOLHALL_PROVIDERS": json.dumps({"google": {"client_id": "hall", "client_secret": CLIENT_SECRET}}),
+    "TOOLHALL_UPSTREAMS": json.dumps({"Docs": {"url": "http://127.0.0.1:9/mcp", "headers": {"X-Key": UPSTREAM_KEY}}}),
     "TOOLHALL_KEY": "thk-key-of-the-operator",
 }
-CANARIES = (KEY, SECRETS["TOOLHALL_OXP_SECRET"], CLIENT_SECRET, SECRETS["TOOLHALL_KEY"])
+CANARIES = (KEY, SECRETS["TOOLHALL_OXP_SECRET"], CLIENT_SECRET, UPSTREAM_KEY, SECRETS["TOOLHALL_KEY"])
 TOOLS = """
 import os, subprocess, sys
 from toolhall import tool
@@ -174,8 +176,9 @@ def test_K11_probe_of_these_tests_can_read_and_trace_an_unprotected_process() ->
 
 
 def test_secret_settings_are_all_removed_from_the_environment() -> None:
-    """And the providers, which have secrets among what they say."""
+    """And the providers and upstreams, which have secrets among what they say."""
     value: Any = "canary"  # whatever the setting's own type
-    hidden = [name for name in Config.__struct_fields__ if value not in repr(Config(**{name: value}))]
-    variables = {f"TOOLHALL_{name.upper()}" for name in [*hidden, "providers"]} | {"TOOLHALL_KEY"}
+    plain = [name for name in Config.__struct_fields__ if name != "upstreams"]
+    hidden = [name for name in plain if value not in repr(Config(**{name: value}))]
+    variables = {f"TOOLHALL_{name.upper()}" for name in [*hidden, "providers", "upstreams"]} | {"TOOLHALL_KEY"}
     assert secret_env_in(dict.fromkeys(variables, "")).keys() == variables == SECRETS.keys()

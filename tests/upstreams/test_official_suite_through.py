@@ -5,7 +5,7 @@ as their first words, and `rename` takes these off the names of the tools.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -50,7 +50,7 @@ rename = {{ {SCHEMA_TOOL} = "{SCHEMA_TOOL.removeprefix("json_")}" }}
 
 
 @contextmanager
-def hall_in_front(folder: Path, url: str) -> Iterator[ServerProcess]:
+def hall_in_front(folder: Path, url: str) -> Generator[ServerProcess]:
     """A hall that offers what the server at a URL has, and nothing else."""
     folder.mkdir()
     (folder / "toolhall.toml").write_text(settings(url))

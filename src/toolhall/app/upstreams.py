@@ -50,6 +50,7 @@ from toolhall.oauth.upstream_accounts import UpstreamAccounts, account_name
 from toolhall.registration.service import RegistrationService
 from toolhall.registration.upstream_definitions import DefinitionReader, UpstreamFinding, qualified_uri
 from toolhall.registration.upstream_sync import UpstreamReview, UpstreamSync
+from toolhall.registry.registry import Registry
 from toolhall.registry.snapshot import Entry
 from toolhall.registry.uri_index import UriMatch
 from toolhall.stores.accounts import Account
@@ -452,7 +453,7 @@ def build_upstreams(hall: "Toolhall", hall_id: str, given: Iterable[Upstream]) -
         hall_id=hall_id,
         note_server=hall.dispatcher.audit.note_server,
         has_resource=resource_lookup(hall.registry),
-        match_resource=lambda uri: hall.registry.snapshot.resources.match(uri),  # noqa: PLW0108 - it changes
+        match_resource=_resource_matcher(hall.registry),
         changed=hall.changed,
     )
     built = Upstreams(hall.config, parts, given)
@@ -461,6 +462,15 @@ def build_upstreams(hall: "Toolhall", hall_id: str, given: Iterable[Upstream]) -
     credentials.vault.on_change = built.on_secrets_changed
     hall.dispatcher.changes.on_asked = built.watch
     return built
+
+
+def _resource_matcher(registry: Registry) -> Callable[[str], UriMatch[Entry] | None]:
+    """Return a function that finds what a URI names in the registry as it is then."""
+
+    def match(uri: str) -> UriMatch[Entry] | None:
+        return registry.snapshot.resources.match(uri)
+
+    return match
 
 
 def _where(upstream: Upstream) -> str:

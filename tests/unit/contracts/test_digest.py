@@ -169,6 +169,7 @@ CHANGED: dict[str, tuple[Any, str]] = {
 UNCOVERED = {
     "header_parameters": (HeaderParameter("Region", ("region",)),),  # the input schema says them
     "foreign": True,  # where it came from, not what it is
+    "upstream_name": "sum_up",  # by which the hall calls it
     "deprecation": Deprecation(sunset="2027-01-31"),  # said by the hall, not by the definition
 }
 

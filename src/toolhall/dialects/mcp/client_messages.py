@@ -21,7 +21,7 @@ MAX_TOKEN = 2**63
 _NULL = msgspec.Raw(b"null")
 
 
-class IncomingMessage(msgspec.Struct, gc=False):
+class IncomingMessage(msgspec.Struct, frozen=True, gc=False):
     """One message of a server; which kind it is, its members tell."""
 
     id: int | float | str | msgspec.UnsetType | None = msgspec.UNSET
@@ -59,8 +59,8 @@ class ErrorBody(msgspec.Struct, frozen=True):
     data: Json = None
 
 
-class _WireError(msgspec.Struct):
-    code: int | float = INTERNAL_ERROR
+class _WireError(msgspec.Struct, frozen=True):
+    code: int | float | str = INTERNAL_ERROR  # a text in errors of HTTP that are no JSON-RPC
     message: str | None = None
     data: Json = None
 
@@ -102,8 +102,9 @@ def read_error(message: IncomingMessage) -> ErrorBody:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return ErrorBody(INTERNAL_ERROR, "the server answered with an error that cannot be read")
     text = " ".join(clean_text((wire.message or "")[: 2 * MAX_ERROR_TEXT]).split())[:MAX_ERROR_TEXT]
-    code = int(wire.code) if -MAX_TOKEN < wire.code < MAX_TOKEN else INTERNAL_ERROR
-    return ErrorBody(code, text or "the server gave no reason", wire.data)
+    code = wire.code
+    is_number = not isinstance(code, str) and -MAX_TOKEN < code < MAX_TOKEN
+    return ErrorBody(int(code) if is_number else INTERNAL_ERROR, text or "the server gave no reason", wire.data)
 
 
 def read_params(message: IncomingMessage) -> JsonObject:

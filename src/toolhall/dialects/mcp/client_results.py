@@ -47,7 +47,7 @@ class PromptMessages(msgspec.Struct, frozen=True):
     unknown_kinds: tuple[str, ...] = ()
 
 
-class _WireResult(msgspec.Struct, rename="camel"):
+class _WireResult(msgspec.Struct, frozen=True, rename="camel"):
     content: list[Json] | None = None
     structured_content: msgspec.Raw = msgspec.Raw()
     is_error: bool | None = None

@@ -13,7 +13,7 @@ from toolhall.dialects.client_files.reader import client_kind, read_client_file
 from toolhall.dialects.client_files.server import ClientFile, ClientServer
 from toolhall.model.upstream import UpstreamSettings, upstream_name_problem
 
-VECTORS = Path(__file__).parents[3] / "vectors/client_files"
+VECTORS = Path(__file__).parent / "vectors"
 TOKEN = "ghp_aVerySecretToken0123456789"
 VARIABLES = {
     "GITHUB_TOKEN": TOKEN,

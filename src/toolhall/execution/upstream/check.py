@@ -168,6 +168,8 @@ class _Check:
     async def _check_handshake(self, credentials: Headers) -> McpSession:
         try:
             pooled: PooledSession = await self._connection.open_own(HALL_KEY, credentials)
+        except Unauthorized as refused:
+            await self._fail_credential(refused)
         except Exception as error:  # noqa: BLE001 - each is a finding
             self._fail("handshake", *_handshake_fault(error, self._upstream))
         server = pooled.session.server
@@ -175,11 +177,19 @@ class _Check:
         self._pass("handshake", f"{server.name or 'a server without a name'} {server.version}".strip())
         return pooled.session
 
+    async def _fail_credential(self, refused: Unauthorized) -> NoReturn:
+        """Find out which credential is wanted, from whom, and whether it can be had."""
+        if refused.status != 401:
+            self._fail("credentials", refused.reason, "the credential lacks a scope: link the account again with more")
+        self._fail("credentials", refused.reason, (await self._connection.missing(None, refused.challenge)).message)
+
     async def _check_list(self, session: McpSession, credentials: Headers) -> UpstreamListing:
         try:
             listing = (await fetch_listing(session, self._upstream.settings, credentials)).listing
         except Malformed as bad:
             self._fail("list", bad.message, "its list breaks the protocol: tell the author of the server")
+        except Unauthorized as refused:
+            await self._fail_credential(refused)
         except Exception as error:  # noqa: BLE001 - each is a finding
             self._fail("list", *_handshake_fault(error, self._upstream))
         counts = [
@@ -212,7 +222,10 @@ def _tls_text(error: ssl.SSLError) -> str:
 
 def _tls_fix(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return "whoever runs the server has to renew or correct its certificate; the hall never ignores it"
+        return (
+            "whoever runs the server has to renew or correct its certificate; for an authority of your own, set"
+            " SSL_CERT_FILE to its certificate when the hall starts"
+        )
     return "write http:// if the server speaks no TLS at this port, or give the right port"
 
 
@@ -222,13 +235,8 @@ def _os_text(error: Exception) -> str:
 
 def _handshake_fault(error: Exception, upstream: Upstream) -> tuple[str, str]:  # noqa: PLR0911 - one for each fault
     """What is wrong, and what to do about it."""
-    name, is_command = upstream.name, upstream.settings.command is not None
+    is_command = upstream.settings.command is not None
     match error:
-        case Unauthorized(status=401):
-            fix = f"set the header that it needs, or link an account: 'toolhall upstream show {name}'"
-            return error.reason, fix
-        case Unauthorized():
-            return error.reason, "the credential lacks a scope: link the account again with more"
         case RateLimited():
             return error.reason, "wait, and check again"
         case NotSent() if is_command:

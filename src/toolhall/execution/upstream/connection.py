@@ -60,7 +60,7 @@ from toolhall.model.upstream import Share, Upstream, UpstreamListing, UpstreamSt
 from toolhall.redaction.redactor import Redactor
 
 HANDSHAKE_SECONDS = 30.0
-COMMAND_HANDSHAKE_SECONDS = 60.0  # a command may install itself first
+COMMAND_HANDSHAKE_SECONDS = 75.0  # the session gives up first, and knows more of the reason
 MAX_BACKOFF_SECONDS = 60.0
 GATHER_SECONDS = 0.5  # of changes of a list, before it is fetched again
 RESYNC_SECONDS = 300.0  # where the upstream cannot tell
@@ -448,8 +448,10 @@ class UpstreamConnection:
         except SessionExpired:
             fetched = await self._fetch()
         except Unauthorized as refused:
-            if refused.status != 401 or not await self.refresh(None, refused.challenge):
+            if refused.status != 401:
                 raise
+            if not await self.refresh(None, refused.challenge):
+                raise await self.missing(None, refused.challenge) from None
             fetched = await self._fetch()
         self._heard_at = self._services.clock()
         for _ in range(1 if self.circuit.is_closed else 2):  # an open circuit becomes half-open, and then closed

@@ -55,7 +55,7 @@ from toolhall.mcp_client.session import (
 from toolhall.model.errors import Malformed, NeedsRequirement, ToolhallError, Unavailable
 from toolhall.model.messages import Call
 from toolhall.model.secret import Secret
-from toolhall.model.text import clean_text
+from toolhall.model.text import clean_line
 from toolhall.model.upstream import Share, Upstream, UpstreamListing, UpstreamState, fill_secrets
 from toolhall.redaction.redactor import Redactor
 
@@ -309,7 +309,7 @@ class UpstreamConnection:
 
     def on_session_lost(self, reason: str) -> None:
         """A session has ended by itself."""
-        _log.info("upstream %s: a session was lost: %s", self.name, clean_text(reason[:300]))
+        _log.info("upstream %s: a session was lost: %s", self.name, clean_line(reason, 300))
         if self.is_command:
             self.restarts += 1
         if not self.is_command or self.settings.start == "always":

@@ -149,7 +149,7 @@ class TaskPoller:
             return state.result
         message = (state.error or {}).get("message") or state.status_message
         said = clean_line(message, MAX_ERROR_TEXT) if isinstance(message, str) else ""
-        raise ToolFailed(self._redacted(said or f"the upstream's task is {clean_line(state.status, 64)}"))
+        raise ToolFailed(self._connection.redact(said or f"the upstream's task is {clean_line(state.status, 64)}"))
 
     async def _request(self, method: str, params: JsonObject) -> msgspec.Raw:
         """Send one request about the task, once more if it was not sent."""
@@ -173,13 +173,8 @@ class TaskPoller:
             except RpcError as error:
                 if self._hooks.refusal is not None:
                     raise self._hooks.refusal from None
-                raise ToolFailed(self._redacted(f"{self._connection.name}: {error.reason}")) from None
+                raise ToolFailed(self._connection.redact(f"{self._connection.name}: {error.reason}")) from None
         raise AssertionError("unreachable: the last attempt raises")
-
-    def _redacted(self, text: str) -> str:
-        """The text without credentials that the hall itself uses for the upstream."""
-        redactor = self._hooks.redactor
-        return text if redactor is None else redactor.redact_text(text)
 
     async def _cancel(self) -> None:
         """Tell the upstream that nobody waits for the task any more."""

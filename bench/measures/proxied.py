@@ -38,9 +38,10 @@ them answered. CPU is that of the process in the middle, without the server that
 a Python tool server that joined it over HTTP; `socket`: the same over the tool server's own WebSocket; `typescript`: a
 tool server in Node, over HTTP; `alone`: the hall runs the tool itself. `upstream`: a hall before an MCP server that
 answers at once, with JSON, with an event `stream`, or as its child over `stdio`; its tools have level 1 like the other
-halls', while those of upstreams have 4 unless it is stated, where every call waits for its intent on the disk (`guard`).
-Peers stand before FastMCP over HTTP, with JSON replies. `fastmcp proxy` is `create_proxy(URL)`; `kept` lends all calls one connected client, of which FastMCP
-warns, since contexts may mix. `contextforge` has authentication, pages, limits and metrics off, and SQLite; it speaks
+halls', while those of upstreams have 4 unless it is stated, where every call waits for its intent (`guard`). Peers
+stand before FastMCP over HTTP, with JSON replies. `fastmcp proxy` is `create_proxy(URL)`; `kept` lends all calls one
+connected client, of which FastMCP warns, since contexts may mix. `contextforge` has authentication, pages, limits and
+metrics off, and SQLite; it speaks
 2025-11-25, the others 2026-07-28. `session`: all its calls in one session, for which it keeps a connection to the
 server behind it. Median (least-most) of the rounds; ratios are taken within each round."""
 

@@ -28,7 +28,7 @@ from toolhall.mcp_client.session import (
 )
 from toolhall.mcp_client.targets import HttpTarget
 from toolhall.model.errors import Malformed
-from toolhall.model.text import clean_text
+from toolhall.model.text import clean_line
 
 HttpMethod: TypeAlias = Literal["POST", "GET", "DELETE"]
 CONNECT_SECONDS = 10.0
@@ -136,7 +136,7 @@ class HttpLine:
     def unreadable(self, response: HttpResponse) -> "UnreadableAnswer":
         """The error for an answer with status 200 that is no MCP."""
         kind = response.headers.get(b"content-type", b"no content type").decode("latin-1")
-        return UnreadableAnswer(f"{self.peer} answered with something that is no MCP ({_shown(kind)})")
+        return UnreadableAnswer(f"{self.peer} answered with something that is no MCP ({clean_line(kind, _MAX_TEXT)})")
 
     async def refusal(self, response: HttpResponse, *, in_session: bool) -> SessionError:
         """The error for a response with another status than 200."""
@@ -214,7 +214,3 @@ def _message(text: bytes) -> IncomingMessage | None:
         return read_incoming(text)
     except Malformed:
         return None
-
-
-def _shown(text: str) -> str:
-    return " ".join(clean_text(text[: 2 * _MAX_TEXT]).split())[:_MAX_TEXT]

@@ -220,6 +220,9 @@ class MessageRouter:
             return {}
         if not isinstance(method, str) or method not in QUESTION_METHODS:
             raise Unsupported(str(method)[:64])
+        kind = method.partition("/")[0]
+        if not any(each.startswith(kind) for each in self.profile.features):  # roots are told without asking anybody
+            raise Unsupported(method)
         params = read_params(message)
         if own is not None and own.hooks is not None:
             return await own.hooks.on_question(method, params)

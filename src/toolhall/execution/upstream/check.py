@@ -28,7 +28,7 @@ from toolhall.mcp_client.session import (
     Unauthorized,
 )
 from toolhall.model.errors import Malformed, ToolhallError
-from toolhall.model.text import clean_text
+from toolhall.model.text import clean_line
 from toolhall.model.upstream import Upstream, UpstreamListing
 
 StepName: TypeAlias = Literal["credentials", "address", "TLS", "era", "handshake", "list", "findings"]
@@ -116,9 +116,7 @@ class _Check:
         raise _Failed
 
     def _clean(self, text: str) -> str:
-        redactor = self._connection.redactor()
-        text = clean_text(text[:2_000]).replace("\n", " ")
-        return text if redactor is None else redactor.redact_text(text)
+        return self._connection.redact(clean_line(text, 2_000))
 
     async def _check_credentials(self) -> Headers:
         try:

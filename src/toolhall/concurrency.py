@@ -15,6 +15,7 @@ set of tasks in this package is therefore one of these:
   as long as it likes; the task goes on when they stop waiting.
 - `DeferredTasks` takes work from code that has no event loop, or that runs in another thread, and runs it in the
   serving loop once `start` was called there.
+- `TimeSlices` and `in_portions` let other tasks have a turn in long work of the loop.
 - `shielded_exclusive` runs one coroutine at a time under a lock. A coroutine that was handed over finishes even if its
   caller is cancelled while it waits, so a change to the store is never half done.
 - `on_first_suspend` starts no task at all: it drives an awaitable step by step in the caller's task and calls a hook
@@ -28,8 +29,9 @@ BoundedTaskGroup) or is dropped (SingleFlight and the shielded functions, whose 
 
 import asyncio
 import logging
+import time
 import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Hashable, Iterator, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
 T = TypeVar("T")
@@ -189,6 +191,28 @@ async def shielded_exclusive(lock: asyncio.Lock, coroutine: Coroutine[Any, Any, 
     task = _shielded.start(run())
     task.add_done_callback(lambda _: coroutine.close())  # one whose turn never came, as the loop ended, was not awaited
     return await asyncio.shield(task)
+
+
+class TimeSlices:
+    """Cuts long work of the loop into slices: `pause` lets other tasks have a turn once a slice is used up."""
+
+    def __init__(self, seconds: float = 0.01) -> None:
+        self._seconds = seconds
+        self._until = 0.0  # the first `pause` is one
+
+    async def pause(self) -> None:
+        """Let other tasks have a turn, if it is time for that; otherwise this costs nothing."""
+        if time.monotonic() >= self._until:
+            await asyncio.sleep(0)
+            self._until = time.monotonic() + self._seconds
+
+
+async def in_portions(items: Sequence[T], size: int) -> AsyncIterator[Sequence[T]]:
+    """Yield the items in portions, between which other tasks have a turn."""
+    for start in range(0, len(items), size):
+        if start:
+            await asyncio.sleep(0)
+        yield items[start : start + size]
 
 
 def is_short_wait(waiting_for: object) -> bool:

@@ -126,3 +126,19 @@ def test_add_at_a_terminal_asks_for_each_input_once_and_keeps_it_in_the_vault(cl
     assert secrets == ["ONE_TOKEN", "TWO_TOKEN"]
     found = cli.run("upstream", "show", "one", "--json").json()
     assert found["settings"] == {"command": "true", "args": ["./data"], "env": {"TOKEN": "${secret:ONE_TOKEN}"}}
+
+
+def test_add_says_that_an_unset_variable_without_braces_is_text(cli: CliRunner) -> None:
+    (cli.folder / "mcp.json").write_text('{"mcpServers": {"docs": {"command": "x", "env": {"KEY": "$NOT_SET_HERE"}}}}')
+    done = cli.run("add", "mcp.json", "--dry-run", "--json")
+    (found,) = done.json()["wouldAdd"]
+    assert any("$NOT_SET_HERE is used as it is written" in each for each in found["warnings"])
+
+
+def test_add_of_a_file_with_no_server_in_it_is_refused(cli: CliRunner) -> None:
+    (cli.folder / "mcp.json").write_text('{"mcpServers": {}}')
+    done = cli.run("add", "mcp.json")
+    assert (done.code, done.error_line()) == (
+        1,
+        "toolhall: mcp.json lists no servers; write one into it, or add one by its URL",
+    )

@@ -13,12 +13,13 @@ const JOINTS = /(?<=[./:_-])(?=\p{L})|(?=@\d)/u;
 
 /** A text that a program wrote: never markup, and nothing in it is hidden. `cut` shows its beginning only. */
 export function Marks({ text, cut }: { text: string; cut?: number }) {
-  const shown = cut !== undefined && text.length > cut ? `${text.slice(0, cut)}…` : text;
+  const isCut = cut !== undefined && text.length > cut;
   return (
     <bdi>
-      {markHidden(shown).map((piece) =>
+      {markHidden(isCut ? text.slice(0, cut) : text).map((piece) =>
         piece.hidden ? <mark class="hidden">{piece.text}</mark> : breakable(piece.text),
       )}
+      {isCut && '…'}
     </bdi>
   );
 }

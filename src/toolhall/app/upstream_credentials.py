@@ -83,9 +83,10 @@ class HallCredentials:
             SECRETS_IN_USE.release(secrets)
 
     def _own_secrets(self, upstream: Upstream) -> tuple[Secret, ...]:
-        """Return what the settings hold, and what a child is given: it may print that at any time."""
-        given = (self._secrets.get(name) for name in upstream.settings.env_secrets)
-        return (*upstream.settings.literal_secrets, *(secret for secret in given if secret is not None))
+        """Return what the settings hold, and what an upstream is given: it may print or repeat that at any time."""
+        settings = upstream.settings
+        given = (self._secrets.get(name) for name in (*settings.env_secrets, *settings.header_secrets))
+        return (*settings.literal_secrets, *(secret for secret in given if secret is not None))
 
     def _fixed_headers(self, upstream: Upstream, call: Call | None) -> Headers:
         secrets = self._secrets_of_call(upstream, call) if upstream.settings.header_secrets else {}

@@ -324,9 +324,13 @@ class Upstreams:
         return None
 
     def _served(self) -> Counter[str]:
-        """Return how many definitions of each upstream are served."""
-        records = self._registration.all_records
-        return Counter(each.origin_detail for each in records if each.origin == "upstream" and each.state == "active")
+        """Return how many tools of each upstream are served, as `tools/list` counts them: no resources and prompts."""
+        served = (each for each in self._registration.all_records if each.origin == "upstream")
+        return Counter(
+            each.origin_detail
+            for each in served
+            if each.state == "active" and self._registration.tool(each).kind == "tool"
+        )
 
     def _with_memory(self, status: UpstreamStatus) -> UpstreamStatus:
         """Return the status with what was seen of the upstream before this start."""
@@ -427,10 +431,9 @@ class Upstreams:
                 self._detected[name] = detected
                 self._configure()
             if detected == "none":
-                return NeedsRequirement(
-                    f"{name} wants a credential, and does not say where to get one: ask whoever runs it for a key, set"
-                    " it with 'toolhall secret set', and write headers = {Authorization = \"Bearer ${secret:NAME}\"}"
-                )
+                return NeedsRequirement(_no_credential(upstream))
+        if fault := await self._parts.accounts().discovery_fault(name):
+            return NeedsRequirement(f"{name} wants an account, and none can be linked: {fault}")
         need = AccountRequirement(account_name(name))
         return NeedsRequirement(
             f"nobody has linked an account with {name}: use 'toolhall account connect {account_name(name)}', or"
@@ -472,6 +475,19 @@ def _resource_matcher(registry: Registry) -> Callable[[str], UriMatch[Entry] | N
 
 def _where(upstream: Upstream) -> str:
     return f"in {upstream.where}" if upstream.source == "file" and upstream.where else "on the command line"
+
+
+def _no_credential(upstream: Upstream) -> str:
+    """Say what to do about an upstream that answers 401 and names nobody who gives out tokens."""
+    name, secrets = upstream.name, sorted(upstream.settings.header_secrets)
+    if secrets:
+        return f"{name} refuses its headers; set the right value with 'toolhall secret set {secrets[0]}'"
+    if upstream.settings.headers:
+        return f"{name} refuses its headers; write the right ones into its settings"
+    return (
+        f"{name} wants a credential, and does not say where to get one: ask whoever runs it for a key, set it with"
+        " 'toolhall secret set NAME', and write headers = {Authorization = \"Bearer ${secret:NAME}\"}"
+    )
 
 
 def _unreadable(_: Upstream, listing: UpstreamListing) -> tuple[str, ...]:

@@ -29,7 +29,8 @@ def serve(*targets: str, options: Annotated[ServeOptions, Parameter(name="*")] =
     ----------
     targets
         file.py, file.py:object, package.module, a folder, definitions.json, or a file of an MCP client that lists
-        servers; the example toolkit when left out.
+        servers. When left out, the upstreams that were added or are in the settings; the example toolkit if there are
+        none.
     """
     from toolhall.cli.serve import run_serve  # lazy: the settings, for serving only
 

@@ -15,6 +15,7 @@ from toolhall.cli.settings import (
     check_not_exposed,
     ensure_data_folder,
     read_config_with_origins,
+    serves_examples,
     with_default_data,
     with_example_services,
 )
@@ -69,7 +70,8 @@ def _run_serve(targets: tuple[str, ...], options: ServeOptions) -> int:
     check_not_exposed(config.profile, config.host)
     ensure_data_folder(config)
     stated = {*stated_in(options.config), *(name for name, value in given.items() if value is not None)}
-    with with_example_services(targets, _allow_own_host(config)) as full_config:
+    examples = serves_examples(targets, config)
+    with with_example_services(_allow_own_host(config), served=examples) as full_config:
         serve_config = ServeConfig(
             targets=targets,
             config=full_config,
@@ -77,6 +79,7 @@ def _run_serve(targets: tuple[str, ...], options: ServeOptions) -> int:
             port=options.port,
             data=str(options.data) if options.data else None,
             file=str(options.config) if options.config else None,
+            examples=examples,
             stated=tuple(sorted(stated)),
             origins=origins,
             unnamed=stated_config.data is None,

@@ -18,6 +18,7 @@ import msgspec
 from toolhall.cli.errors import EXIT_CONFIG, CommandError, UsageError
 from toolhall.cli.target_names import EXAMPLES_PACKAGE
 from toolhall.config import BadConfig, Config, SettingOrigin, load_config_with_origins
+from toolhall.stores.upstreams import has_stored_upstreams
 
 _PROJECT_MARKERS = ("toolhall.toml", "pyproject.toml", ".git")
 _LEGACY_FILES = ("toolhall.db", "state.key", "audit")  # a folder with one of these holds the data of a hall
@@ -124,10 +125,17 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
+def serves_examples(targets: Sequence[str], config: Config) -> bool:
+    """Whether the examples are served: they are named, or there is neither a target nor an upstream."""
+    if targets:
+        return EXAMPLES_PACKAGE in targets
+    return not config.upstreams and not has_stored_upstreams(Path(config.data or default_data_folder()))
+
+
 @contextlib.contextmanager
-def with_example_services(targets: Sequence[str], config: Config) -> Generator[Config, None, None]:
-    """Yield the settings; if the targets are the examples, run their fake services meanwhile and add these."""
-    if targets and EXAMPLES_PACKAGE not in targets:
+def with_example_services(config: Config, *, served: bool) -> Generator[Config, None, None]:
+    """Yield the settings; if the examples are served, run their fake services meanwhile and add these."""
+    if not served:
         yield config
         return
     # Imported by name, like every target: cli lies below examples.

@@ -45,15 +45,16 @@ def build_app(
     overrides: Mapping[str, Any] = _NO_OVERRIDES,
     *,
     served: bool = False,
+    examples: bool = True,
 ) -> Toolhall:
     """A hall with every tool of the targets; if one of them is a Toolhall, that one with the other tools added.
 
     `overrides` are the settings that the command line states; they also apply to an author's own Toolhall. Only a hall
-    that is `served` takes files that list servers.
+    that is `served` takes files that list servers. Without targets it has the `examples`, or nothing.
     """
     with stdout_to_stderr(), show_spinner("Loading tools"):
         with overriding(overrides):
-            loaded = load_targets(targets)
+            loaded = load_targets(targets) if targets or examples else []
         halls = [each for each in loaded if isinstance(each, Toolhall)]
         if len({id(hall) for hall in halls}) > 1:
             raise UsageError("the targets hold more than one Toolhall object; serve one of them")
@@ -132,7 +133,14 @@ def restore_collector() -> None:
 def _load_app(serve_config: "ServeConfig", approver: Approver | None) -> Toolhall:
     from toolhall.server.process import clear_secret_env  # lazy: only a process that serves
 
-    hall = build_app(serve_config.targets, serve_config.config, approver, serve_config.overrides, served=True)
+    hall = build_app(
+        serve_config.targets,
+        serve_config.config,
+        approver,
+        serve_config.overrides,
+        served=True,
+        examples=serve_config.examples,
+    )
     _follow_settings(hall, serve_config)
     clear_secret_env()
     hall.deployment = Deployment(_origins_for(hall, serve_config), serve_config.workers)
@@ -159,15 +167,18 @@ def _load_app(serve_config: "ServeConfig", approver: Approver | None) -> Toolhal
 
 
 def _follow_settings(hall: Toolhall, serve_config: "ServeConfig") -> None:
-    """Read the upstreams of the settings file again when it changes; an author's own Toolhall has its own settings."""
+    """Read the upstreams of the settings file again when it changes, also one that is written only after the start.
+
+    An author's own Toolhall has its own settings.
+    """
     origin = serve_config.origins.get("upstreams")
-    if origin is not None and origin.source == "file" and origin.where and hall.config is serve_config.config:
-        if origin.where != FILE_NAME:  # named by --config: say where they are from
-            hall.replace_upstreams(FILE_NAME, [])
-            hall.replace_upstreams(
-                origin.where, upstreams_of(hall.config, origin.where, local=hall.config.profile == "local")
-            )
-        follow_files(hall, [SettingsFile(origin.where)])
+    if hall.config is not serve_config.config or (origin is not None and origin.source != "file"):
+        return
+    where = (origin.where if origin is not None else serve_config.file) or FILE_NAME
+    if origin is not None and where != FILE_NAME:  # named by --config: say where they are from
+        hall.replace_upstreams(FILE_NAME, [])
+        hall.replace_upstreams(where, upstreams_of(hall.config, where, local=hall.config.profile == "local"))
+    follow_files(hall, [SettingsFile(where)])
 
 
 def _check_can_be_shared(hall: Toolhall) -> None:
@@ -230,7 +241,14 @@ def _open_registry(hall: Toolhall, options: OpenOptions) -> None:
         for finding in bad.findings[1:]:
             note(f"  {visible(str(finding))}")
         raise CommandError(f"this may not be served: {visible(bad.findings[0].fix)}") from None
-    quarantined = [record.id for record in hall.registration.all_records if record.state == "quarantined"]
+    waiting = [record for record in hall.registration.all_records if record.state == "quarantined"]
+    upstreams = sorted({record.origin_detail for record in waiting if record.origin == "upstream"})
+    if upstreams:
+        note(
+            f"definitions of {pluralize(len(upstreams), 'upstream')} wait for a look: "
+            f"'toolhall upstream review {visible(upstreams[0])}'"
+        )
+    quarantined = [record.id for record in waiting if record.origin != "upstream"]
     if quarantined:
         note(
             f"{pluralize(len(quarantined), 'tool')} quarantined, such as {visible(quarantined[0])}: "

@@ -28,7 +28,7 @@ from toolhall.mcp_client.session import (
 )
 from toolhall.mcp_client.targets import HttpTarget
 from toolhall.model.errors import Malformed
-from toolhall.model.text import clean_text
+from toolhall.model.text import clean_line
 
 HttpMethod: TypeAlias = Literal["POST", "GET", "DELETE"]
 CONNECT_SECONDS = 10.0
@@ -38,7 +38,7 @@ POST_SECONDS = 30.0  # for a message that has no answer
 REFUSAL_SECONDS = 5.0  # for the body of a refusal
 MAX_RETRY_AFTER = 86_400.0
 _MAX_TEXT = 200
-_OWN_ERRORS = frozenset({-32600, -32000, -32001})  # with which servers refuse a session with status 400
+SESSION_ERRORS = frozenset({-32600, -32000, -32001})  # with which servers refuse a session with status 400
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
 _ACCEPT = "application/json, text/event-stream"
 
@@ -136,7 +136,7 @@ class HttpLine:
     def unreadable(self, response: HttpResponse) -> "UnreadableAnswer":
         """The error for an answer with status 200 that is no MCP."""
         kind = response.headers.get(b"content-type", b"no content type").decode("latin-1")
-        return UnreadableAnswer(f"{self.peer} answered with something that is no MCP ({_shown(kind)})")
+        return UnreadableAnswer(f"{self.peer} answered with something that is no MCP ({clean_line(kind, _MAX_TEXT)})")
 
     async def refusal(self, response: HttpResponse, *, in_session: bool) -> SessionError:
         """The error for a response with another status than 200."""
@@ -174,7 +174,7 @@ def refusal_of(peer: str, status: int, headers: HeaderFields, text: bytes, in_se
     wait = retry_after(headers)
     if status == 429 or (status == 503 and wait is not None):
         return RateLimited(reason, wait)
-    if in_session and (status == 404 or (status == 400 and error is not None and error.code in _OWN_ERRORS)):
+    if in_session and (status == 404 or (status == 400 and error is not None and error.code in SESSION_ERRORS)):
         return SessionExpired(f"{peer} does not know the session any more")
     if error is not None:
         return RpcError(error.code, error.message, error.data)
@@ -214,7 +214,3 @@ def _message(text: bytes) -> IncomingMessage | None:
         return read_incoming(text)
     except Malformed:
         return None
-
-
-def _shown(text: str) -> str:
-    return " ".join(clean_text(text[: 2 * _MAX_TEXT]).split())[:_MAX_TEXT]

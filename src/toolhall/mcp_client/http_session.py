@@ -30,7 +30,7 @@ from toolhall.dialects.mcp.client_requests import method_headers, write_cancella
 from toolhall.egress.exchange import ExchangeLost, ExchangeTooLarge
 from toolhall.egress.http_connection import HttpConnection
 from toolhall.egress.http_response import HttpResponse
-from toolhall.mcp_client.http_line import HttpLine, UnreadableAnswer, header_lines, wait_for_head
+from toolhall.mcp_client.http_line import SESSION_ERRORS, HttpLine, UnreadableAnswer, header_lines, wait_for_head
 from toolhall.mcp_client.peer import CANCELLED, MessageRouter, PendingRequest, result_of
 from toolhall.mcp_client.session import (
     Headers,
@@ -39,12 +39,13 @@ from toolhall.mcp_client.session import (
     NotSent,
     RequestHooks,
     RequestLost,
+    RpcError,
     ServerDescription,
     SessionError,
     SessionEvents,
     SessionExpired,
 )
-from toolhall.mcp_client.subscriptions import SUBSCRIBE_METHODS, ListenStream
+from toolhall.mcp_client.subscriptions import LISTS, SUBSCRIBE_METHODS, ListenStream
 from toolhall.mcp_client.targets import ClientProfile, QuestionHandler
 from toolhall.model.errors import Malformed
 from toolhall.model.json import Json
@@ -55,6 +56,7 @@ DEFAULT_RETRY_SECONDS = 1.0
 LISTEN_SECONDS = 1.0  # a session is open without its listening stream after this time
 MIN_RETRY_SECONDS = 0.1
 MAX_RETRY_SECONDS = 60.0
+GAP_SECONDS = 30.0  # between two times that lists are fetched because a stream was lost
 MAX_RESUMES = 5  # in a row without a message
 CLOSED = "the session was closed"
 _log = logging.getLogger("toolhall.upstreams")
@@ -195,7 +197,7 @@ class _HttpSession:
                 refused = await self._line.refusal(response, in_session=self._in_session)
                 self.refused_status = response.status
                 self._on_refused(refused)
-                raise refused
+                raise self._judged(refused)
             if text is None:
                 text = response.pop() if response.status else None
             if text is None:
@@ -214,6 +216,15 @@ class _HttpSession:
     def _on_refused(self, refused: SessionError) -> None:
         del refused
 
+    def _judged(self, refused: SessionError) -> SessionError:
+        """What a refusal means in this era."""
+        return refused
+
+    def _on_gap(self) -> None:
+        """Nobody listened for a while: whatever can be listed may have changed."""
+        for kind in LISTS:
+            self._events.on_list_changed(kind)
+
 
 class ModernHttpSession(_HttpSession):
     """A server of 2026-07-28: no session at all, only connections; every request says everything."""
@@ -229,7 +240,7 @@ class ModernHttpSession(_HttpSession):
         start, _, self._end = line.head("POST", version + b"\0").partition(b"\0")
         self._start = start
         self._own = own
-        self._listen_stream = ListenStream(server, super().request, own)
+        self._listen_stream = ListenStream(server, super().request, own, self._on_gap)
         if profile.listens and self._listen_stream.is_needed:
             self._tasks.start(self._listen_stream.run())
 
@@ -260,6 +271,12 @@ class ModernHttpSession(_HttpSession):
 
     async def _send(self, body: bytes) -> None:
         """Nothing: servers of this revision ask nothing."""
+
+    def _judged(self, refused: SessionError) -> SessionError:
+        """A server that asks for a session is one of an older revision by now: its era has to be detected again."""
+        if isinstance(refused, RpcError) and self.refused_status in (400, 404) and refused.code in SESSION_ERRORS:
+            return SessionExpired(f"{self._line.peer} wants a session: {refused.reason}")
+        return refused
 
 
 class LegacyHttpSession(_HttpSession):
@@ -453,6 +470,7 @@ class LegacyHttpSession(_HttpSession):
     async def _keep_listening(self, asked: "asyncio.Future[None]") -> None:
         last_id: bytes | None = None
         pause, failures = DEFAULT_RETRY_SECONDS, 0
+        has_listened, told_at, loop = False, float("-inf"), asyncio.get_running_loop()
         while True:
             try:
                 connection = await self._line.connect(for_call=False)
@@ -468,8 +486,13 @@ class LegacyHttpSession(_HttpSession):
                     await wait_for_head(response)
                     if response.status != 200 or response.events is None:
                         self._wants_to_listen = response.status == 401
+                        if has_listened:
+                            self._on_gap()
                         return  # there is no such stream, or no session any more, which the next request finds out
-                    failures = 0
+                    if has_listened and last_id is None and loop.time() - told_at > GAP_SECONDS:
+                        told_at = loop.time()
+                        self._on_gap()
+                    has_listened, failures = True, 0
                     await self._read_stream(response)
                 except ExchangeLost:
                     failures += not response.size

@@ -54,6 +54,7 @@ from toolhall.model.messages import LogEvent
 
 MAX_PENDING = 1_000  # requests of one session
 MAX_QUESTIONS = 16  # that are open at a time
+MAX_CANCELLATIONS = 100  # that wait for a server which does not read
 MAX_BAD_MESSAGES = 100  # in a row, on a stream that all share
 CANCELLED = "the caller does not wait any more"
 Send: TypeAlias = Callable[[bytes], Awaitable[None]]  # raises a SessionError
@@ -219,6 +220,9 @@ class MessageRouter:
             return {}
         if not isinstance(method, str) or method not in QUESTION_METHODS:
             raise Unsupported(str(method)[:64])
+        kind = method.partition("/")[0]
+        if not any(each.startswith(kind) for each in self.profile.features):  # roots are told without asking anybody
+            raise Unsupported(method)
         params = read_params(message)
         if own is not None and own.hooks is not None:
             return await own.hooks.on_question(method, params)
@@ -235,6 +239,7 @@ class StreamPeer(MessageRouter):
     ) -> None:
         super().__init__(profile, events, questions, send)
         self._bad_messages = 0
+        self._cancellations = BackgroundTasks()
         self.failure: str | None = None  # why nothing can be sent any more
 
     async def request(self, request: McpRequest, hooks: RequestHooks | None = None) -> msgspec.Raw:
@@ -247,8 +252,9 @@ class StreamPeer(MessageRouter):
             await self._send(pending.body)
             return result_of(await pending.answer)
         except asyncio.CancelledError:
-            if request.method != "initialize":  # MCP: that one is never cancelled
-                self._tasks.start(self._cancel(pending.id))
+            # MCP: `initialize` is never cancelled.
+            if request.method != "initialize" and len(self._cancellations) < MAX_CANCELLATIONS:
+                self._cancellations.start(self._cancel(pending.id))
             raise
         finally:
             self.end(pending)
@@ -275,6 +281,11 @@ class StreamPeer(MessageRouter):
         for message in messages:
             self.route(message, None)
         return True
+
+    def close(self) -> None:
+        """Cancel all questions, and what was still to be said of requests that were given up."""
+        super().close()
+        self._cancellations.cancel()
 
     def fail(self, reason: str) -> None:
         """Nothing comes any more: every request that waits is lost."""

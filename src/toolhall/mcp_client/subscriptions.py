@@ -6,7 +6,7 @@ all of it, and the old one is closed afterwards, so that nothing is missed betwe
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -29,19 +29,27 @@ MIN_PAUSE_SECONDS = 1.0
 MAX_PAUSE_SECONDS = 60.0
 OVERLAP_SECONDS = 1.0
 Requester: TypeAlias = Callable[[McpRequest], Awaitable[msgspec.Raw]]
-_LISTS = ("tools", "resources", "prompts")
+LISTS: tuple[Literal["tools", "resources", "prompts"], ...] = ("tools", "resources", "prompts")
 
 
 class ListenStream:
     """Keeps a listen stream open with what the server offers to tell, and what was subscribed to.
 
     `request` sends a request of the session; the notifications on its stream are routed by the session as all are.
+    `on_gap` is called when a stream is opened in place of one that was lost: nobody heard what changed in between.
     """
 
-    def __init__(self, server: ServerDescription, request: Requester, credentials: Headers = ()) -> None:
+    def __init__(
+        self,
+        server: ServerDescription,
+        request: Requester,
+        credentials: Headers = (),
+        on_gap: Callable[[], None] = lambda: None,
+    ) -> None:
         self._request = request
+        self._on_gap = on_gap
         self._credentials = credentials
-        self._lists = {f"{each}ListChanged": True for each in _LISTS if server.has(each, "listChanged")}
+        self._lists = {f"{each}ListChanged": True for each in LISTS if server.has(each, "listChanged")}
         self._uris: dict[str, None] = {}
         self._changed = asyncio.Event()
         self.is_running = False
@@ -108,3 +116,4 @@ class ListenStream:
                 MIN_PAUSE_SECONDS if loop.time() - started > MAX_PAUSE_SECONDS else min(2 * pause, MAX_PAUSE_SECONDS)
             )
             await asyncio.sleep(pause)
+            self._on_gap()

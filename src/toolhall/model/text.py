@@ -54,6 +54,11 @@ def clean_text(text: str) -> str:
     return TextSanitizer().clean(text)
 
 
+def clean_line(text: str, most: int) -> str:
+    """The text as one line of at most so many characters, cleaned: for logs, terminals and reasons."""
+    return " ".join(clean_text(text[: 2 * most]).split())[:most]
+
+
 def clean_json(encoded: bytes) -> bytes:
     """The JSON with all strings sanitized."""
     return TextSanitizer().clean_json(encoded)

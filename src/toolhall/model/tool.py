@@ -190,7 +190,12 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def may_run_again(tool: Tool) -> bool:
-    """Whether a call whose outcome is not known may be run once more: its author says so, or it changes nothing."""
+    """Whether a call whose outcome is not known may be run once more: its author says so, or it changes nothing.
+
+    What an upstream says of its own tools is not believed: a hint that lies would repeat an effect.
+    """
+    if tool.upstream_name is not None and tool.kind == "tool":
+        return False
     if tool.task is not None and tool.task.again is not None:
         return tool.task.again
     hints = tool.annotations or Annotations()

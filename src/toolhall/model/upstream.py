@@ -63,7 +63,7 @@ _OWN_HEADERS = frozenset(
 )
 _OWN_HEADER_PREFIX = "mcp-"
 _ONLY_URL = ("headers", "auth", "transport")
-_ONLY_COMMAND = ("args", "env", "cwd", "max_memory", "start")
+ONLY_COMMAND = ("args", "env", "cwd", "max_memory", "start")
 
 
 class UpstreamSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True,
@@ -275,7 +275,7 @@ def _problems(settings: UpstreamSettings) -> Iterator[str]:
         stated = "both are stated" if settings.url is not None else "neither is stated"
         yield f"an upstream has either url or command; {stated}"
         return
-    foreign = _ONLY_COMMAND if settings.url is not None else _ONLY_URL
+    foreign = ONLY_COMMAND if settings.url is not None else _ONLY_URL
     for part in foreign:
         default = next(field.default for field in msgspec.structs.fields(settings) if field.name == part)
         value = getattr(settings, part)

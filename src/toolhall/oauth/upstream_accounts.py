@@ -24,7 +24,13 @@ from toolhall.model.upstream import Upstream, UpstreamAuth
 from toolhall.oauth.broker import Broker
 from toolhall.oauth.client import OAuthClient, client_credentials_form, parse_token_response
 from toolhall.oauth.protected_resource import INSUFFICIENT_SCOPE, parse_challenge
-from toolhall.oauth.providers import UPSTREAM_PREFIX, DiscoveryFailed, ProviderRefused, ProviderUnreachable
+from toolhall.oauth.providers import (
+    UPSTREAM_PREFIX,
+    AddressRefused,
+    DiscoveryFailed,
+    ProviderRefused,
+    ProviderUnreachable,
+)
 from toolhall.oauth.refresh import REFRESH_EARLY_SECONDS, WAIT_SECONDS
 from toolhall.oauth.upstream_providers import UpstreamProviders
 
@@ -163,7 +169,18 @@ class UpstreamAccounts:
         try:
             return "none" if await self._broker.upstreams.resolve(upstream.name) is None else "oauth"
         except ProviderUnreachable as error:
-            return "oauth" if isinstance(error, DiscoveryFailed) and parse_challenge(challenge) is not None else "none"
+            named = isinstance(error, DiscoveryFailed | AddressRefused) and parse_challenge(challenge) is not None
+            return "oauth" if named else "none"
+
+    async def discovery_fault(self, upstream: str) -> str | None:
+        """Return why nobody can link an account with this upstream, and what to do; None if nothing is known to."""
+        try:
+            await self._broker.upstreams.resolve(upstream)
+        except (DiscoveryFailed, AddressRefused) as failed:
+            return str(failed)
+        except ProviderUnreachable:
+            return None
+        return None
 
     @contextlib.contextmanager
     def lend(self, upstream: str, user: str) -> Generator[None]:

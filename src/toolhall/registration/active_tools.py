@@ -131,6 +131,11 @@ class ActiveTools:
         for each, conflict in refused:
             self._hold_back(each, conflict)
 
+    def left_out(self, applied: Iterable[IndexedTool]) -> list[IndexedTool]:
+        """Return those of these tools that should be served and are not, because of a conflict."""
+        served = [each for each in applied if self._is_served(each.record) and not self.shadows(each.record)]
+        return [each for each in served if self._registry.snapshot.find_any(each.record.id) is None]
+
     def remove(self, tool_id: str) -> None:
         """Stop serving a tool and forget its state."""
         self._registry.change(removed_ids={tool_id})

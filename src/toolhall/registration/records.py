@@ -83,6 +83,7 @@ class RecordIndex:
         self._by_key: dict[str, dict[str, IndexedTool]] = {}
         self._documents: Counter[bytes] = Counter()
         self._bytes = 0
+        self.changes = 0  # how often a record was put or removed: what is computed from all of them is kept until then
         self.name_claims = NameClaims()  # of tools from outside
 
     def __contains__(self, tool_id: str) -> bool:
@@ -122,6 +123,7 @@ class RecordIndex:
 
     def put(self, record: ToolRecord, tool: Tool) -> None:
         """Add or replace a record."""
+        self.changes += 1
         if record.id in self._by_id:
             self._release_claims(record.id)
         listed = self._by_id[record.id] = IndexedTool(record, tool)
@@ -138,6 +140,7 @@ class RecordIndex:
 
     def remove(self, tool_id: str) -> None:
         """Remove a record."""
+        self.changes += 1
         self._release_claims(tool_id)
         for index, name in self._indexes(self._by_id.pop(tool_id).record):
             del index[name][tool_id]

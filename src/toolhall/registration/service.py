@@ -23,7 +23,7 @@ from datetime import date
 
 import msgspec
 
-from toolhall.concurrency import DeferredTasks
+from toolhall.concurrency import DeferredTasks, in_portions
 from toolhall.model.errors import Malformed, ToolhallError
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.names import precedence
@@ -55,6 +55,7 @@ from toolhall.stores.tools import (
 )
 
 SERVED_STATES: frozenset[ToolState] = frozenset({"active", "withheld"})
+PORTION = 1_000  # tools that are served in one step; more would hold up the loop
 _log = logging.getLogger("toolhall.registrar")
 
 
@@ -244,7 +245,8 @@ class RegistrationService:
         events = [event for _, event in change.saved if event is not None]
         saved = await self._store.save([each.record for each, _ in change.saved], [*events, *change.events])
         listed = [IndexedTool(record, each.tool) for record, (each, _) in zip(saved, change.saved, strict=True)]
-        self._index.put_all(listed)
+        async for portion in in_portions(listed, PORTION):
+            self._index.put_all(portion)
         removed: list[ToolRecord] = []
         try:
             if change.removed:  # after the others: a crash between both leaves a version too much, never one too few
@@ -256,9 +258,23 @@ class RegistrationService:
                 self._index.remove(record.id)
             left = [each for key in {each.key for each in removed} for each in self._index.versions(key)]
             applied = {each.record.id: each for each in (*left, *self._with_siblings(listed))}
-            self._active.apply(applied.values(), [each.id for each in removed])
+            await self._serve(list(applied.values()), [each.id for each in removed])
         self._active.schedule_sunsets()
         return change
+
+    async def _serve(self, applied: Sequence[IndexedTool], removed_ids: Sequence[str]) -> None:
+        """Serve what was changed in one step; thousands in several, each with all versions of a tool."""
+        if len(applied) <= PORTION:
+            self._active.apply(applied, removed_ids)
+            return
+        self._active.apply((), removed_ids)
+        by_key: dict[str, list[IndexedTool]] = {}
+        for each in applied:
+            by_key.setdefault(each.record.key, []).append(each)
+        async for portion in in_portions(list(by_key.values()), PORTION):
+            self._active.apply([each for versions in portion for each in versions])
+        if left_out := self._active.left_out(applied):  # their names were those of tools of a later portion
+            self._active.apply(left_out)
 
     def reapply(self, keys: Collection[str]) -> None:
         """Serve the versions of these tools of upstreams again, since what is held of them has changed."""

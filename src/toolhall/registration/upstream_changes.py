@@ -78,7 +78,7 @@ def is_same(old: Tool, new: Tool) -> bool:
 
 def stated_part(tool: Tool) -> Tool:
     """The definition without what the hall's operator says of it, which needs nobody's look."""
-    return msgspec.structs.replace(tool, level=None, requirements=None)
+    return msgspec.structs.replace(tool, level=None, timeout=None, requirements=None)
 
 
 def changes_between(old: Tool, new: Tool) -> list[DefinitionChange]:

@@ -221,7 +221,7 @@ def qualified_uri(uri: str, upstream: str) -> str:
 def identified(
     definition: ForeignDefinition, upstream: Upstream, name: str, version: str = FIRST_VERSION, uri: str | None = None
 ) -> Tool:
-    """The tool that the hall makes of a definition: ids and names, level and requirements are the hall's own."""
+    """The tool that the hall makes of a definition: ids, names, level, timeout and requirements are the hall's own."""
     tool, settings = definition.tool, upstream.settings
     if tool is None:
         raise TypeError(f"{definition.upstream_name!r} could not be read")
@@ -238,6 +238,7 @@ def identified(
         stated=None if is_renamed or definition.stated == name or definition.kind == "resource" else qualified,
         title=tool.title if definition.kind == "tool" else tool.title or definition.stated,
         level=settings.level,
+        timeout=settings.timeout,
         requirements=requirements_of(upstream),
         upstream_name=definition.upstream_name,
         resource=resource,

@@ -73,15 +73,18 @@ class EventBudget:
     def __init__(self) -> None:
         self._began = 0.0
         self._by_tool: Counter[str] = Counter()
+        self._taken = 0
 
     def takes(self, key: str, now: float) -> bool:
         """Whether there may be another event of this tool now; what happens goes on without."""
         if not 0 <= now - self._began < 3_600:
             self._began = now
             self._by_tool.clear()
-        if self._by_tool[key] >= MAX_EVENTS_OF_TOOL or self._by_tool.total() >= MAX_EVENTS:
+            self._taken = 0
+        if self._by_tool[key] >= MAX_EVENTS_OF_TOOL or self._taken >= MAX_EVENTS:
             return False
         self._by_tool[key] += 1
+        self._taken += 1
         return True
 
 

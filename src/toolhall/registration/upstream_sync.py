@@ -10,13 +10,13 @@ digest of a review names. Lists are read before the write lock is taken, a few d
 thousands delays no call.
 """
 
-import asyncio
 import hashlib
 from collections.abc import Callable, Mapping
 from typing import Literal
 
 import msgspec
 
+from toolhall.concurrency import TimeSlices
 from toolhall.contracts.semver import DefinitionChange
 from toolhall.dialects import strict_json
 from toolhall.dialects.findings import Finding
@@ -44,7 +44,6 @@ from toolhall.stores.tools import ToolEvent
 DIGEST_PREFIX = "sha256-"
 MAX_REVIEWED = 200  # definitions in one review
 MAX_REVIEWED_BYTES = 2 * 1024 * 1024
-_STEP = 20  # definitions that are read before other tasks get a turn
 _MAX_FINDINGS = 2_000  # that are kept of one upstream
 _MAX_LINTED = 20  # findings of lint that are shown of one definition
 
@@ -87,6 +86,7 @@ class UpstreamSync:
         self._findings: dict[str, tuple[UpstreamFinding, ...]] = {}
         self._servers: dict[str, str | None] = {}  # the version that each server stated last
         self._budgets: dict[str, EventBudget] = {}
+        self._counts: dict[str, tuple[int, int]] = {}  # what waits of each upstream, and at which state of the records
         self._holds: dict[tuple[str, ...], Hold | None] = {}  # by both records and the setting: a comparison is slow
         registration.active.hold_for = self._hold_for
 
@@ -117,9 +117,9 @@ class UpstreamSync:
                 first_sight_is_look=self._local and upstream.named_by_person,
                 shared=listing.shared,
             )
-            for number, definition in enumerate(definitions):
-                if number % _STEP == 0:
-                    await asyncio.sleep(0)
+            slices = TimeSlices()
+            for definition in definitions:
+                await slices.pause()
                 planner.take(definition)
             planner.finish(await self._server_event(upstream.name, listing))
             return planner.change
@@ -137,8 +137,12 @@ class UpstreamSync:
         return self._findings.get(name, ())
 
     def waiting(self, name: str) -> int:
-        """How many definitions of an upstream wait for a look."""
-        return len(self._waiting(name))
+        """How many definitions of an upstream wait for a look; counted once for each state of the records."""
+        changes = self._registration.index.changes
+        counted = self._counts.get(name)
+        if counted is None or counted[0] != changes:
+            counted = self._counts[name] = changes, len(self._waiting(name))
+        return counted[1]
 
     def review(self, name: str) -> UpstreamReview:
         """What waits of an upstream, with what changed and what lint says."""
@@ -179,17 +183,17 @@ class UpstreamSync:
             )
 
         change = await self._registration.change(plan)
-        for remembered in (self._upstreams, self._readers, self._findings, self._servers):
+        for remembered in (self._upstreams, self._readers, self._findings, self._servers, self._counts):
             remembered.pop(name, None)
         return len(change.removed)
 
     async def _read(self, name: str, listing: UpstreamListing) -> list[ForeignDefinition]:
         reader = self._readers.setdefault(name, DefinitionReader())
         definitions: list[ForeignDefinition] = []
+        slices = TimeSlices()
         for definition in reader.read(listing):
             definitions.append(definition)
-            if len(definitions) % _STEP == 0:
-                await asyncio.sleep(0)
+            await slices.pause()  # by time: one definition may cost as much as a hundred others
         return definitions
 
     async def _server_event(self, name: str, listing: UpstreamListing) -> ToolEvent | None:

@@ -38,6 +38,7 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True):
     port: int | None  # as given on the command line
     data: str | None = None  # as given on the command line
     file: str | None = None  # the settings file, as given on the command line
+    examples: bool = False  # whether the example toolkit is served, because there is nothing else
     stated: tuple[str, ...]  # names of the settings that override those of an author's own Toolhall
     origins: dict[str, SettingOrigin] = {}  # of the settings in `config` that are stated anywhere
     unnamed: bool = False  # the data folder was not named, so it is the project's default

@@ -5,7 +5,9 @@ last reached, so that the next start needs no first look. No secret is in it, on
 a row's serial, and a writer must present the serial that it has read (optimistic locking).
 """
 
+import contextlib
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -13,7 +15,7 @@ import msgspec
 from toolhall.model.json import JsonObject
 from toolhall.model.secret import looks_secret
 from toolhall.model.upstream import UpstreamSettings
-from toolhall.stores.common import Stale, Unstorable, check_storable
+from toolhall.stores.common import DATABASE_FILE, Stale, Unstorable, check_storable
 
 NEW = 0  # the serial of a row that was never saved
 _CREDENTIAL_PARTS = ("headers", "env")
@@ -37,6 +39,25 @@ class StoredUpstream(msgspec.Struct, frozen=True, kw_only=True):
     added_at: _Timestamp
     changed_at: _Timestamp
     serial: Annotated[int, msgspec.Meta(ge=0, lt=2**62)] = NEW
+
+
+def has_stored_upstreams(folder: Path) -> bool:
+    """Return whether upstreams were added to this data folder; also while another process writes to it.
+
+    It asks SQLite itself, so that a start does not load the engine before it needs it.
+    """
+    path = folder / DATABASE_FILE
+    if not path.is_file():
+        return False
+    import sqlite3  # lazy: only where a database exists
+
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            return (
+                connection.execute("SELECT 1 FROM upstreams WHERE settings IS NOT NULL LIMIT 1").fetchone() is not None
+            )
+    except sqlite3.Error:  # an older file, or a damaged one: opening it says so
+        return False
 
 
 class UpstreamReader(Protocol):

@@ -6,12 +6,14 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from tests.harness.patience import patience
 from tests.servers import stdio_mcp
 from tests.servers.http_mcp import MODERN, HttpMcpServer, Wire, serving
+from tests.servers.protected_upstream import protected_upstream
 from tests.unit.http.api.management_client import manage
 from toolhall import Toolhall
 from toolhall.app.data_dir import OpenOptions
@@ -279,3 +281,57 @@ async def test_worker_beside_the_first_one_lists_what_that_has_registered(docs: 
         finally:
             await second.settle()
             await first.settle()
+
+
+async def test_check_of_an_upstream_that_wants_a_credential_and_says_nothing_names_the_way_to_set_one() -> None:
+    with protected_upstream() as notes:
+        notes.challenge = notes.metadata = None
+        async with opened(named("Notes", url=notes.url)) as hall:
+            await reached(hall, "Notes", "waiting")
+            failed = (await hall.upstreams.check("Notes", LOCAL))[-1]
+            reason = hall.upstreams.view("Notes").status.reason or ""
+    assert (failed.name, failed.passed) == ("credentials", False)
+    assert failed.fix == reason
+    assert "does not say where to get one" in reason
+    assert "'toolhall secret set NAME'" in reason
+
+
+async def test_check_of_an_upstream_whose_metadata_is_for_another_resource_names_both() -> None:
+    with protected_upstream() as notes:
+        notes.metadata = {"resource": "https://other.example.com/mcp"}
+        async with opened(named("Notes", url=notes.url)) as hall:
+            await reached(hall, "Notes", "waiting")
+            failed = (await hall.upstreams.check("Notes", LOCAL))[-1]
+            reason = hall.upstreams.view("Notes").status.reason or ""
+    assert (failed.name, failed.passed) == ("credentials", False)
+    assert f"is for https://other.example.com/mcp, and not for {notes.url}" in reason
+    assert "other.example.com" in failed.text + (failed.fix or "")
+
+
+async def test_upstream_without_stated_auth_that_names_an_authorization_server_waits_for_an_account() -> None:
+    with protected_upstream() as notes:
+        config = Config(egress_allow=(urlsplit(notes.authority.issuer).netloc,))
+        async with opened(named("Notes", url=notes.url), config=config) as hall:
+            await until(lambda: hall.upstreams.view("Notes").upstream.settings.auth == "oauth")
+            await reached(hall, "Notes", "waiting")
+            await until(lambda: "toolhall account connect" in (hall.upstreams.view("Notes").status.reason or ""))
+
+
+async def test_upstream_whose_authorization_server_is_not_allowed_names_the_setting() -> None:
+    with protected_upstream() as notes:
+        async with opened(named("Notes", url=notes.url)) as hall:
+            await until(lambda: "egress_allow" in (hall.upstreams.view("Notes").status.reason or ""))
+
+
+async def test_count_of_tools_leaves_out_resources(docs: Docs) -> None:
+    async def pages(wire: Wire) -> None:
+        listed = [{"uri": "docs://page", "name": "page"}]
+        wire.result({"resources": listed, "resultType": "complete", "ttlMs": 60_000, "cacheScope": "public"})
+
+    docs.capabilities["resources"] = {}
+    docs.on["resources/list"] = pages
+    async with opened(named(url=docs.url)) as hall:
+        await reached(hall)
+        of_docs = [each for each in hall.registration.all_records if each.origin_detail == "Docs"]
+        assert sorted(hall.registration.tool(each).kind for each in of_docs) == ["resource", "tool"]
+        assert hall.upstreams.view("Docs").tools == 1

@@ -74,3 +74,17 @@ def test_tool_may_run_again_if_its_author_says_so_or_it_changes_nothing(
     options: dict[str, Any], *, expected: bool
 ) -> None:
     assert may_run_again(declared(**{"task": True, **options})) is expected
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"effect": "reads"},
+        {"annotations": Annotations(idempotent=True, read_only=True)},
+        {"effect": "writes", "task": Task(again=True)},
+    ],
+)
+def test_tool_of_an_upstream_may_not_run_again_whatever_it_says_of_itself(stated: dict[str, Any]) -> None:
+    own = declared(**{"task": True, **stated})
+    assert may_run_again(own)
+    assert not may_run_again(msgspec.structs.replace(own, foreign=True, upstream_name="work"))

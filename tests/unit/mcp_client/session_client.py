@@ -15,6 +15,7 @@ from toolhall.model.messages import LogEvent, ProgressEvent
 
 QUIET = ClientProfile(name="test", version="1", listens=False)
 LISTENING = ClientProfile(name="test", version="1")
+ROOTED = ClientProfile(name="test", version="1", features=("roots",))
 
 
 class Events:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.harness.patience import patience
 from tests.servers.http_mcp import MODERN, SESSION, HttpMcpServer, Wire, serving
-from tests.unit.mcp_client.session_client import LISTENING, Events, Hooks, call, session_with
+from tests.unit.mcp_client.session_client import LISTENING, ROOTED, Events, Hooks, call, session_with
 from toolhall.dialects.mcp.client_results import read_call_result
 from toolhall.mcp_client.session import (
     McpRequest,
@@ -536,7 +536,7 @@ async def test_legacy_stream_tells_of_changes_and_is_opened_again() -> None:
         return {"roots": []}
 
     events = Events()
-    async with serving(server), session_with(server, events, profile=LISTENING, questions=roots) as session:
+    async with serving(server), session_with(server, events, profile=ROOTED, questions=roots) as session:
         found = [await next_event(events) for _ in range(4)]
         assert found == ["tools", "tools", ("updated", "a:b"), LogEvent("info", 1)]
         assert server.named("GET")[1].headers["last-event-id"] == "1"

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 import pytest
 
 from tests.harness.patience import patience
-from tests.unit.mcp_client.session_client import QUIET, Events, Hooks
+from tests.unit.mcp_client.session_client import QUIET, ROOTED, Events, Hooks
 from toolhall.dialects.mcp.protocol import REVISION_2025_03_26, REVISION_2025_11_25, Revision
 from toolhall.mcp_client.peer import MAX_BAD_MESSAGES, MAX_PENDING, MAX_QUESTIONS, StreamPeer
 from toolhall.mcp_client.session import McpRequest, NotSent, RequestLost, RpcError
+from toolhall.mcp_client.targets import ClientProfile
 from toolhall.model.errors import Malformed
 from toolhall.model.json import JsonObject, encode
 from toolhall.model.messages import ProgressEvent
@@ -20,13 +21,13 @@ PING = McpRequest(method="ping")
 class Line:
     """A peer whose messages are kept, and whose questions nobody answers until `answered` is set."""
 
-    def __init__(self, revision: Revision = REVISION_2025_11_25) -> None:
+    def __init__(self, revision: Revision = REVISION_2025_11_25, profile: ClientProfile = ROOTED) -> None:
         self.sent: list[bytes] = []
         self.asked = 0
         self.withdrawn = 0
         self.answered = asyncio.Event()
         self.events = Events()
-        self.peer = StreamPeer(QUIET, self.events, self.answer, self.send)
+        self.peer = StreamPeer(profile, self.events, self.answer, self.send)
         self.peer.speak(revision)
 
     async def send(self, body: bytes) -> None:
@@ -109,6 +110,14 @@ async def test_questions_are_bounded_and_end_with_the_session() -> None:
     line.peer.fail("it has ended")
     await line.until(lambda: line.withdrawn == MAX_QUESTIONS)
     assert line.sent == []
+
+
+async def test_question_of_a_kind_that_was_not_declared_reaches_nobody() -> None:
+    line = Line(profile=QUIET)
+    line.say({"id": "q", "method": "roots/list"})
+    await line.until(lambda: line.sent)
+    assert line.asked == 0
+    assert b'"code":-32601' in line.sent[0]
 
 
 async def test_question_that_the_server_takes_back_is_withdrawn() -> None:

@@ -1,6 +1,8 @@
 """Sessions over a child's pipes: every revision and both eras, questions, progress, cancelling, and every bad end."""
 
 import asyncio
+import os
+import signal
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -15,6 +17,7 @@ from toolhall.dialects.mcp.client_handshake import Era
 from toolhall.dialects.mcp.client_questions import read_open_questions, retry_params, write_reply
 from toolhall.dialects.mcp.client_results import ListReader, read_call_result
 from toolhall.mcp_client import stdio_session
+from toolhall.mcp_client.peer import MAX_CANCELLATIONS
 from toolhall.mcp_client.session import McpRequest, NotAcceptable, NotSent, RequestLost, RpcError
 from toolhall.mcp_client.stdio_session import StdioSession, open_command
 from toolhall.mcp_client.targets import ClientProfile, CommandTarget
@@ -229,3 +232,24 @@ async def test_command_that_exits_at_once_says_why() -> None:
     code = "import sys; sys.exit('no API key')"
     with pytest.raises((RequestLost, NotSent), match="exited with code 1 and said: no API key"):
         await open_command(CommandTarget(command=sys.executable, args=("-S", "-c", code)), PROFILE, Events())
+
+
+async def test_server_that_does_not_read_makes_no_crowd_of_cancelled_requests() -> None:
+    """Nobody knows how long it stands still; what was given up meanwhile must not pile up."""
+    async with opened("2025-11-25") as (session, _):
+        assert session.pid is not None
+        os.kill(session.pid, signal.SIGSTOP)
+        before, large = len(asyncio.all_tasks()), McpRequest(method="tools/call", params={"name": "x" * 2_000})
+        for _ in range(3 * MAX_CANCELLATIONS):
+            request = asyncio.create_task(session.request(large))
+            await asyncio.sleep(0)
+            request.cancel()
+            await asyncio.gather(request, return_exceptions=True)
+        assert len(asyncio.all_tasks()) <= before + MAX_CANCELLATIONS
+        os.kill(session.pid, signal.SIGCONT)
+        async with asyncio.timeout(patience()):
+            arguments = b'{"text": "still here"}'
+            raw = await session.request(
+                McpRequest(method="tools/call", params={"name": "echo"}, name="echo", encoded_arguments=arguments)
+            )
+        assert b"still here" in bytes(raw)

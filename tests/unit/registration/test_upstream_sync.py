@@ -172,6 +172,13 @@ async def test_setting_of_the_operator_is_served_at_once_under_a_new_version(pin
     assert found.held is None
 
 
+async def test_timeout_of_the_operator_is_that_of_every_tool(pinned: UpstreamHarness) -> None:
+    assert pinned.entry("Docs_search").tool.timeout is None
+    await pinned.list(upstream(timeout=1.5), tool())
+    assert pinned.entry("Docs_search").tool.timeout == 1.5
+    assert pinned.entry("Docs_search").held is None
+
+
 async def test_changed_setting_changes_what_is_held_before_any_sync(pinned: UpstreamHarness) -> None:
     await pinned.list(LOCAL, TEXT)
     assert pinned.entry("Docs_search").held is None

@@ -12,6 +12,7 @@ import msgspec
 from toolhall.cli.errors import CommandError, UsageError
 from toolhall.cli.options import SourceOptions
 from toolhall.cli.settings import with_example_services
+from toolhall.cli.target_names import EXAMPLES_PACKAGE
 from toolhall.config import Config
 from toolhall.dialects.mcp.catalog import write_tool
 from toolhall.dialects.mcp.protocol import REVISION_2026_07_28, REVISIONS
@@ -234,7 +235,8 @@ def open_tool_client(options: SourceOptions, target: str | None, config: Config)
             from toolhall.cli.clients.local import LocalToolClient  # lazy: the whole hall
 
             targets = [target] if target else []
-            client = LocalToolClient(targets, stack.enter_context(with_example_services(targets, config)))
+            examples = not targets or EXAMPLES_PACKAGE in targets
+            client = LocalToolClient(targets, stack.enter_context(with_example_services(config, served=examples)))
         stack.callback(client.close)
         yield client
 

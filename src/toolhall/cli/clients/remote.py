@@ -291,6 +291,7 @@ class _ManagedTool(msgspec.Struct):
     id: str
     state: str
     served: bool = True
+    origin: str = "code"
     effectiveLevel: int | None = None  # noqa: N815 - as it is written
     sunset: str | None = None
     successor: str | None = None
@@ -310,6 +311,12 @@ def unavailable_reason(options: HallOptions, name: str) -> str | None:
         where = (options.url or "").partition("?")[0]
         then = _NEXT_STEP[known.state].format(f"{shlex.quote(known.id)} --url {shlex.quote(where)}")
         return visible(f"{known.id} is {known.state}{gone}; {then}{instead}")
+    if not known.served and known.origin == "upstream":
+        name, where = shlex.quote(known.id.partition(".")[0]), (options.url or "").partition("?")[0]
+        return visible(
+            f"{known.id} is not offered, because its upstream is switched off or not there any more; 'toolhall upstream"
+            f" on {name} --url {shlex.quote(where)}' offers it again"
+        )
     if not known.served:
         return visible(f"{known.id} is {known.state}, but it is not among what is served there{gone}{instead}")
     return None

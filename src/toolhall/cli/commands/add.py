@@ -110,7 +110,10 @@ def add(*words: Word, options: Annotated[AddOptions, Parameter(name="*")] = _DEF
     refused = [{"name": each.key, "reason": _why_not(each)} for each in servers if _why_not(each)]
     additions = [_addition(each, options) for each in servers if not _why_not(each)]
     if not options.json:
-        note("\n".join(line for each in additions for line in _lines(each)))
+        for line in (line for each in additions for line in _lines(each)):
+            note(line)
+    if not servers:
+        raise CommandError(visible(f"{words[0]} lists no servers; write one into it, or add one by its URL"))
     if not options.dry_run:
         if kind is not None and additions:
             confirm(f"Add {pluralize(len(additions), 'upstream')} as shown?", yes=options.yes)

@@ -31,7 +31,7 @@ from toolhall.cli.output import GREEN, RED, YELLOW, is_interactive, note, print_
 from toolhall.cli.parameters import Yes
 from toolhall.cli.prompts import ask_yes_no
 from toolhall.cli.settings import read_config, with_example_services
-from toolhall.cli.target_names import is_url
+from toolhall.cli.target_names import EXAMPLES_PACKAGE, is_url
 from toolhall.config import Config
 from toolhall.model.json import JsonObject
 from toolhall.server.process import secret_env_in
@@ -168,7 +168,7 @@ def _check_servable(targets: tuple[str, ...], config: Path | None, added: Mappin
     start_logging(None)
     os.environ.update(added)
     levels = read_config(config).levels
-    with with_example_services(targets, Config(levels=levels)) as settings:
+    with with_example_services(Config(levels=levels), served=EXAMPLES_PACKAGE in targets) as settings:
         source = LocalToolClient(targets, settings)
         try:
             if not source.tools():

@@ -167,6 +167,8 @@ class ServerDraft:
     def _filled_notes(self) -> Iterator[str]:
         for name in self._filler.bare:
             yield f"a value that is nothing but ${name} is the variable {name}; write ${{{name}}} to be clear"
+        for name in self._filler.unset_bare:
+            yield f"${name} is used as it is written, because no such variable is set; write ${{{name}}} to wait for it"
 
 
 def unique_names(keys: Iterable[str]) -> list[str]:

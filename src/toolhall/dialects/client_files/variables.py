@@ -32,11 +32,13 @@ class VariableFiller:
         self.missing: dict[str, None] = {}  # where no secret can stand in
         self.missing_secrets: dict[str, None] = {}
         self.bare: dict[str, None] = {}
+        self.unset_bare: dict[str, None] = {}  # which stay as they are written
 
     def fill(self, text: str, *, may_hold_secret: bool = False) -> str:
         """The text with its variables replaced."""
         if (bare := _BARE.fullmatch(text)) is not None:
             if bare[1] not in self._variables:
+                self.unset_bare[bare[1]] = None
                 return text
             self.bare[bare[1]] = None
             return self.lookup(bare[1], may_hold_secret=may_hold_secret)

@@ -17,6 +17,7 @@ from toolhall.dialects.mcp.protocol import (
 )
 from toolhall.model.errors import Malformed
 from toolhall.model.json import Json, JsonObject
+from toolhall.model.text import clean_line
 
 Era: TypeAlias = Literal["legacy", "modern"]
 OFFERED_REVISION = REVISION_2025_11_25  # in `initialize`
@@ -99,8 +100,8 @@ def _facts(wire: JsonObject, info: Json, revision: Revision) -> ServerFacts:
     capabilities, instructions = wire.get("capabilities"), wire.get("instructions")
     return ServerFacts(
         revision=revision,
-        name=_text(known.get("name"), MAX_NAME),
-        version=_text(known.get("version"), MAX_NAME),
+        name=_line(known.get("name")),
+        version=_line(known.get("version")),
         capabilities=capabilities if isinstance(capabilities, dict) else {},
         instructions=_text(instructions, MAX_INSTRUCTIONS) or None,
     )
@@ -110,9 +111,14 @@ def _text(value: Json, most: int) -> str:
     return value[:most] if isinstance(value, str) else ""
 
 
+def _line(value: Json) -> str:
+    """A text that is logged, and shown in terminals and lists."""
+    return clean_line(value, MAX_NAME) if isinstance(value, str) else ""
+
+
 def _read_versions(value: Json) -> tuple[str, ...]:
     listed = value[:MAX_VERSIONS] if isinstance(value, list) else []
-    return tuple(each[:MAX_NAME] for each in listed if isinstance(each, str))
+    return tuple(map(_line, (each for each in listed if isinstance(each, str))))
 
 
 def _lax_object(raw: msgspec.Raw) -> JsonObject:

@@ -13,7 +13,7 @@ from toolhall.dialects.mcp.protocol import INTERNAL_ERROR, RequestId
 from toolhall.model.errors import Malformed
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.messages import LOG_LEVELS, LogEvent, ProgressEvent
-from toolhall.model.text import clean_text
+from toolhall.model.text import clean_line
 
 MAX_BATCH = 1_000  # messages
 MAX_ERROR_TEXT = 2_000
@@ -101,7 +101,7 @@ def read_error(message: IncomingMessage) -> ErrorBody:
         wire = _decode_error(message.error)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return ErrorBody(INTERNAL_ERROR, "the server answered with an error that cannot be read")
-    text = " ".join(clean_text((wire.message or "")[: 2 * MAX_ERROR_TEXT]).split())[:MAX_ERROR_TEXT]
+    text = clean_line(wire.message or "", MAX_ERROR_TEXT)
     code = wire.code
     is_number = not isinstance(code, str) and -MAX_TOKEN < code < MAX_TOKEN
     return ErrorBody(int(code) if is_number else INTERNAL_ERROR, text or "the server gave no reason", wire.data)

@@ -13,6 +13,7 @@ from toolhall.model.errors import Malformed
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.messages import Answered, Filled, Form, Question, Rooted, Roots, Sample, Sampled, Visit
 from toolhall.model.secret import is_secret_name, looks_secret
+from toolhall.model.text import clean_text
 
 QUESTION_METHODS = ("elicitation/create", "sampling/createMessage", "roots/list")
 MAX_QUESTIONS = 16  # in one result
@@ -111,12 +112,24 @@ def question_problem(question: Question) -> str | None:
             fields = properties if isinstance(properties, dict) else {}
             if len(fields) > MAX_FIELDS:
                 return f"a form of more than {MAX_FIELDS} fields"
-            secret = next((name for name in fields if looks_secret(name) or is_secret_name(name)), None)
+            secret = next((name for name, field in fields.items() if _asks_for_secret(name, field)), None)
             return None if secret is None else f"a form that asks for a secret, {secret[:64]!r}"
         case Visit(_, url):
             return None if _is_safe_page(url) else "a page whose URL is not https://host/..., or that holds a password"
         case _:
             return None
+
+
+def _asks_for_secret(name: str, field: Json) -> bool:
+    """Whether a field is for a secret, by its name, by its format, or by the title that a person reads."""
+    if looks_secret(name) or is_secret_name(name):
+        return True
+    stated = field if isinstance(field, dict) else {}
+    title = stated.get("title")
+    if stated.get("type", "string") != "string" or "enum" in stated or "oneOf" in stated:
+        return False  # what is chosen is no secret
+    shown = clean_text(title) if isinstance(title, str) else ""
+    return stated.get("format") == "password" or looks_secret(shown) or is_secret_name(shown)
 
 
 def _is_safe_page(url: str) -> bool:

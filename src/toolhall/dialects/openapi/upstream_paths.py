@@ -1,5 +1,7 @@
 """OpenAPI paths of upstreams: servers of somebody else whose tools a hall offers."""
 
+import msgspec
+
 from toolhall.dialects.openapi.builders import (
     EMPTY_BODY,
     REMOVED,
@@ -17,7 +19,7 @@ from toolhall.dialects.openapi.builders import (
 )
 from toolhall.model.json import JsonObject
 from toolhall.model.tool import KINDS
-from toolhall.model.upstream import MAX_NAME_LENGTH
+from toolhall.model.upstream import MAX_NAME_LENGTH, ONLY_COMMAND, UpstreamSettings
 
 _COUNT: JsonObject = {"type": "integer", "minimum": 0}
 _FLAG: JsonObject = {"type": "boolean"}
@@ -88,6 +90,15 @@ _STEP = object_schema(
 )
 _CHECK = object_schema(name=TEXT, ok={**_FLAG, "description": "Whether every step passed."}, steps=array_schema(_STEP))
 _ACCEPTED = object_schema(accepted={**array_schema(TEXT), "description": "The ids of what is served now."})
+
+
+def _settings_of_urls() -> JsonObject:
+    """The schema of each setting that an upstream with a URL may have."""
+    _, components = msgspec.json.schema_components([UpstreamSettings])
+    members: JsonObject = components["UpstreamSettings"]["properties"]
+    return {name: schema for name, schema in members.items() if name not in ("command", *ONLY_COMMAND)}
+
+
 _NEW: JsonObject = {
     "type": "object",
     "properties": {
@@ -95,8 +106,9 @@ _NEW: JsonObject = {
         "settings": {
             "type": "object",
             "description": "As under `[upstreams.NAME]` of a settings file. A command is refused over the network.",
-            "properties": {"url": {**TEXT, "format": "uri"}},
+            "properties": {**_settings_of_urls(), "url": {**TEXT, "format": "uri"}},
             "required": ["url"],
+            "additionalProperties": False,
         },
     },
     "required": ["name", "settings"],

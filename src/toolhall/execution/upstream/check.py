@@ -28,7 +28,7 @@ from toolhall.mcp_client.session import (
     Unauthorized,
 )
 from toolhall.model.errors import Malformed, ToolhallError
-from toolhall.model.text import clean_text
+from toolhall.model.text import clean_line
 from toolhall.model.upstream import Upstream, UpstreamListing
 
 StepName: TypeAlias = Literal["credentials", "address", "TLS", "era", "handshake", "list", "findings"]
@@ -116,9 +116,7 @@ class _Check:
         raise _Failed
 
     def _clean(self, text: str) -> str:
-        redactor = self._connection.redactor()
-        text = clean_text(text[:2_000]).replace("\n", " ")
-        return text if redactor is None else redactor.redact_text(text)
+        return self._connection.redact(clean_line(text, 2_000))
 
     async def _check_credentials(self) -> Headers:
         try:
@@ -168,6 +166,8 @@ class _Check:
     async def _check_handshake(self, credentials: Headers) -> McpSession:
         try:
             pooled: PooledSession = await self._connection.open_own(HALL_KEY, credentials)
+        except Unauthorized as refused:
+            await self._fail_credential(refused)
         except Exception as error:  # noqa: BLE001 - each is a finding
             self._fail("handshake", *_handshake_fault(error, self._upstream))
         server = pooled.session.server
@@ -175,11 +175,19 @@ class _Check:
         self._pass("handshake", f"{server.name or 'a server without a name'} {server.version}".strip())
         return pooled.session
 
+    async def _fail_credential(self, refused: Unauthorized) -> NoReturn:
+        """Find out which credential is wanted, from whom, and whether it can be had."""
+        if refused.status != 401:
+            self._fail("credentials", refused.reason, "the credential lacks a scope: link the account again with more")
+        self._fail("credentials", refused.reason, (await self._connection.missing(None, refused.challenge)).message)
+
     async def _check_list(self, session: McpSession, credentials: Headers) -> UpstreamListing:
         try:
             listing = (await fetch_listing(session, self._upstream.settings, credentials)).listing
         except Malformed as bad:
             self._fail("list", bad.message, "its list breaks the protocol: tell the author of the server")
+        except Unauthorized as refused:
+            await self._fail_credential(refused)
         except Exception as error:  # noqa: BLE001 - each is a finding
             self._fail("list", *_handshake_fault(error, self._upstream))
         counts = [
@@ -212,7 +220,10 @@ def _tls_text(error: ssl.SSLError) -> str:
 
 def _tls_fix(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return "whoever runs the server has to renew or correct its certificate; the hall never ignores it"
+        return (
+            "whoever runs the server has to renew or correct its certificate; for an authority of your own, set"
+            " SSL_CERT_FILE to its certificate when the hall starts"
+        )
     return "write http:// if the server speaks no TLS at this port, or give the right port"
 
 
@@ -222,13 +233,8 @@ def _os_text(error: Exception) -> str:
 
 def _handshake_fault(error: Exception, upstream: Upstream) -> tuple[str, str]:  # noqa: PLR0911 - one for each fault
     """What is wrong, and what to do about it."""
-    name, is_command = upstream.name, upstream.settings.command is not None
+    is_command = upstream.settings.command is not None
     match error:
-        case Unauthorized(status=401):
-            fix = f"set the header that it needs, or link an account: 'toolhall upstream show {name}'"
-            return error.reason, fix
-        case Unauthorized():
-            return error.reason, "the credential lacks a scope: link the account again with more"
         case RateLimited():
             return error.reason, "wait, and check again"
         case NotSent() if is_command:

@@ -54,13 +54,13 @@ from toolhall.mcp_client.session import (
 )
 from toolhall.model.errors import Malformed, NeedsRequirement, ToolhallError, Unavailable
 from toolhall.model.messages import Call
-from toolhall.model.secret import Secret
-from toolhall.model.text import clean_text
+from toolhall.model.secret import MIN_SECRET_LENGTH, Secret
+from toolhall.model.text import clean_line
 from toolhall.model.upstream import Share, Upstream, UpstreamListing, UpstreamState, fill_secrets
 from toolhall.redaction.redactor import Redactor
 
 HANDSHAKE_SECONDS = 30.0
-COMMAND_HANDSHAKE_SECONDS = 60.0  # a command may install itself first
+COMMAND_HANDSHAKE_SECONDS = 75.0  # the session gives up first, and knows more of the reason
 MAX_BACKOFF_SECONDS = 60.0
 GATHER_SECONDS = 0.5  # of changes of a list, before it is fetched again
 RESYNC_SECONDS = 300.0  # where the upstream cannot tell
@@ -119,6 +119,7 @@ class UpstreamConnection:
         self.syncs = self.restarts = self.lost_calls = 0
         self._services = services
         self._secrets: frozenset[Secret] = frozenset(upstream.settings.literal_secrets)  # of the hall itself
+        self._sent_secrets: frozenset[Secret] = frozenset()  # in headers of the hall's own requests
         self._life: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._list_changed = False
@@ -184,7 +185,19 @@ class UpstreamConnection:
 
     def headers(self, call: Call | None) -> Awaitable[Headers]:
         """The headers of a call; a child has none."""
-        return _no_headers() if self.is_command else self._services.credentials.headers(self.upstream, call)
+        if self.is_command:
+            return _no_headers()
+        return self._own_headers() if call is None else self._services.credentials.headers(self.upstream, call)
+
+    async def _own_headers(self) -> Headers:
+        """The headers of the hall's own requests; what is secret of them is remembered, to redact reasons."""
+        credentials, settings = self._services.credentials, self.settings
+        named = [await credentials.secret(name) for name in settings.header_secrets]
+        headers = await credentials.headers(self.upstream, None)
+        tokens = {text.rpartition(" ")[2] for name, text in headers if settings.headers.get(name) != text}
+        filled = (Secret(token) for token in tokens if len(token) >= MIN_SECRET_LENGTH)
+        self._sent_secrets = frozenset((*filled, *(each for each in named if each is not None)))
+        return headers
 
     def refresh(self, call: Call | None, challenge: str | None) -> Awaitable[bool]:
         """Renew the token that the upstream refused; False if there is nothing to renew."""
@@ -197,6 +210,11 @@ class UpstreamConnection:
     def redactor(self) -> Redactor | None:
         """Removes the hall's own credentials for this upstream; one for each call, since it remembers what it saw."""
         return Redactor(tuple(self._secrets)) if self._secrets else None
+
+    def redact(self, reason: str) -> str:
+        """A reason without any credential that the hall sends by itself: servers repeat a key that they refuse."""
+        known = self._secrets | self._sent_secrets
+        return Redactor(tuple(known)).redact_text(reason) if known else reason
 
     def record_success(self) -> None:
         """The upstream has answered."""
@@ -219,6 +237,7 @@ class UpstreamConnection:
     def record_failure(self, reason: str) -> None:
         """The upstream could not be reached, or was lost."""
         was_closed = self.circuit.is_closed
+        reason = self.redact(reason)
         self.circuit.record_failure()
         if was_closed and not self.circuit.is_closed:
             _log.warning("upstream %s: calls fail again and again: %s", self.name, reason)
@@ -309,7 +328,7 @@ class UpstreamConnection:
 
     def on_session_lost(self, reason: str) -> None:
         """A session has ended by itself."""
-        _log.info("upstream %s: a session was lost: %s", self.name, clean_text(reason[:300]))
+        _log.info("upstream %s: a session was lost: %s", self.name, self.redact(clean_line(reason, 300)))
         if self.is_command:
             self.restarts += 1
         if not self.is_command or self.settings.start == "always":
@@ -448,8 +467,10 @@ class UpstreamConnection:
         except SessionExpired:
             fetched = await self._fetch()
         except Unauthorized as refused:
-            if refused.status != 401 or not await self.refresh(None, refused.challenge):
+            if refused.status != 401:
                 raise
+            if not await self.refresh(None, refused.challenge):
+                raise await self.missing(None, refused.challenge) from None
             fetched = await self._fetch()
         self._heard_at = self._services.clock()
         for _ in range(1 if self.circuit.is_closed else 2):  # an open circuit becomes half-open, and then closed
@@ -541,9 +562,8 @@ class UpstreamConnection:
 
     def _fault(self, error: Exception) -> tuple[UpstreamState, str, float]:
         """The state that follows from a failure, its reason, and the least pause before the next try."""
-        redactor = self.redactor()
         state, reason, pause = fault_of(error)
-        return state, reason if redactor is None else redactor.redact_text(reason), pause
+        return state, self.redact(reason), pause
 
 
 def fault_of(error: Exception) -> tuple[UpstreamState, str, float]:  # noqa: PLR0911 - one for each fault

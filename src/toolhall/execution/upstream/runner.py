@@ -497,8 +497,7 @@ class UpstreamRun:
         return raw
 
     def _clean(self, text: str) -> str:
-        redactor = self._hooks.redactor
-        return text if redactor is None else redactor.redact_text(text)
+        return self._connection.redact(text)
 
 
 def _open_questions(raw: msgspec.Raw | bytes) -> OpenQuestions | None:

@@ -30,14 +30,16 @@ import msgspec
 from toolhall.concurrency import BackgroundTasks
 from toolhall.mcp_client.session import McpSession, NotAcceptable, NotSent, RequestHooks, RequestLost, RpcError
 from toolhall.model.errors import ToolFailed, Unavailable
-from toolhall.model.json import JsonObject
+from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.messages import Call, ClientLink, LogEvent
 from toolhall.model.requirements import ResolvedCredentials
-from toolhall.model.text import clean_text
+from toolhall.model.text import clean_line
 from toolhall.model.upstream import Share
 
 IDLE_SECONDS = 600.0
 GIVEN_UP_SECONDS = 60.0  # for which a server may still ask for a call that was cancelled
+LOG_LINES_PER_SECOND = 20  # of one session
+MAX_LOGGED = 500  # characters of a message
 MAX_WAITING = 1_000  # callers that wait until a session becomes idle
 _log = logging.getLogger("toolhall.upstreams")
 ListKind: TypeAlias = Literal["tools", "resources", "prompts"]
@@ -108,6 +110,7 @@ class PooledSession:
         self.key = key
         self.users = 0  # calls, and others who use it now
         self.idle_since = 0.0
+        self._told, self._told_at = 0, -1.0  # lines of the log in the second that began then
         self.loss_counted = False  # as a failure of the upstream
         self.session: McpSession
 
@@ -137,7 +140,7 @@ class PooledSession:
         if call is not None:
             call.on_log(event)
         else:
-            _log.info("upstream %s: %s", self._name, clean_text(str(event.data)[:500]))
+            self._tell(logging.INFO, clean_line(_start_of(event.data), MAX_LOGGED))
 
     def on_closed(self, reason: str) -> None:
         """SessionEvents: the session has ended."""
@@ -148,14 +151,24 @@ class PooledSession:
         """Let the call that a question must be about answer it; raises ToolFailed if that is not certain."""
         call = self._certain_call()
         if call is None:
-            _log.warning(
-                "upstream %s asked a question that belongs to one of %d running calls, and does not say to which; it"
-                ' was refused: give the upstream share = "caller" or share = "session"',
-                self._name,
-                len(self._calls),
+            self._tell(
+                logging.WARNING,
+                f"it asked a question that belongs to one of {len(self._calls)} running calls, and does not say to"
+                ' which; it was refused: give the upstream share = "caller" or share = "session"',
             )
             raise ToolFailed("nobody can tell whose call this question belongs to")
         return await call.on_question(method, params)
+
+    def _tell(self, level: int, text: str) -> None:
+        """Log a line, a few a second: what a server sends must not fill the log."""
+        now = self._clock()
+        if now - self._told_at >= 1.0:
+            self._told_at, self._told = now, 0
+        self._told += 1
+        if self._told <= LOG_LINES_PER_SECOND:
+            _log.log(level, "upstream %s: %s", self._name, text)
+        elif self._told == LOG_LINES_PER_SECOND + 1:
+            _log.info("upstream %s says too much: lines are left out", self._name)
 
     def _certain_call(self) -> CallSessionHooks | None:
         calls = self._calls
@@ -358,6 +371,16 @@ async def _close(name: str, session: McpSession) -> None:
         await session.close()
     except Exception:  # noqa: BLE001 - whatever it is, the session is not used any more
         _log.exception("a session with the upstream %s did not end well", name)
+
+
+def _start_of(data: Json) -> str:
+    """The beginning of what a server wants to have logged."""
+    if isinstance(data, str):
+        return data[: 2 * MAX_LOGGED]
+    try:
+        return encode(data)[: 2 * MAX_LOGGED].decode(errors="replace")
+    except (RecursionError, ValueError):
+        return "a message that cannot be shown"
 
 
 def session_key(share: Share, call: Call, credentials: ResolvedCredentials | None) -> SessionKey:

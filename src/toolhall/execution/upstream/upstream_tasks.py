@@ -11,13 +11,15 @@ from typing import Any
 import msgspec
 
 from toolhall.concurrency import BackgroundTasks
-from toolhall.dialects.mcp.client_questions import OpenQuestions, read_question
+from toolhall.dialects.mcp.client_messages import MAX_ERROR_TEXT
+from toolhall.dialects.mcp.client_questions import MAX_QUESTIONS, OpenQuestions, read_question
 from toolhall.execution.upstream.call_hooks import CallHooks
 from toolhall.execution.upstream.connection import UpstreamConnection
 from toolhall.mcp_client.session import McpRequest, NotSent, RpcError, SessionError
 from toolhall.model.errors import BadOutput, Malformed, ToolFailed, Unavailable
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.messages import CLIENT_FEATURES, TASKS_FEATURE
+from toolhall.model.text import clean_line
 
 CANCEL_SECONDS = 5.0
 MIN_POLL_SECONDS = 0.2
@@ -130,8 +132,11 @@ class TaskPoller:
 
     def _questions(self, requests: Json) -> OpenQuestions:
         questions = {}
+        asking = requests if isinstance(requests, dict) else {}
+        if len(asking) > MAX_QUESTIONS:
+            raise BadOutput(f"a task of the upstream asks more than {MAX_QUESTIONS} questions at a time")
         try:
-            for key, asked in requests.items() if isinstance(requests, dict) else ():
+            for key, asked in asking.items():
                 questions[key] = read_question(asked["method"], asked.get("params", {}), key)
         except (Malformed, KeyError, TypeError, AttributeError):
             raise BadOutput("a task of the upstream asks what cannot be read") from None
@@ -143,7 +148,8 @@ class TaskPoller:
         if state.status == "completed" and bytes(state.result):
             return state.result
         message = (state.error or {}).get("message") or state.status_message
-        raise ToolFailed(message if isinstance(message, str) else f"the upstream's task is {state.status}")
+        said = clean_line(message, MAX_ERROR_TEXT) if isinstance(message, str) else ""
+        raise ToolFailed(self._connection.redact(said or f"the upstream's task is {clean_line(state.status, 64)}"))
 
     async def _request(self, method: str, params: JsonObject) -> msgspec.Raw:
         """Send one request about the task, once more if it was not sent."""
@@ -167,7 +173,7 @@ class TaskPoller:
             except RpcError as error:
                 if self._hooks.refusal is not None:
                     raise self._hooks.refusal from None
-                raise ToolFailed(f"{self._connection.name}: {error.reason}") from None
+                raise ToolFailed(self._connection.redact(f"{self._connection.name}: {error.reason}")) from None
         raise AssertionError("unreachable: the last attempt raises")
 
     async def _cancel(self) -> None:

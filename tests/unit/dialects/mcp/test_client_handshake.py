@@ -91,3 +91,13 @@ def test_initialize_offers_the_newest_handshake() -> None:
         "capabilities": {"sampling": {}},
         "clientInfo": {"name": "hall"},
     }
+
+
+def test_what_a_server_says_of_itself_is_one_clean_line() -> None:
+    hostile = "a\x1b[2J\n2026 ERROR forged\u202e\u200b line"
+    wire = {"protocolVersion": "2025-11-25", "serverInfo": {"name": hostile, "version": hostile}}
+    facts = read_initialize_result(encode(wire))
+    assert facts.name == facts.version == "a 2026 ERROR forged line"
+    error = {"code": -32022, "message": "no", "data": {"supported": [hostile]}}
+    message = read_incoming(encode({"id": 1, "error": error}))
+    assert era_of(400, message).versions == ("a 2026 ERROR forged line",)

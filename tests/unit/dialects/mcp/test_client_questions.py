@@ -69,6 +69,10 @@ def test_question_that_cannot_be_read_is_malformed(method: str, params: Any) -> 
         (FORM, None),
         (Form("m", {"properties": {"password": {}}}), "asks for a secret"),
         (Form("m", {"properties": {"api_key": {}}}), "asks for a secret"),
+        (Form("m", {"properties": {"a": {"type": "string", "title": "Your Pass\u200bword"}}}), "asks for a secret"),
+        (Form("m", {"properties": {"a": {"type": "string", "format": "password"}}}), "asks for a secret"),
+        (Form("m", {"properties": {"a": {"type": "boolean", "title": "Pin this note"}}}), None),
+        (Form("m", {"properties": {"a": {"type": "string", "enum": ["x"], "title": "Token kind"}}}), None),
         (Form("m", {"properties": {f"f{number}": {} for number in range(101)}}), "100 fields"),
         (Visit("m", "https://a.example/x?y", "k"), None),
         *[

@@ -11,10 +11,20 @@ from tests.servers.scripted_upstream import ScriptedSession, ScriptedUpstream, c
 from tests.unit.execution.upstream.harness import ADA, BOB, UpstreamHarness, until, upstream_of
 from toolhall.execution.upstream import connection
 from toolhall.execution.upstream.credentials import NoUpstreamCredentials
-from toolhall.mcp_client.session import McpRequest, NotAcceptable, NotSent, RateLimited, SessionExpired, Unauthorized
+from toolhall.mcp_client.session import (
+    Headers,
+    McpRequest,
+    NotAcceptable,
+    NotSent,
+    RateLimited,
+    SessionExpired,
+    Unauthorized,
+)
 from toolhall.model.errors import NotFound, Unavailable
 from toolhall.model.json import JsonObject
+from toolhall.model.messages import Call
 from toolhall.model.secret import Secret
+from toolhall.model.upstream import Upstream
 from toolhall.telemetry import Metric
 
 _harnesses: list[UpstreamHarness] = []
@@ -88,6 +98,30 @@ async def test_fault_tells_the_state(error: Exception, state: str) -> None:
     harness = started(server)
     await until(lambda: state_of(harness) == state)
     assert harness.manager.status("Docs").reason
+
+
+async def test_key_that_the_upstream_repeats_is_in_no_reason_log_or_check(caplog: pytest.LogCaptureFixture) -> None:
+    class Vault(NoUpstreamCredentials):
+        async def secret(self, name: str) -> Secret | None:
+            return Secret("sk-canary-1")
+
+        async def headers(self, upstream: Upstream, call: Call | None) -> Headers:
+            return (("X-Key", "key=sk-canary-1"), ("Authorization", "Bearer at-canary-2"))
+
+    caplog.set_level("INFO")
+    server = server_with(work=returning("done"))
+    server.refuses = [NotAcceptable("HTTP 400: bad key sk-canary-1 or token at-canary-2")] * 100
+    harness = started(server, credentials=Vault(), headers={"X-Key": "key=${secret:DOCS}"})
+    await until(lambda: state_of(harness) == "refused")
+    told: list[str] = []
+    for _ in range(6):  # until the circuit is open
+        with pytest.raises(Unavailable) as refused:
+            await harness.call()
+        told.append(f"{refused.value.message}{refused.value.detail}")
+    steps = await harness.manager.check("Docs")
+    assert "bad key" in (harness.manager.status("Docs").reason or "")
+    shown = f"{harness.manager.status('Docs')}{told}{[each.text for each in steps]}{caplog.text}"
+    assert "canary" not in shown
 
 
 async def test_list_that_cannot_be_read_refuses_the_upstream() -> None:

@@ -18,7 +18,7 @@ from toolhall.mcp_client.session import McpRequest, RequestLost, RpcError
 from toolhall.model.caller import Caller
 from toolhall.model.errors import ToolFailed, Unavailable, Unsupported
 from toolhall.model.json import JsonObject, encode
-from toolhall.model.messages import NULL_LINK, Filled, Form, InputRequiredSignal, Question
+from toolhall.model.messages import NULL_LINK, Filled, Form, InputRequiredSignal, LogEvent, Question
 from toolhall.model.secret import Secret
 
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
@@ -362,6 +362,31 @@ async def test_form_that_asks_for_a_secret_is_not_shown() -> None:
 
     with pytest.raises(ToolFailed, match="asks for a secret"):
         await harness_of(LEGACY, phish).call("phish", link=legacy_client())
+
+
+async def test_log_messages_of_nobody_are_single_lines_and_few(caplog: pytest.LogCaptureFixture) -> None:
+    deep: Any = "x"
+    for _ in range(200):
+        deep = [deep]
+
+    async def shout(session: ScriptedSession, request: McpRequest) -> JsonObject:
+        await _gather(session, "running", 2)  # of two callers, so that nobody is certain
+        if session.state.setdefault("shouted", 0) == 0:
+            session.state["shouted"] = 1
+            session.events.on_log(LogEvent("info", "first\n2026-01-01 ERROR forged \x1b[2J", None))
+            session.events.on_log(LogEvent("info", deep, None))
+            for _ in range(1_000):
+                session.events.on_log(LogEvent("info", {"big": "y" * 10_000}, None))
+        return text_result("done")
+
+    caplog.set_level("INFO", "toolhall.upstreams")
+    harness = harness_of(LEGACY, shout, share="hall")
+    await asyncio.gather(*(harness.text("shout", link=legacy_client(), caller=caller) for caller in (ADA, BOB)))
+    lines = [record.getMessage() for record in caplog.records if record.name == "toolhall.upstreams"]
+    assert "upstream Docs: first 2026-01-01 ERROR forged" in lines
+    assert len(lines) < 100
+    assert all("\n" not in line and "\x1b" not in line and len(line) < 600 for line in lines)
+    assert "lines are left out" in lines[-1]
 
 
 async def test_client_without_questions_needs_no_task_of_its_own() -> None:

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import pytest
 
 from tests.servers.scripted_upstream import ScriptedSession, ScriptedUpstream, text_result
 from tests.unit.builders import RecordingLink
 from tests.unit.execution.upstream.harness import ModernRequest, UpstreamHarness, until
+from toolhall.dialects.mcp.client_questions import MAX_QUESTIONS
 from toolhall.dialects.mcp.protocol import TASKS_EXTENSION
 from toolhall.execution.client_link import ThrottledLink
 from toolhall.execution.upstream import upstream_tasks
@@ -78,8 +80,8 @@ async def _quick_polls(monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[None]:
         await _harnesses.pop().manager.close()
 
 
-def harness_of(server: TaskServer) -> UpstreamHarness:
-    _harnesses.append(UpstreamHarness(server))
+def harness_of(server: TaskServer, **settings: Any) -> UpstreamHarness:
+    _harnesses.append(UpstreamHarness(server, **settings))
     return _harnesses[-1]
 
 
@@ -156,3 +158,20 @@ async def test_request_state_of_an_upstream_is_bounded() -> None:
     server.tools["work"] = ask
     with pytest.raises(BadOutput, match="8192"):
         await harness_of(server).call(link=ModernRequest().link)
+
+
+async def test_task_that_asks_too_much_at_a_time_is_bad_output() -> None:
+    asked: JsonObject = {f"q{number}": QUESTION for number in range(MAX_QUESTIONS + 1)}
+    server = TaskServer(MODERN, {"status": "input_required", "inputRequests": asked})
+    with pytest.raises(BadOutput, match="more than 16 questions"):
+        await harness_of(server).call()
+
+
+async def test_reason_of_a_failed_task_is_one_clean_line_without_credentials() -> None:
+    server = TaskServer(MODERN, {"status": "failed", "statusMessage": "bad key k-123456\n\x1b[2Jforged" + "x" * 9_000})
+    with pytest.raises(ToolFailed) as failed:
+        await harness_of(server, headers={"X-Api-Key": "k-123456"}).call()
+    assert "k-123456" not in failed.value.message
+    assert "\n" not in failed.value.message
+    assert "\x1b" not in failed.value.message
+    assert len(failed.value.message) < 2_100

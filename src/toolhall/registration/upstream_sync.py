@@ -115,7 +115,7 @@ class UpstreamSync:
                 RegistrationSource("upstream", recorded_author(upstream.name), self._clock(), upstream.name),
                 budget=self._budgets.setdefault(upstream.name, EventBudget()),
                 first_sight_is_look=self._local and upstream.named_by_person,
-                shared=listing.shared,
+                listing=listing,
             )
             for number, definition in enumerate(definitions):
                 if number % _STEP == 0:

@@ -31,6 +31,7 @@ from toolhall.dialects.mcp.protocol import (
 from toolhall.dialects.mcp.requests import HOPS_KEY
 from toolhall.execution.client_link import client_features
 from toolhall.execution.deadline import Deadline
+from toolhall.execution.long_calls import LongCallLink
 from toolhall.execution.remote.remote_runner import RetryBudget
 from toolhall.execution.upstream import results
 from toolhall.execution.upstream.call_hooks import CallHooks
@@ -126,6 +127,8 @@ class UpstreamRunner:
     async def run(self, tool: Tool, call: Call, arguments: JsonObject, deadline: PausableDeadline) -> object:
         """Run the tool, read the resource or get the prompt; returns its value."""
         connection = self._connection(tool)
+        if tool.task is not None and isinstance(link := _client_link(call.link), LongCallLink):
+            await link.begin(tool, call, deadline)
         memory = memory_of(call.link)
         parked_id = None if memory is NO_MEMORY else await memory.recall(PARKED_KEY)
         if parked_id is not None:
@@ -164,7 +167,7 @@ class UpstreamRunner:
 
     def meta_for(self, link: ClientLink) -> JsonObject:
         """`_meta` of a request: the halls that it went through; raises ToolFailed in a circle of halls."""
-        hops: tuple[str, ...] = getattr(getattr(link, "link", link), "hops", ())
+        hops: tuple[str, ...] = getattr(_client_link(link), "hops", ())
         if not hops:
             return self._own_hops
         if self._hall_id in hops:
@@ -230,7 +233,7 @@ class UpstreamRun:
         self._attempts = 0
         self._round = 0
         self._has_renewed_session = self._has_refreshed = self._has_repeated = False
-        self._as_task = str(tool.id) in runner.task_tools
+        self._as_task = tool.task is not None or str(tool.id) in runner.task_tools
 
     async def run(self, hooks: CallHooks, memory: CallMemory) -> object:
         """Send the request until it is answered; returns the value, or raises the error, of the call."""
@@ -404,10 +407,6 @@ class UpstreamRun:
             case _:
                 raise ToolFailed(self._clean(f"{name}: {error.reason}")) from None
 
-    @property
-    def _may_become_task(self) -> bool:
-        return not self._as_task and self._connection.has_core_tasks
-
     def _run_as_task(self) -> bool:
         """The call was refused because it is no task: send it again as one, and the tool's next calls at once."""
         self._as_task = True
@@ -532,8 +531,12 @@ def _wants_tasks(data: Json) -> bool:
 
 def _answers_later(link: ClientLink) -> bool:
     """Whether a client may answer a question of this call with a later request."""
-    inner = getattr(link, "link", link)
-    return not getattr(inner, "waits_for_answers", False) and bool(client_features(link))
+    return not getattr(_client_link(link), "waits_for_answers", False) and bool(client_features(link))
+
+
+def _client_link(link: ClientLink) -> object:
+    """The link to the client itself."""
+    return getattr(link, "link", link)
 
 
 def _remaining_seconds(deadline: PausableDeadline) -> float | None:

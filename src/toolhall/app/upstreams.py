@@ -105,6 +105,7 @@ class Upstreams:
                 idempotent=config.idempotent,
                 note_server=parts.note_server,
                 on_resource_updated=self._on_resource_updated,
+                shown_uri=self._shown_uri,
                 check_tools=CheckTools(lambda each: dialer_for(each, config), _unreadable),
             ),
         )
@@ -404,9 +405,17 @@ class Upstreams:
 
     def _on_resource_updated(self, name: str, uri: str) -> None:
         """Tell who subscribed to a resource of an upstream, by the URI that it has here."""
-        found = next((each for each in (uri, qualified_uri(uri, name)) if self._parts.has_resource(name, each)), None)
-        if found is not None:
-            self._parts.changed(found)
+        shown = self._shown_uri(name, uri)
+        if self._parts.has_resource(name, shown):
+            self._parts.changed(shown)
+
+    def _shown_uri(self, name: str, uri: str) -> str:
+        """Return the URI here of what an upstream calls so: another one if something else had that first."""
+        if self._parts.has_resource(name, uri) or not self._parts.has_resource(
+            name, rewritten := qualified_uri(uri, name)
+        ):
+            return uri
+        return rewritten
 
     # --- sessions -------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -230,6 +230,45 @@ async def test_completions_are_asked_for_only_by_those_who_see_the_prompt(docs: 
         assert await hall.dispatcher.complete(asked, ada) == Completion(("tide",), 1)
         (request,) = docs.named("completion/complete")
         assert request.message["params"]["ref"] == {"type": "ref/prompt", "name": "ask"}
+
+
+class Pages(Docs):
+    """An upstream with a resource and a template, and a tool that links to them and to what it does not list."""
+
+    LINKS = ("docs://readme", "docs://pages/7", "docs://elsewhere/1")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.capabilities = {"tools": {}, "resources": {"subscribe": True}}
+        lists: dict[str, Any] = {
+            "resources/list": {"resources": [{"uri": "docs://readme", "name": "readme"}]},
+            "resources/templates/list": {"resourceTemplates": [{"uriTemplate": "docs://pages/{page}", "name": "page"}]},
+            "tools/call": {"content": [{"type": "resource_link", "uri": each, "name": "a"} for each in self.LINKS]},
+        }
+        self.on |= {method: self._returning(result) for method, result in lists.items()}
+
+    def _returning(self, result: Any) -> Callable[[Wire], Awaitable[None]]:
+        async def answer(wire: Wire) -> None:
+            wire.result({**result, "resultType": "complete", "ttlMs": 60_000, "cacheScope": "public"})
+
+        return answer
+
+
+async def test_links_and_updates_name_a_resource_by_the_uri_that_it_has_here() -> None:
+    async with serving(Pages()) as first, serving(Pages()) as second, opened(named(url=first.url)) as hall:
+        await reached(hall)
+        hall.replace_upstreams("mcp.json", [named(url=first.url), named("Wiki", url=second.url)])
+        await reached(hall, "Wiki")
+        for name, uris in (
+            ("Docs", Pages.LINKS),
+            ("Wiki", ("docs://Wiki/readme", "docs://Wiki/pages/7", "docs://elsewhere/1")),
+        ):
+            answer = await call(hall, f"{name}_search", words="tide")
+            assert tuple(each.uri for each in answer.result.content) == uris
+        heard: list[str] = []
+        hall.dispatcher.changes.subscribe("docs://Wiki/pages/7", heard.append)
+        hall.upstreams.manager.connection("Wiki").on_resource_updated("docs://pages/7")
+        assert heard == ["docs://Wiki/pages/7"]
 
 
 class Works(Docs):

@@ -53,6 +53,7 @@ from toolhall.mcp_client.session import (
     SessionExpired,
     Unauthorized,
 )
+from toolhall.model.content import Message
 from toolhall.model.errors import BadOutput, Malformed, ToolFailed, Unavailable, Unsupported
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.messages import (
@@ -105,14 +106,19 @@ class UpstreamRunner:
         idempotent: tuple[str, ...] = (),
         note_server: Callable[[str, str], None] = lambda _call_id, _server: None,
         clock: Callable[[], float] = time.monotonic,
+        shown_uri: Callable[[str, str], str] = lambda _upstream, uri: uri,
     ) -> None:
-        """`hall_id` tells this hall from others in a chain; `note_server` gets the upstream of each call."""
+        """`hall_id` tells this hall from others in a chain; `note_server` gets the upstream of each call.
+
+        `shown_uri` returns the URI here of what an upstream calls so.
+        """
         self._connections = connections
         self._hall_id = hall_id
         self._own_hops: JsonObject = {HOPS_KEY: [hall_id]}
         self._note_server = note_server
         self._validators: dict[str, tuple[Tool, Validator]] = {}  # of outputs of lenient upstreams
         self.idempotent = idempotent
+        self.shown_uri = shown_uri
         self.budget = RetryBudget(clock)
         self.parked = ParkedCalls()
         self.stragglers = BackgroundTasks()  # requests that tell an upstream of a cancelled task
@@ -305,6 +311,7 @@ class UpstreamRun:
 
     async def _attempt(self, request: McpRequest) -> msgspec.Raw:
         credentials = await self._connection.headers(self._hooks.call)
+        self._hooks.redact_also(self._connection.sent_secrets(self._hooks.call))
         pooled = await self._connection.acquire(self._hooks.call, credentials)
         return await self._connection.send(pooled, self._for_session(request, pooled.session, credentials), self._hooks)
 
@@ -475,15 +482,22 @@ class UpstreamRun:
         if self._request.method == "completion/complete":
             return results.completions(raw)
         if tool.kind == "resource":
-            call = self._hooks.call
-            return results.resource_contents(raw, self._request.params["uri"], call.requested_name or "")
+            uri = self._hooks.call.requested_name or ""
+            return results.resource_contents(raw, self._request.params["uri"], uri, self._shown_uri)
         if tool.kind == "prompt":
-            return results.prompt_messages(name, raw)
+            messages = results.prompt_messages(name, raw)
+            content = results.linked(tuple(each.content for each in messages), self._shown_uri)
+            return [Message(each.role, block) for each, block in zip(messages, content, strict=True)]
         lenient = self._runner.lenient_validator(tool) if self._connection.settings.lenient else None
         reply = results.tool_reply(name, raw, lenient)
         if reply.is_error and self._hooks.refusal is not None:
             raise self._hooks.refusal
-        return reply
+        content = results.linked(reply.content, self._shown_uri)
+        return reply if content is reply.content else msgspec.structs.replace(reply, content=content)
+
+    def _shown_uri(self, uri: str) -> str:
+        """The URI here of what the upstream calls so."""
+        return self._runner.shown_uri(self._connection.name, uri)
 
     def _redacted(self, raw: msgspec.Raw | bytes) -> msgspec.Raw | bytes:
         """The result without credentials of the hall, and of earlier requests of this call."""
@@ -494,8 +508,7 @@ class UpstreamRun:
         return raw
 
     def _clean(self, text: str) -> str:
-        redactor = self._hooks.redactor
-        return text if redactor is None else redactor.redact_text(text)
+        return self._hooks.clean_text(text)
 
 
 def _open_questions(raw: msgspec.Raw | bytes) -> OpenQuestions | None:

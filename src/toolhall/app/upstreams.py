@@ -34,7 +34,7 @@ from toolhall.execution.upstream.runner import UpstreamRunner
 from toolhall.http.api.events import UpstreamMark
 from toolhall.http.health import UpstreamHealth
 from toolhall.model.caller import LOCAL, Caller
-from toolhall.model.errors import Malformed, NeedsRequirement, NotFound, ToolhallError
+from toolhall.model.errors import Malformed, NeedsRequirement, NotFound, ToolhallError, Unavailable
 from toolhall.model.requirements import AccountRequirement, MissingRequirement
 from toolhall.model.upstream import (
     Upstream,
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from toolhall.app.toolhall import Toolhall
 
 MAX_UPSTREAMS = 1_000
+_OTHER_PROCESS = "another process of this hall takes the yes, and this request did not reach it: send it again"
 _log = logging.getLogger("toolhall.upstreams")
 T = TypeVar("T")
 
@@ -270,8 +271,13 @@ class Upstreams:
         return self._sync.findings(name)
 
     async def accept(self, name: str, digest: str, by: Caller) -> tuple[str, ...]:
-        """Serve exactly what was shown with this digest; raises Malformed if something else waits by now."""
+        """Serve exactly what was shown with this digest; raises Malformed if something else waits by now.
+
+        Raises Unavailable in a process that registers nothing: of several workers, the first one does.
+        """
         self._find(name)
+        if not self.registers:
+            raise Unavailable(_OTHER_PROCESS)
         return await self._sync.accept(name, digest, by.id)
 
     # --- what is there --------------------------------------------------------------------------------------------

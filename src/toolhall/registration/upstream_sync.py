@@ -162,7 +162,7 @@ class UpstreamSync:
             accepted.extend(each.record.id for versions in waiting if (each := versions.waiting) is not None)
             return change
 
-        await self._registration.change(plan)
+        await self._registration.change(plan, by_hall=True)  # the process that registers lists takes the yes as well
         return tuple(accepted)
 
     async def forget(self, name: str, by: str) -> int:

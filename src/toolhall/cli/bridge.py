@@ -8,8 +8,6 @@ A call that comes over the bridge cannot be asked a question: the hall that was 
 answer, and whatever it did before at its upstream would be done twice.
 """
 
-import asyncio
-import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
@@ -20,16 +18,13 @@ from toolhall.app.data_dir import OpenOptions
 from toolhall.authoring.context import PausableDeadline
 from toolhall.cli.errors import CommandError
 from toolhall.cli.output import note, visible
-from toolhall.cli.upstream_files import UpstreamFile, give_upstreams
+from toolhall.cli.upstream_files import UpstreamFile, give_upstreams, wait_listed
 from toolhall.config import Config
 from toolhall.model.errors import Unsupported
 from toolhall.model.json import JsonObject
 from toolhall.model.messages import Answered, Call, CallEvent, ClientLink, Question, required_feature
 from toolhall.model.tool import Tool
 from toolhall.registry.snapshot import Entry, Runner
-
-FIRST_LIST_SECONDS = 90.0  # a command may install itself first
-_LOOK_SECONDS = 0.05
 
 
 @asynccontextmanager
@@ -44,22 +39,10 @@ async def bridged(files: Sequence[UpstreamFile], config: Config) -> AsyncGenerat
             note(visible(problem))
         await hall.open(OpenOptions(role="peer", tools_optional=True))
         try:
-            await _wait_listed(hall)
+            await wait_listed(hall)
             yield _entries(hall)
         finally:
             await hall.settle()
-
-
-async def _wait_listed(hall: Toolhall) -> None:
-    """Wait for the first try of every upstream; of those that fail, what was listed before is served."""
-    manager = hall.upstreams.manager
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(FIRST_LIST_SECONDS):
-            while any(each.state in ("new", "connecting") for each in manager.statuses()):  # noqa: ASYNC110 - a few looks
-                await asyncio.sleep(_LOOK_SECONDS)
-    for status in manager.statuses():
-        if status.state not in ("ready", "off"):
-            note(visible(f"{status.name} is {status.state}: {status.reason or 'it was not reached in time'}"))
 
 
 def _entries(hall: Toolhall) -> list[Entry]:

@@ -456,6 +456,10 @@ class Upstreams:
 def build_upstreams(hall: "Toolhall", hall_id: str, given: Iterable[Upstream]) -> Upstreams:
     """Build the upstreams of a hall, and let them hear of linked accounts and of secrets."""
     credentials = hall.credentials
+
+    def match_resource(uri: str) -> UriMatch[Entry] | None:
+        return hall.registry.snapshot.resources.match(uri)
+
     parts = UpstreamParts(
         registration=hall.registration,
         secrets=credentials.vault,
@@ -464,7 +468,7 @@ def build_upstreams(hall: "Toolhall", hall_id: str, given: Iterable[Upstream]) -
         hall_id=hall_id,
         note_server=hall.dispatcher.audit.note_server,
         has_resource=resource_lookup(hall.registry),
-        match_resource=lambda uri: hall.registry.snapshot.resources.match(uri),  # noqa: PLW0108 - it changes
+        match_resource=match_resource,
         changed=hall.changed,
     )
     built = Upstreams(hall.config, parts, given)

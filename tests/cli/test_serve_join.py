@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from tests.harness.fake_hall import FakeHall, call, fake_hall, fake_socket_hall,
 from tests.harness.patience import patience
 from tests.harness.processes import read_line
 from tests.harness.server_process import ServerProcess
+from tests.servers import stdio_mcp
 
 TOOLS = """
 import asyncio
@@ -307,3 +309,26 @@ def test_join_of_what_cannot_be_joined_is_refused(cli: CliRunner, words: list[st
     ended = cli.run("serve", *words)
     assert ended.code == code
     assert said in ended.error_line()
+
+
+def test_join_of_servers_in_a_file_runs_their_tools_on_this_machine(cli: CliRunner) -> None:
+    (cli.folder / "note.txt").write_text("only here")
+    server = {"command": sys.executable, "args": [stdio_mcp.__file__, stdio_mcp.MODERN], "cwd": str(cli.folder)}
+    (cli.folder / "mcp.json").write_text(json.dumps({"mcpServers": {"Notes": server}}))
+    with fake_hall() as hall, joined(cli, hall, "mcp.json", "--name", "notes") as (_, first):
+        place = hall.wait_for("join")
+        assert first == {"url": place["url"], "pid": first["pid"], "hall": hall.url}
+        assert "Notes.echo@1.0.0" in ids_of(place)
+        answer = call(place, "echo", "Notes", {"text": "hi"})
+        assert "hi" in json.dumps(answer["result"])
+        asked = call(place, "greet", "Notes", context={"can": ["elicitation"]})
+        assert asked["error"]["code"] == "UNSUPPORTED", "to ask would repeat the call"
+
+
+def test_join_of_servers_that_cannot_be_reached_says_which(cli: CliRunner) -> None:
+    (cli.folder / "mcp.json").write_text(json.dumps({"mcpServers": {"Gone": {"command": "no-such-program"}}}))
+    with fake_hall() as hall:
+        done = cli.run("serve", "mcp.json", "--join", hall.url)
+        assert done.code == 1
+        assert "Gone is " in done.err
+        assert "none of the servers offers a tool now" in done.err

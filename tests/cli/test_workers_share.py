@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 import pyotp
 import pytest
 
-from tests.harness.cli import CliRunner
+from tests.harness.cli import KIT, CliRunner
 from tests.harness.patience import patience
 from tests.harness.processes import read_line
 
@@ -259,3 +259,46 @@ def test_workers_without_a_shared_folder_are_refused(cli: CliRunner) -> None:
     (cli.folder / "own.py").write_text("from toolhall import Config, Toolhall\nhall = Toolhall(config=Config())\n")
     done = cli.run_process("serve", "own.py:hall", "--workers", "2", "--port", "0")
     assert (done.code != 0, "set data in its Config(...)" in done.error_line()) == (True, True)
+
+
+def test_upstreams_are_synced_by_one_worker_and_offered_by_all(cli: CliRunner) -> None:
+    """The first worker lists and writes; what it registers, and what somebody accepts, counts in every worker."""
+    (cli.folder / "tools.py").write_text(TOOLS)
+    admin = cli.run("key", "create", "boss", "--scopes", "admin,tools:*", "--expires", "1h").out.strip()
+    assert cli.run("grant", "add", "boss", "*").code == 0
+    with cli.serve(KIT, "--data", str(cli.folder / "upstream")) as upstream:
+        common = f'url = "{upstream.url}/mcp"\nlevel = 1\n'
+        settings = f"[upstreams.Seen]\n{common}trusted = true\n[upstreams.New]\n{common}"
+        allowed = f'egress_allow = ["{upstream.url.rpartition("/")[2]}"]\n'
+        (cli.folder / "own.toml").write_text(allowed + settings)
+        words = ("tools.py", "--profile", "server", "--workers", "2", "--config", "own.toml")
+        with cli.serve(*words) as server, both(int(server.url.rpartition(":")[2]), admin) as workers:
+            for each in workers:
+                until_served(each, "Seen")
+                assert each.ask("POST", "/tools/New/echo", {"text": "hi"})[0] == 404
+            review = reviewed(workers, "New")
+            accepted = [each.ask("POST", "/api/upstreams/New/review", {"digest": review["digest"]}) for each in workers]
+            assert sorted(status for status, _ in accepted) == [200, 503], (
+                accepted
+            )  # the second one says: send it again
+            for each in workers:
+                until_served(each, "New")
+
+
+def until_served(worker: Worker, toolkit: str) -> None:
+    """Wait until a tool of an upstream answers at this worker."""
+    deadline = time.monotonic() + patience()
+    while (reply := worker.ask("POST", f"/tools/{toolkit}/echo", {"text": "hi"}))[0] != 200:
+        assert time.monotonic() < deadline, reply
+        time.sleep(0.05)
+
+
+def reviewed(workers: list[Worker], upstream: str) -> Any:
+    """What waits of an upstream, once every worker says the same of it."""
+    deadline = time.monotonic() + patience()
+    while True:
+        found = [each.ask("GET", f"/api/upstreams/{upstream}/review")[1] for each in workers]
+        if found[0]["tools"] and all(each["digest"] == found[0]["digest"] for each in found):
+            return found[0]
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""docs/explanation/architecture.md lists the files that real requests cross; UPDATE_DOCS=1 writes the lists anew."""
+"""The pages on architecture and the gateway list the files that real requests cross; UPDATE_DOCS=1 writes them anew."""
 
 import ast
 import os
@@ -9,7 +9,7 @@ import pytest
 
 from tests.harness.call_trace import SOURCE, TRACES, PathTrace
 
-PAGE = Path(__file__).parents[2] / "docs/explanation/architecture.md"
+PAGES = [Path(__file__).parents[2] / "docs/explanation" / name for name in ("architecture.md", "gateway.md")]
 LISTED = re.compile(r"<!-- path: (?P<name>[^>]+) -->\n(?P<list>.*?)<!-- end -->", re.DOTALL)
 
 
@@ -23,23 +23,24 @@ def rendered(trace: PathTrace) -> str:
     return "\n" + "\n".join(entry(number, file) for number, file in enumerate(trace.files, start=1)) + "\n\n"
 
 
-def listed_names() -> list[str]:
-    return [match["name"] for match in LISTED.finditer(PAGE.read_text(encoding="utf-8"))]
+def listed_names() -> dict[str, Path]:
+    """The names of all lists, with their pages."""
+    return {match["name"]: page for page in PAGES for match in LISTED.finditer(page.read_text(encoding="utf-8"))}
 
 
-def test_architecture_page_lists_the_traced_paths() -> None:
+def test_pages_list_the_traced_paths() -> None:
     assert set(listed_names()) <= set(TRACES)
-    assert {"MCP tools/call", "registration", "call to a tool server"} <= set(listed_names())
+    assert set(TRACES) - set(listed_names()) == {"REST call"}
 
 
 @pytest.mark.parametrize("name", listed_names())
-async def test_architecture_page_path_is_what_a_request_crosses(name: str) -> None:
-    trace = await TRACES[name]()
-    page = PAGE.read_text(encoding="utf-8")
+async def test_listed_path_is_what_a_request_crosses(name: str) -> None:
+    trace, file = await TRACES[name](), listed_names()[name]
+    page = file.read_text(encoding="utf-8")
     found = next(match for match in LISTED.finditer(page) if match["name"] == name)
     if os.environ.get("UPDATE_DOCS"):
         page = page[: found.start("list")] + rendered(trace) + page[found.end("list") :]
-        PAGE.write_text(page, encoding="utf-8")
+        file.write_text(page, encoding="utf-8")
         found = next(match for match in LISTED.finditer(page) if match["name"] == name)
     assert re.findall(r"`([a-z_/]+\.py)`:", found["list"]) == list(trace.files), (
         "run tests/docs once with UPDATE_DOCS=1"

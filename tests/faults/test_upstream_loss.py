@@ -5,7 +5,6 @@ import itertools
 import os
 import signal
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from toolhall.dialects.mcp.client_handshake import Era
 from toolhall.egress.addresses import EgressAllowlist
 from toolhall.egress.resolver import Dialer
 from toolhall.execution.deadline import Deadline
-from toolhall.execution.upstream.credentials import NoUpstreamCredentials
+from toolhall.execution.upstream.credentials import ChildEnvironment, NoUpstreamCredentials
 from toolhall.execution.upstream.manager import ManagerOptions, UpstreamManager
 from toolhall.mcp_client.connect import open_session
 from toolhall.mcp_client.session import Headers, McpSession, SessionEvents
@@ -43,7 +42,7 @@ async def _open(
     *,
     era: Era | None,
     credentials: Headers,
-    env: Mapping[str, str],
+    env: ChildEnvironment,
 ) -> McpSession:
     settings = upstream.settings
     target: HttpTarget | CommandTarget = (

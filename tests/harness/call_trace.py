@@ -20,6 +20,7 @@ from tests.harness.http_client import HOST, AsyncConnection, http_request
 from tests.harness.mcp_messages import modern_request
 from tests.harness.patience import patience
 from toolhall import Toolhall, tool
+from toolhall.model.upstream import Upstream, UpstreamSettings
 from toolhall.server.server import HallServer
 
 SOURCE = Path(toolhall.__file__).parent
@@ -172,9 +173,60 @@ async def trace_tool_server_call() -> PathTrace:
                 await process.wait()
 
 
+def _from(trace: PathTrace, first: str) -> PathTrace:
+    """The part of a path that begins with a file."""
+    return trace._replace(files=trace.files[trace.files.index(first) :])
+
+
+@asynccontextmanager
+async def _hall_with_upstream() -> AsyncGenerator[tuple[Toolhall, int]]:
+    """A hall, and its port, with an upstream `Docs`, which lists another tool beside `add` each time."""
+    from tests.servers.http_mcp import MODERN, HttpMcpServer, Wire
+    from tests.servers.http_mcp import serving as serving_upstream
+
+    async def tools(wire: Wire) -> None:
+        schema = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
+        names = ("add", f"other{len(server.seen)}")
+        listed = [{"name": name, "description": "Add.", "inputSchema": schema} for name in names]
+        wire.result({"tools": listed, "resultType": "complete", "ttlMs": 3_600_000, "cacheScope": "public"})
+
+    server = HttpMcpServer(MODERN, capabilities={"tools": {}})
+    server.on["tools/list"] = tools
+    async with serving_upstream(server), serving(add) as (hall, port):
+        settings = UpstreamSettings(url=server.url)
+        hall.add_upstreams([Upstream(name="Docs", settings=settings, source="file", named_by_person=True)])
+        async with asyncio.timeout(patience()):
+            await hall.upstreams.manager.connection("Docs").wait_synced()
+        yield hall, port
+
+
+async def trace_upstream_call() -> PathTrace:
+    """A REST call of a tool of an upstream, a server of MCP 2026-07-28 over HTTP, from the run stage on."""
+    async with _hall_with_upstream() as (_, port):
+        return _from(await traced(lambda: post(port, "/tools/Docs/add", {"a": 1, "b": 2})), "pipeline/run.py")
+
+
+async def trace_upstream_sync() -> PathTrace:
+    """The sync of an upstream that lists a new tool."""
+    async with _hall_with_upstream() as (hall, _):
+        connection = hall.upstreams.manager.connection("Docs")
+
+        async def sync() -> bytes:
+            before = connection.syncs
+            await connection.sync_now()
+            async with asyncio.timeout(patience()):
+                while connection.syncs < before + 2:  # noqa: ASYNC110 - its own life lists once more after that
+                    await asyncio.sleep(0.01)
+            return b"HTTP/1.1 200"
+
+        return await traced(sync)
+
+
 TRACES: dict[str, Callable[[], Awaitable[PathTrace]]] = {
     "MCP tools/call": trace_tools_call,
     "REST call": trace_rest_call,
     "registration": trace_registration,
     "call to a tool server": trace_tool_server_call,
+    "sync of an upstream": trace_upstream_sync,
+    "call to an upstream": trace_upstream_call,
 }

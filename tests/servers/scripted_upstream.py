@@ -8,6 +8,7 @@ import msgspec
 
 from toolhall.dialects.mcp.client_handshake import Era
 from toolhall.dialects.mcp.protocol import CLIENT_REVISIONS
+from toolhall.execution.upstream.credentials import ChildEnvironment
 from toolhall.execution.upstream.sessions import PooledSession
 from toolhall.mcp_client.session import (
     Headers,
@@ -22,6 +23,7 @@ from toolhall.mcp_client.session import (
 from toolhall.mcp_client.targets import QuestionHandler
 from toolhall.model.errors import ToolhallError
 from toolhall.model.json import Json, JsonObject, encode
+from toolhall.model.secret import Secret
 from toolhall.model.upstream import Upstream
 
 Answer: TypeAlias = Callable[["ScriptedSession", McpRequest], Awaitable[JsonObject]]
@@ -48,6 +50,7 @@ class ScriptedUpstream:
         self.cancelled: list[str] = []
         self.eras: list[Era | None] = []  # that each handshake began with
         self.environments: list[dict[str, str]] = []
+        self.printable_secrets: set[Secret] = set()  # of which children are known
         self.handshake_gate: asyncio.Event | None = None
 
     async def __call__(
@@ -58,11 +61,12 @@ class ScriptedUpstream:
         *,
         era: Era | None,
         credentials: Headers,
-        env: Mapping[str, str],
+        env: ChildEnvironment,
     ) -> "ScriptedSession":
         """SessionOpener: a new session, or the next error."""
         self.eras.append(era)
-        self.environments.append(dict(env))
+        self.environments.append(dict(env.variables))
+        self.printable_secrets.update(env.secrets)
         if self.handshake_gate is not None:
             await self.handshake_gate.wait()
         if self.refuses:

@@ -27,7 +27,7 @@ def programs(folder: Path) -> dict[str, Program]:
     """All of them by the name of their toolkit, with `folder` as the place of what they keep."""
     (folder / "note.txt").write_text("a note of this test")
     return {
-        "Everything": Program((f"{NODE}/mcp-server-everything",), 15, ("get-sum", {"a": 2, "b": 3}), "5"),
+        "Everything": Program((f"{NODE}/mcp-server-everything",), 16, ("get-sum", {"a": 2, "b": 3}), "5"),
         "Files": Program(
             (f"{NODE}/mcp-server-filesystem", str(folder)),
             14,

@@ -68,6 +68,12 @@ class HallCredentials:
             return False
         return await self._accounts().refresh(upstream, call, challenge)
 
+    def secrets(self, upstream: Upstream, call: Call | None) -> tuple[Secret, ...]:
+        """Return the tokens that were sent and that the call was not equipped with: renewed, or the hall's own."""
+        if upstream.settings.auth not in ("oauth", "client_credentials"):
+            return ()
+        return self._accounts().secrets(upstream, call)
+
     async def missing(self, upstream: Upstream, call: Call | None, challenge: str | None) -> ToolhallError:
         """Return the error that says what a person has to link or to set."""
         if call is None or upstream.settings.auth is None:

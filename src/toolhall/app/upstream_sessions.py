@@ -1,6 +1,6 @@
 """UpstreamSessionOpener: where each upstream is, what the hall says of itself, and which era is tried first."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import msgspec
 
@@ -8,6 +8,7 @@ from toolhall import __version__
 from toolhall.app.upstream_credentials import dialer_for
 from toolhall.config import Config
 from toolhall.dialects.mcp.client_handshake import Era
+from toolhall.execution.upstream.credentials import ChildEnvironment
 from toolhall.mcp_client.connect import open_session
 from toolhall.mcp_client.session import Headers, McpSession, NotAcceptable, RpcError, SessionEvents
 from toolhall.mcp_client.stdio_session import open_command
@@ -37,7 +38,7 @@ class UpstreamSessionOpener:
         *,
         era: Era | None,
         credentials: Headers,
-        env: Mapping[str, str],
+        env: ChildEnvironment,
     ) -> McpSession:
         """Return the open session; raises the errors of `mcp_client.session`."""
         profile = self._client_profile if upstream.settings.share == "session" else self._profile
@@ -65,10 +66,15 @@ class UpstreamSessionOpener:
             return await attempt(None)  # it may speak another revision by now
 
 
-def _target(upstream: Upstream, env: Mapping[str, str]) -> HttpTarget | CommandTarget:
+def _target(upstream: Upstream, env: ChildEnvironment) -> HttpTarget | CommandTarget:
     settings = upstream.settings
     if settings.url is not None:
         return HttpTarget(settings.url, transport=settings.transport)
     return CommandTarget(
-        command=settings.command or "", args=settings.args, env=env, cwd=settings.cwd, max_memory=settings.max_memory
+        command=settings.command or "",
+        args=settings.args,
+        env=env.variables,
+        cwd=settings.cwd,
+        max_memory=settings.max_memory,
+        secrets=env.secrets,
     )

@@ -34,7 +34,7 @@ from toolhall.execution.upstream.runner import UpstreamRunner
 from toolhall.http.api.events import UpstreamMark
 from toolhall.http.health import UpstreamHealth
 from toolhall.model.caller import LOCAL, Caller
-from toolhall.model.errors import Malformed, NeedsRequirement, NotFound, ToolhallError
+from toolhall.model.errors import Malformed, NeedsRequirement, NotFound, ToolhallError, Unavailable
 from toolhall.model.requirements import AccountRequirement, MissingRequirement
 from toolhall.model.upstream import (
     Upstream,
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from toolhall.app.toolhall import Toolhall
 
 MAX_UPSTREAMS = 1_000
+_OTHER_PROCESS = "another process of this hall takes the yes, and this request did not reach it: send it again"
 _log = logging.getLogger("toolhall.upstreams")
 T = TypeVar("T")
 
@@ -106,6 +107,7 @@ class Upstreams:
                 idempotent=config.idempotent,
                 note_server=parts.note_server,
                 on_resource_updated=self._on_resource_updated,
+                shown_uri=self._shown_uri,
                 check_tools=CheckTools(lambda each: dialer_for(each, config), _unreadable),
             ),
         )
@@ -270,8 +272,13 @@ class Upstreams:
         return self._sync.findings(name)
 
     async def accept(self, name: str, digest: str, by: Caller) -> tuple[str, ...]:
-        """Serve exactly what was shown with this digest; raises Malformed if something else waits by now."""
+        """Serve exactly what was shown with this digest; raises Malformed if something else waits by now.
+
+        Raises Unavailable in a process that registers nothing: of several workers, the first one does.
+        """
         self._find(name)
+        if not self.registers:
+            raise Unavailable(_OTHER_PROCESS)
         return await self._sync.accept(name, digest, by.id)
 
     # --- what is there --------------------------------------------------------------------------------------------
@@ -409,9 +416,17 @@ class Upstreams:
 
     def _on_resource_updated(self, name: str, uri: str) -> None:
         """Tell who subscribed to a resource of an upstream, by the URI that it has here."""
-        found = next((each for each in (uri, qualified_uri(uri, name)) if self._parts.has_resource(name, each)), None)
-        if found is not None:
-            self._parts.changed(found)
+        shown = self._shown_uri(name, uri)
+        if self._parts.has_resource(name, shown):
+            self._parts.changed(shown)
+
+    def _shown_uri(self, name: str, uri: str) -> str:
+        """Return the URI here of what an upstream calls so: another one if something else had that first."""
+        if self._parts.has_resource(name, uri) or not self._parts.has_resource(
+            name, rewritten := qualified_uri(uri, name)
+        ):
+            return uri
+        return rewritten
 
     # --- sessions -------------------------------------------------------------------------------------------------
 
@@ -445,6 +460,10 @@ class Upstreams:
 def build_upstreams(hall: "Toolhall", hall_id: str, given: Iterable[Upstream]) -> Upstreams:
     """Build the upstreams of a hall, and let them hear of linked accounts and of secrets."""
     credentials = hall.credentials
+
+    def match_resource(uri: str) -> UriMatch[Entry] | None:
+        return hall.registry.snapshot.resources.match(uri)
+
     parts = UpstreamParts(
         registration=hall.registration,
         secrets=credentials.vault,
@@ -453,7 +472,7 @@ def build_upstreams(hall: "Toolhall", hall_id: str, given: Iterable[Upstream]) -
         hall_id=hall_id,
         note_server=hall.dispatcher.audit.note_server,
         has_resource=resource_lookup(hall.registry),
-        match_resource=_resource_matcher(hall.registry),
+        match_resource=match_resource,
         changed=hall.changed,
     )
     built = Upstreams(hall.config, parts, given)
@@ -462,15 +481,6 @@ def build_upstreams(hall: "Toolhall", hall_id: str, given: Iterable[Upstream]) -
     credentials.vault.on_change = built.on_secrets_changed
     hall.dispatcher.changes.on_asked = built.watch
     return built
-
-
-def _resource_matcher(registry: Registry) -> Callable[[str], UriMatch[Entry] | None]:
-    """Return a function that finds what a URI names in the registry as it is then."""
-
-    def match(uri: str) -> UriMatch[Entry] | None:
-        return registry.snapshot.resources.match(uri)
-
-    return match
 
 
 def _where(upstream: Upstream) -> str:

@@ -26,8 +26,9 @@ from toolhall.dialects.hub.lease_messages import QUARANTINED, CredentialRefused,
 from toolhall.egress.addresses import is_loopback
 from toolhall.execution.executor import limits_from_config
 from toolhall.model.json import encode
-from toolhall.model.names import name_problem
+from toolhall.model.names import name_problem, safe_name
 from toolhall.registration.records import DefinitionDocument
+from toolhall.registry.snapshot import Entry
 from toolhall.schema.cost import BadSchema
 from toolhall.server.process import clear_secret_env, new_event_loop
 from toolhall.server.redacted_output import redacted_output
@@ -47,10 +48,21 @@ def run_tool_server(targets: tuple[str, ...], options: ServeOptions) -> int:
     config = read_config_with_data(options.config)
     key = _read_key(options)
     clear_secret_env()  # before any tool is imported
-    definitions = _load_definitions(targets)
-    join_options = JoinOptions(hall, key, _server_name(options.name, definitions), 2 * config.max_body_bytes + 65_536)
-    handler = _new_handler(definitions, config)
+    definitions, files = _load_targets(targets)
+    name = _server_name(options.name, definitions, files)
+    join_options = JoinOptions(hall, key, name, 2 * config.max_body_bytes + 65_536)
+    handler = None if files else _new_handler(definitions, config)
     restore_collector()
+
+    async def serve(out: TextIO) -> None:
+        if handler is not None:
+            await _serve(handler, join_options, options, advertised, out)
+            return
+        from toolhall.cli.bridge import bridged  # lazy: a whole hall, only for upstreams
+
+        async with bridged(files, config) as entries:
+            await _serve(_new_handler(definitions, config, entries), join_options, options, advertised, out)
+
     with (
         _duplicate_stdout() as out,
         redacted_output(),
@@ -58,7 +70,7 @@ def run_tool_server(targets: tuple[str, ...], options: ServeOptions) -> int:
         asyncio.Runner(loop_factory=new_event_loop) as runner,
     ):
         try:
-            runner.run(_serve(handler, join_options, options, advertised, out))
+            runner.run(serve(out))
         except HubRefusal as refused:
             no_key = isinstance(refused, CredentialRefused) and not key
             reason = _NO_KEY if no_key else visible(refused.message)
@@ -160,37 +172,35 @@ def _read_key(options: ServeOptions) -> str:
         ) from None
 
 
-def _load_definitions(targets: Sequence[str]) -> list[Definition]:
+def _load_targets(targets: Sequence[str]) -> tuple[list[Definition], list[UpstreamFile]]:
     with stdout_to_stderr(), show_spinner("Loading tools"):
         loaded = load_targets(targets)
         for each in loaded:
             if isinstance(each, Toolhall):
                 each.close()
                 raise UsageError("a target has a Toolhall of its own, which serves by itself; name its tools instead")
-            if isinstance(each, UpstreamFile):
-                raise UsageError(
-                    f"{each.path} lists servers, which a hall calls: 'toolhall serve {each.path}', and name that hall's"
-                    " URL as an upstream of the other one"
-                )
             if isinstance(each, DefinitionDocument):
                 raise UsageError("definitions alone cannot be run: send them to the hall with 'toolhall tool add'")
+        files = [each for each in loaded if isinstance(each, UpstreamFile)]
+        others = [each for each in loaded if not isinstance(each, UpstreamFile | Toolhall | DefinitionDocument)]
         try:
-            return [definition for each in loaded for definition in definitions_of(each)]
+            return [definition for each in others for definition in definitions_of(each)], files
         except (BadDeclaration, BadSchema) as error:
             raise CommandError(str(error)) from None
         except TypeError as error:
             raise CommandError(f"{error}; serve an instance instead: file.py:NAME") from None
 
 
-def _new_handler(definitions: list[Definition], config: Config) -> CallHandler:
+def _new_handler(definitions: list[Definition], config: Config, entries: Sequence[Entry] = ()) -> CallHandler:
     try:
-        return CallHandler(definitions, limits_from_config(config))
+        return CallHandler(definitions, limits_from_config(config), entries=entries)
     except (BadDeclaration, BadSchema) as error:
         raise CommandError(str(error)) from None
 
 
-def _server_name(stated: str | None, definitions: list[Definition]) -> str:
-    name = definitions[0].tool.id.toolkit.lstrip("_-") or "tools" if stated is None else stated
+def _server_name(stated: str | None, definitions: list[Definition], files: Sequence[UpstreamFile]) -> str:
+    first = definitions[0].tool.id.toolkit if definitions else Path(files[0].path).stem
+    name = safe_name(first).lstrip("_-") or "tools" if stated is None else stated
     if problem := name_problem(name):
         raise UsageError(f"--name: {problem}")
     return name

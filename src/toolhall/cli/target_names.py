@@ -52,13 +52,12 @@ def is_resource_uri(word: str) -> bool:
 
 
 def reject_unsupported_target(target: str) -> None:
-    """Raise UsageError, with what to do instead, for targets that cannot be served yet: URLs, YAML, OpenAPI."""
+    """Raise UsageError, with what to do instead, for targets that cannot be served: URLs, YAML, OpenAPI."""
     if found := re.match(_URL, target):
         url = found[1] + found[2]  # without user, password and query, which may be secret
         raise UsageError(
-            f"{url} is another server, and {_NO_GATEWAY}; use it where it is with 'toolhall list --url {url}' and"
-            f" 'toolhall call TOOL --url {url}', or take its definitions with"
-            f" 'toolhall list --url {url} --dialect mcp' and 'toolhall convert'"
+            f"{url} is another server; let a hall offer its tools with 'toolhall add {url}' or a file that lists it,"
+            f" or use it where it is with 'toolhall list --url {url}' and 'toolhall call TOOL --url {url}'"
         )
     if is_url(target):
         raise UsageError(f"{target!r} is not a URL; write it like http://127.0.0.1:8000")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from toolhall.app import Toolhall
 from toolhall.cli.errors import CommandError, UsageError
-from toolhall.cli.output import visible
+from toolhall.cli.output import note, visible
 from toolhall.config import BadConfig, Config, load_config
 from toolhall.model.upstream import Upstream
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 CLIENT_SUFFIXES = (".json", ".jsonc", ".toml")
 _MAX_BYTES = 1024 * 1024
 _LOOK_SECONDS = 1.0
+_POLL_SECONDS = 0.05
+FIRST_LIST_SECONDS = 90.0  # a command may install itself first
 _OWN_VARIABLES = "TOOLHALL_"  # the hall's own secrets are among them
 _log = logging.getLogger(__name__)
 _Stamp: TypeAlias = tuple[int, int, int] | None  # inode, time of the last change in ns, size
@@ -95,8 +97,8 @@ def _findings_of(server: "ClientServer") -> "Iterator[Finding]":
         yield Finding(path, "client-file/unusable", server.problem)
     for loss in server.losses:
         yield Finding(loss.path, "client-file/not-read", loss.reason, "warning")
-    for note in server.notes:
-        yield Finding(path, "client-file/risk", note, "warning")
+    for risk in server.notes:
+        yield Finding(path, "client-file/risk", risk, "warning")
     for name in (*server.missing, *server.missing_secrets):
         yield Finding(path, "client-file/variable", f"set the variable {name}, or the server waits", "warning")
 
@@ -167,6 +169,18 @@ def give_upstreams(hall: Toolhall, files: Sequence[UpstreamFile]) -> list[str]:
         hall.replace_upstreams(file.path, upstreams)
         problems += said
     return problems
+
+
+async def wait_listed(hall: Toolhall) -> None:
+    """Wait for the first try of every upstream; of those that fail, what was listed before is served."""
+    manager = hall.upstreams.manager
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(FIRST_LIST_SECONDS):
+            while any(each.state in ("new", "connecting") for each in manager.statuses()):  # noqa: ASYNC110 - a few looks
+                await asyncio.sleep(_POLL_SECONDS)
+    for status in manager.statuses():
+        if status.state not in ("ready", "off"):
+            note(visible(f"{status.name} is {status.state}: {status.reason or 'it was not reached in time'}"))
 
 
 def follow_files(hall: Toolhall, files: Sequence[UpstreamFile | SettingsFile]) -> None:

@@ -177,6 +177,7 @@ class UpstreamListing(msgspec.Struct, frozen=True, kw_only=True):
     server_version: str | None = None
     instructions: str | None = None
     revision: str
+    completes: bool = False  # whether the server completes arguments of prompts and variables of templates
     shared: bool = True  # False: the list may be another one for another user
 
 

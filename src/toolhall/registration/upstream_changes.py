@@ -21,7 +21,7 @@ import msgspec
 from toolhall.contracts.digest import compute_digests
 from toolhall.contracts.semver import DefinitionChange, next_version, required_bump
 from toolhall.model.names import precedence
-from toolhall.model.tool import Tool
+from toolhall.model.tool import PromptInfo, Tool
 from toolhall.model.upstream import OnChange, UpstreamSettings
 from toolhall.registration.active_tools import Hold
 from toolhall.registration.records import IndexedTool
@@ -77,8 +77,10 @@ def is_same(old: Tool, new: Tool) -> bool:
 
 
 def stated_part(tool: Tool) -> Tool:
-    """The definition without what the hall's operator says of it, which needs nobody's look."""
-    return msgspec.structs.replace(tool, level=None, timeout=None, requirements=None)
+    """The definition without what needs nobody's look: what the operator says of it, and what its server completes."""
+    resource = None if tool.resource is None else msgspec.structs.replace(tool.resource, completes=())
+    prompt = None if tool.prompt is None else PromptInfo()
+    return msgspec.structs.replace(tool, level=None, timeout=None, requirements=None, resource=resource, prompt=prompt)
 
 
 def changes_between(old: Tool, new: Tool) -> list[DefinitionChange]:

@@ -22,7 +22,7 @@ from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.names import ToolId, safe_name
 from toolhall.model.requirements import AccountRequirement, Requirements, requirements_to_json
 from toolhall.model.text import clean_text
-from toolhall.model.tool import Kind, Tool
+from toolhall.model.tool import Kind, Task, Tool
 from toolhall.model.upstream import Upstream, UpstreamListing, UpstreamSettings
 from toolhall.registration.records import read_external_tools
 from toolhall.schema.cost import BadSchema
@@ -33,6 +33,8 @@ MAX_DEFINITION_BYTES = 256 * 1024
 MAX_UPSTREAM_BYTES = 64 * 1024 * 1024  # of all definitions of one upstream
 MAX_SHOWN_NAME = 256
 DIALECT = "mcp"
+# Of a tool that runs as a task only: so it does here for clients that have tasks, and the hall waits for the others.
+UPSTREAM_TASK = Task(again=False)
 WITHHELD_RULE = "upstream/withheld"
 _MAX_FINDINGS = 20  # that are kept of one definition
 _HASH_LENGTH = 8
@@ -119,8 +121,6 @@ def read_foreign(stated: Json, encoded: bytes | None, kind: Kind, *, any_output:
     bare = _bare(stated, kind)
     if not isinstance(stated, dict) or encoded is None or len(encoded) > MAX_DEFINITION_BYTES:
         return _refused(bare, f"a definition is a JSON object of at most {MAX_DEFINITION_BYTES} bytes")
-    if _needs_task(stated):
-        return _refused(bare, "it can run as a task only, and calls of an upstream are no tasks")
     findings: tuple[Finding, ...] = ()
     try:
         strict_json.decode(encoded)  # whoever reads the stored document holds it to this
@@ -133,6 +133,8 @@ def read_foreign(stated: Json, encoded: bytes | None, kind: Kind, *, any_output:
     name, upstream_name = _names(mended, kind)
     if tool.kind != kind:
         return _refused(bare, f"it was listed as a {kind}, and is written as a {tool.kind}", findings)
+    if _needs_task(stated):
+        tool = msgspec.structs.replace(tool, task=UPSTREAM_TASK)
     return ForeignDefinition(
         kind=kind,
         upstream_name=upstream_name,
@@ -219,9 +221,17 @@ def qualified_uri(uri: str, upstream: str) -> str:
 
 
 def identified(
-    definition: ForeignDefinition, upstream: Upstream, name: str, version: str = FIRST_VERSION, uri: str | None = None
+    definition: ForeignDefinition,
+    upstream: Upstream,
+    name: str,
+    *,
+    uri: str | None = None,
+    completes: tuple[str, ...] = (),
 ) -> Tool:
-    """The tool that the hall makes of a definition: ids, names, level, timeout and requirements are the hall's own."""
+    """The tool that the hall makes of a definition: ids, names, level, timeout and requirements are the hall's own.
+
+    `completes` are the arguments of a prompt, or the variables of a template, that its upstream completes.
+    """
     tool, settings = definition.tool, upstream.settings
     if tool is None:
         raise TypeError(f"{definition.upstream_name!r} could not be read")
@@ -229,10 +239,10 @@ def identified(
     is_renamed = settings.rename.get(definition.stated) == name
     resource = tool.resource
     if resource is not None:
-        resource = msgspec.structs.replace(resource, uri=uri or resource.uri)
+        resource = msgspec.structs.replace(resource, uri=uri or resource.uri, completes=completes)
     return msgspec.structs.replace(
         tool,
-        id=ToolId(upstream.name, name, version),
+        id=ToolId(upstream.name, name, FIRST_VERSION),
         name=safe_name(f"{upstream.name}_{name}"),
         # Names are compared by what a model reads, so that no tool looks like another one.
         stated=None if is_renamed or definition.stated == name or definition.kind == "resource" else qualified,
@@ -242,7 +252,21 @@ def identified(
         requirements=requirements_of(upstream),
         upstream_name=definition.upstream_name,
         resource=resource,
+        prompt=None if tool.prompt is None else msgspec.structs.replace(tool.prompt, completes=completes),
     )
+
+
+def completed_arguments(definition: ForeignDefinition, known: Tool | None, *, completes: bool) -> tuple[str, ...]:
+    """The arguments that are declared to be completed: every one, if the server completes (MCP does not say which).
+
+    A server that does not say so any more takes nothing back: it then completes nothing, which breaks nobody.
+    """
+    tool = definition.tool
+    names = () if tool is None or tool.kind == "tool" else tuple(tool.input.get("properties", {}))
+    if completes:
+        return names
+    info = None if known is None else known.resource or known.prompt
+    return () if info is None else tuple(name for name in info.completes if name in names)
 
 
 def requirements_of(upstream: Upstream) -> JsonObject | None:

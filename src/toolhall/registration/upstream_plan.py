@@ -14,7 +14,7 @@ from toolhall.model.errors import Malformed
 from toolhall.model.json import JsonObject
 from toolhall.model.names import SEARCH_TOOL, skeleton
 from toolhall.model.tool import Kind, Tool
-from toolhall.model.upstream import Upstream
+from toolhall.model.upstream import Upstream, UpstreamListing
 from toolhall.registration.records import IndexedTool, RecordIndex, RegistrationSource, new_record, with_deprecation
 from toolhall.registration.service import SERVED_STATES, RecordChange, RegistrationService
 from toolhall.registration.upstream_changes import (
@@ -33,6 +33,7 @@ from toolhall.registration.upstream_definitions import (
     MAX_UPSTREAM_BYTES,
     ForeignDefinition,
     UpstreamFinding,
+    completed_arguments,
     document_of,
     identified,
     is_selected,
@@ -49,6 +50,7 @@ MAX_EVENTS = 25_000  # of one upstream in an hour
 NOT_OFFERED = "its upstream no longer offers it"
 _OFFERED_AGAIN = "its upstream offers it again"
 _LEFT_OUT = "the settings of its upstream leave it out"
+_OPERATORS_CHANGE = "the settings of its upstream changed, or what its server completes"
 _UNREADABLE = "its upstream offers it in a form that cannot be read"
 
 
@@ -99,13 +101,14 @@ class SyncPlanner:
         *,
         budget: EventBudget,
         first_sight_is_look: bool,
-        shared: bool,
+        listing: UpstreamListing,
     ) -> None:
         """`first_sight_is_look`: a person named this upstream, so what it lists first is served at once.
 
-        Unless the list is `shared`, it may be another one for another user, and takes nothing away.
+        Unless the `listing` is shared, it may be another one for another user, and takes nothing away.
         """
-        self._shared = shared
+        self._shared = listing.shared
+        self._completes = listing.completes
         self._budget = budget
         self.change = RecordChange()
         self.findings: list[UpstreamFinding] = []
@@ -158,7 +161,10 @@ class SyncPlanner:
         if versions is None:
             self._add(definition, name)
         else:
-            tool = identified(definition, self._upstream, name, uri=_kept_uri(definition, versions.newest.tool))
+            newest = versions.newest.tool
+            completes = completed_arguments(definition, newest, completes=self._completes)
+            uri = _kept_uri(definition, newest)
+            tool = identified(definition, self._upstream, name, uri=uri, completes=completes)
             self._update(definition, tool, versions)
             self._note(definition, key)
 
@@ -201,11 +207,12 @@ class SyncPlanner:
         return apart if key in self._versions or key in self._listed else wanted
 
     def _add(self, definition: ForeignDefinition, name: str) -> None:
-        tool = identified(definition, self._upstream, name)
+        completes = completed_arguments(definition, None, completes=self._completes)
+        tool = identified(definition, self._upstream, name, completes=completes)
         conflict = self._conflict(tool)
         if conflict is not None and tool.resource is not None:
             rewritten = qualified_uri(tool.resource.uri, self._upstream.name)
-            tool = identified(definition, self._upstream, name, uri=rewritten)
+            tool = identified(definition, self._upstream, name, uri=rewritten, completes=completes)
             conflict = self._conflict(tool)
         state: ToolState = "active" if self._serves_new else "quarantined"
         record = self._record(definition, tool, state)
@@ -229,7 +236,7 @@ class SyncPlanner:
             if waiting is not None and self._shared:
                 self._remove(waiting, "its upstream went back to the definition that is served")
         elif is_same(stated_part(pinned.tool), stated_part(tool)):
-            self._replace(definition, tool, versions, "the settings of its upstream changed", at_once=True)
+            self._replace(definition, tool, versions, _OPERATORS_CHANGE, at_once=True)
         elif waiting is not None and is_same(waiting.tool, tool):
             if self._is_served_at_once(pinned, waiting.tool):
                 self._save(waiting, "active", "activated", {"reason": "its upstream is followed"})

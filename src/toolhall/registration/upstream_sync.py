@@ -115,7 +115,7 @@ class UpstreamSync:
                 RegistrationSource("upstream", recorded_author(upstream.name), self._clock(), upstream.name),
                 budget=self._budgets.setdefault(upstream.name, EventBudget()),
                 first_sight_is_look=self._local and upstream.named_by_person,
-                shared=listing.shared,
+                listing=listing,
             )
             slices = TimeSlices()
             for definition in definitions:
@@ -166,7 +166,7 @@ class UpstreamSync:
             accepted.extend(each.record.id for versions in waiting if (each := versions.waiting) is not None)
             return change
 
-        await self._registration.change(plan)
+        await self._registration.change(plan, by_hall=True)  # the process that registers lists takes the yes as well
         return tuple(accepted)
 
     async def forget(self, name: str, by: str) -> int:

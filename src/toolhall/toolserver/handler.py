@@ -57,7 +57,14 @@ _log = logging.getLogger("toolhall.toolserver")
 class CallHandler:
     """Runs calls, delivers answers to their questions, and handles requests of the hall itself."""
 
-    def __init__(self, definitions: Sequence[Definition], limits: ExecutorLimits, max_calls: int = MAX_CALLS) -> None:
+    def __init__(
+        self,
+        definitions: Sequence[Definition],
+        limits: ExecutorLimits,
+        max_calls: int = MAX_CALLS,
+        entries: Sequence[Entry] = (),
+    ) -> None:
+        """`entries` are tools with runners of their own, beside those of functions."""
         self.executor = FunctionExecutor(limits, Run.tool_of_frame)
         self._definitions = tuple(definitions)
         self._run = Run(limits.default_timeout, self.executor.activity)
@@ -68,8 +75,11 @@ class CallHandler:
         self._cancellation = CancellableCalls()
         self._links: dict[tuple[str, str], HubLink] = {}  # of running calls, by channel and id
         self._entries: dict[tuple[str, str], dict[str, Entry]] = {}  # by toolkit and method, then by version
+        self._tools = (*(each.tool for each in self._definitions), *(each.tool for each in entries))
         for definition in self._definitions:
             self._add(definition)
+        for entry in entries:
+            self._add_entry(entry)
         self.executor.lifespans.add_toolkits(self._definitions)
 
     @property
@@ -81,8 +91,8 @@ class CallHandler:
     def declarations(self) -> list[JsonObject]:
         """The declarations for the hall: one document for each version of a toolkit."""
         tools: dict[tuple[str, str], list[Tool]] = {}
-        for definition in self._definitions:
-            tools.setdefault((definition.tool.id.toolkit, definition.tool.id.version), []).append(definition.tool)
+        for tool in self._tools:
+            tools.setdefault((tool.id.toolkit, tool.id.version), []).append(tool)
         return [write_declaration(tuple(each)) for each in tools.values()]
 
     async def open(self) -> None:
@@ -147,7 +157,10 @@ class CallHandler:
             for name, body in definition.completions.items()
         }
         runner, bind = self.executor.runner_for(definition), definition.body.bind
-        entry = compile_entry(tool, runner, known_good=True, bind=bind, completers=completers)
+        self._add_entry(compile_entry(tool, runner, known_good=True, bind=bind, completers=completers))
+
+    def _add_entry(self, entry: Entry) -> None:
+        tool = entry.tool
         versions = self._entries.setdefault((tool.id.toolkit, tool.id.tool), {})
         if tool.id.version in versions:
             raise BadDeclaration(f"{tool.id} is there twice; give one of the two another name or version")

@@ -2,7 +2,8 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.harness import long_calls
 from tests.harness.patience import patience
 from tests.servers import stdio_mcp
 from tests.servers.http_mcp import MODERN, HttpMcpServer, Wire, serving
@@ -19,11 +21,13 @@ from toolhall import Toolhall
 from toolhall.app.data_dir import OpenOptions
 from toolhall.authoring.declaration import tool
 from toolhall.config import Config
-from toolhall.model.caller import LOCAL
+from toolhall.model.caller import ALL_TOOLS, LOCAL, Caller
+from toolhall.model.content import Text
 from toolhall.model.errors import NotActive, NotFound, ToolhallError
-from toolhall.model.messages import CallTool
+from toolhall.model.messages import CallTool, Complete, CompletedCall, Completion
 from toolhall.model.secret import Secret
 from toolhall.model.upstream import Upstream, UpstreamSettings
+from toolhall.registration.access import NewGrant
 from toolhall.telemetry import render
 
 WORDS = {"type": "object", "properties": {"words": {"type": "string"}}}
@@ -204,6 +208,121 @@ async def test_removed_upstream_takes_its_tools_with_it(docs: Docs) -> None:
         assert all(each.origin != "upstream" for each in hall.registration.all_records)
         with pytest.raises(NotFound):
             hall.upstreams.view("Docs")
+
+
+async def test_completions_are_asked_for_only_by_those_who_see_the_prompt(docs: Docs) -> None:
+    async def answer(wire: Wire) -> None:
+        wire.result({"completion": {"values": ["tide"]}, "resultType": "complete"})
+
+    async def prompts(wire: Wire) -> None:
+        listed = [{"name": "ask", "arguments": [{"name": "topic"}]}]
+        wire.result({"prompts": listed, "resultType": "complete", "ttlMs": 60_000, "cacheScope": "public"})
+
+    docs.capabilities = {"prompts": {}, "completions": {}}
+    docs.on |= {"completion/complete": answer, "prompts/list": prompts}
+    config = Config(profile="server", egress_allow=(f"127.0.0.1:{docs.port}",))
+    asked = Complete(kind="prompt", name="Docs_ask", argument="topic", typed="t", dialect="test")
+    async with opened(named(url=docs.url, trusted=True, level=4), config=config) as hall:
+        await reached(hall)
+        await hall.access.grants.add(NewGrant(callers="ada", tools="Docs.*"), "test")
+        scopes, expires_at = frozenset({ALL_TOOLS}), time.time() + 3_600
+        ada, bob = (Caller(name, proof="key", scopes=scopes, expires_at=expires_at) for name in ("ada", "bob"))
+        assert isinstance(await hall.dispatcher.complete(asked, bob), NotFound)
+        assert docs.named("completion/complete") == []
+        assert await hall.dispatcher.complete(asked, ada) == Completion(("tide",), 1)
+        (request,) = docs.named("completion/complete")
+        assert request.message["params"]["ref"] == {"type": "ref/prompt", "name": "ask"}
+
+
+class Pages(Docs):
+    """An upstream with a resource and a template, and a tool that links to them and to what it does not list."""
+
+    LINKS = ("docs://readme", "docs://pages/7", "docs://elsewhere/1")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.capabilities = {"tools": {}, "resources": {"subscribe": True}}
+        lists: dict[str, Any] = {
+            "resources/list": {"resources": [{"uri": "docs://readme", "name": "readme"}]},
+            "resources/templates/list": {"resourceTemplates": [{"uriTemplate": "docs://pages/{page}", "name": "page"}]},
+            "tools/call": {"content": [{"type": "resource_link", "uri": each, "name": "a"} for each in self.LINKS]},
+        }
+        self.on |= {method: self._returning(result) for method, result in lists.items()}
+
+    def _returning(self, result: Any) -> Callable[[Wire], Awaitable[None]]:
+        async def answer(wire: Wire) -> None:
+            wire.result({**result, "resultType": "complete", "ttlMs": 60_000, "cacheScope": "public"})
+
+        return answer
+
+
+async def test_links_and_updates_name_a_resource_by_the_uri_that_it_has_here() -> None:
+    async with serving(Pages()) as first, serving(Pages()) as second, opened(named(url=first.url)) as hall:
+        await reached(hall)
+        hall.replace_upstreams("mcp.json", [named(url=first.url), named("Wiki", url=second.url)])
+        await reached(hall, "Wiki")
+        for name, uris in (
+            ("Docs", Pages.LINKS),
+            ("Wiki", ("docs://Wiki/readme", "docs://Wiki/pages/7", "docs://elsewhere/1")),
+        ):
+            answer = await call(hall, f"{name}_search", words="tide")
+            assert tuple(each.uri for each in answer.result.content) == uris
+        heard: list[str] = []
+        hall.dispatcher.changes.subscribe("docs://Wiki/pages/7", heard.append)
+        hall.upstreams.manager.connection("Wiki").on_resource_updated("docs://pages/7")
+        assert heard == ["docs://Wiki/pages/7"]
+
+
+class Works(Docs):
+    """An upstream of 2025-11-25 with a tool that runs as a task only; it ends when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__("2025-11-25")
+        self.capabilities = {"tools": {}, "tasks": {"requests": {"tools": {"call": {}}}, "cancel": {}}}
+        self.tools = [{**SEARCH, "execution": {"taskSupport": "required"}}]
+        self.status = "working"
+        self.on |= {
+            "tools/call": self._create,
+            "tasks/get": self._look,
+            "tasks/result": self._end,
+            "tasks/cancel": self._look,
+        }
+
+    async def _create(self, wire: Wire) -> None:
+        assert "task" in wire.message["params"]
+        wire.result({"task": {"taskId": "t1", "status": "working", "pollInterval": 1}})
+
+    async def _look(self, wire: Wire) -> None:
+        assert wire.message["params"]["taskId"] == "t1"
+        wire.result({"taskId": "t1", "status": self.status, "pollInterval": 1})
+
+    async def _end(self, wire: Wire) -> None:
+        wire.result({"content": [{"type": "text", "text": "from the task"}]})
+
+
+async def test_tool_that_must_be_a_task_is_answered_in_line_or_becomes_a_task_of_the_hall() -> None:
+    async with serving(Works()) as works, opened(named(url=works.url)) as hall:
+        assert isinstance(works, Works)
+        await reached(hall)
+        task = await long_calls.start(hall, "Docs_search", words="tide")
+        await works.until("tasks/get")
+        works.status = "completed"
+        ended = await long_calls.ended(hall, task)
+        assert (ended.state, len(works.named("tools/call"))) == ("completed", 1)
+        assert isinstance(ended.outcome, CompletedCall)
+        assert ended.outcome.result.content == (Text("from the task"),)
+        answer = await call(hall, "Docs_search", words="tide")
+        assert answer.result.content == (Text("from the task"),)
+
+
+async def test_task_of_the_hall_that_is_cancelled_is_cancelled_at_its_upstream() -> None:
+    async with serving(Works()) as works, opened(named(url=works.url)) as hall:
+        await reached(hall)
+        task = await long_calls.start(hall, "Docs_search", words="tide")
+        await works.until("tasks/get")
+        await hall.tasks.cancel(task.id, LOCAL)
+        await works.until("tasks/cancel")
+        assert (await long_calls.ended(hall, task)).state == "cancelled"
 
 
 async def test_hall_that_is_opened_again_reaches_its_upstreams_again(docs: Docs) -> None:

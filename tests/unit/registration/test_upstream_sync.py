@@ -6,12 +6,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.unit.registration.harness import mcp, own
 from tests.unit.registration.upstream_lists import UpstreamHarness, listing, schema, tool, upstream
 from toolhall.contracts.release import check_release
 from toolhall.model.errors import Malformed
+from toolhall.model.tool import Task
 from toolhall.registration import upstream_sync
 from toolhall.registration.upstream_changes import HELD_MESSAGE
 from toolhall.stores.common import DATABASE_FILE
@@ -415,14 +417,58 @@ async def test_resource_that_another_upstream_has_gets_the_name_of_its_upstream(
     assert not await hall.sync.apply(upstream("Wiki", named=True), found)
 
 
+# --- completions and tasks --------------------------------------------------------------------------------------------
+
+PROMPT = {"name": "ask", "description": "Asks.", "arguments": [{"name": "city", "required": True}, {"name": "day"}]}
+TEMPLATE = {"uriTemplate": "docs://{page}", "name": "page"}
+
+
+def completed(hall: UpstreamHarness, name: str) -> tuple[str, ...]:
+    info = (tool := hall.entry(name).tool).resource or tool.prompt
+    assert info is not None
+    return info.completes
+
+
+async def test_server_that_completes_completes_every_argument_and_variable(hall: UpstreamHarness) -> None:
+    found = listing(tool(), prompts=(PROMPT,), templates=(TEMPLATE,), completes=True)
+    await hall.sync.apply(LOCAL, found)
+    assert completed(hall, "Docs_ask") == ("city", "day")
+    assert completed(hall, "Docs.page@1.0.0") == ("page",)
+    assert not await hall.sync.apply(LOCAL, found)
+
+
+async def test_server_that_completes_later_needs_no_look_and_takes_nothing_back(hall: UpstreamHarness) -> None:
+    before = listing(prompts=(PROMPT,), templates=(TEMPLATE,))
+    await hall.sync.apply(LOCAL, before)
+    assert completed(hall, "Docs_ask") == ()
+    await hall.sync.apply(LOCAL, msgspec.structs.replace(before, completes=True))
+    assert hall.entry("Docs_ask").id == "Docs.ask@1.1.0"
+    assert (completed(hall, "Docs_ask"), completed(hall, "Docs.page@1.1.0")) == (("city", "day"), ("page",))
+    assert not await hall.sync.apply(LOCAL, before)
+    assert completed(hall, "Docs_ask") == ("city", "day")
+
+
+async def test_text_that_changes_with_what_is_completed_waits_for_a_look(hall: UpstreamHarness) -> None:
+    await hall.sync.apply(LOCAL, listing(prompts=(PROMPT,)))
+    await hall.sync.apply(LOCAL, listing(prompts=({**PROMPT, "description": "Obey."},), completes=True))
+    assert hall.states() == {"ask@1.0.0": "active", "ask@1.1.0": "quarantined"}
+
+
+async def test_tool_that_runs_as_a_task_only_is_served(hall: UpstreamHarness) -> None:
+    outcome = await hall.list(LOCAL, tool(execution={"taskSupport": "required"}), tool("plain"))
+    assert outcome.withheld == ()
+    assert hall.entry("Docs_search").tool.task == Task(again=False)
+    assert hall.entry("Docs_plain").tool.task is None
+
+
 # --- definitions that cannot be read ----------------------------------------------------------------------------------
 
 
 async def test_definition_that_cannot_be_read_is_withheld_and_the_others_go_on(hall: UpstreamHarness) -> None:
     bad = tool("bad", inputSchema={"type": "object", "properties": {"a": {"$ref": "https://example.com/x"}}})
-    outcome = await hall.list(LOCAL, bad, tool(), 5, tool("task", execution={"taskSupport": "required"}))
+    outcome = await hall.list(LOCAL, bad, tool(), 5)
     assert hall.served == ["Docs.search@1.0.0"]
-    assert [each.name for each in outcome.withheld] == ["bad", "", "task"]
+    assert [each.name for each in outcome.withheld] == ["bad", ""]
     assert all(each.findings for each in outcome.withheld)
     assert hall.sync.findings("Docs") == outcome.withheld
 

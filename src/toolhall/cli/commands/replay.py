@@ -36,6 +36,7 @@ from toolhall.cli.output import (
 from toolhall.cli.progress import show_spinner
 from toolhall.cli.settings import read_config_with_data
 from toolhall.cli.startup import build_app
+from toolhall.cli.upstream_files import wait_listed
 from toolhall.config import Config
 from toolhall.contracts.digest import JsonDifference, canonical_json, diff_json
 from toolhall.model.call_records import RECORDINGS_FILE, Recording, recorded_answer, recorded_outcome
@@ -107,7 +108,7 @@ def replay(
     recordings
         A data folder, or its recordings.jsonl; calls are kept there if the setting 'record' names their tools.
     target
-        file.py, file.py:object, package.module, a folder or definitions.json; the example toolkit when left out.
+        file.py, file.py:object, package.module, a folder, definitions.json, mcp.json; the example toolkit if none.
     """
     start_logging(None)
     recorded = read_recordings(recordings, options.tool)
@@ -128,7 +129,7 @@ def replay(
 def ephemeral_app(target: str | None) -> Generator[Toolhall, None, None]:
     """A hall with the target's tools and no data folder; tools of an author's own Toolhall are copied to it."""
     config = _ephemeral_config(read_config_with_data())
-    loaded = build_app([target] if target else [], config)
+    loaded = build_app([target] if target else [], config, served=True)
     with loaded:
         if loaded.config is config:
             yield loaded
@@ -430,7 +431,15 @@ def _run_replay(app: Toolhall, recorded: RecordedCalls, *, writes: bool) -> Repl
         for recording in recorded:
             report.add(await replaying.run(recording))
 
+    async def run_with_upstreams() -> None:
+        async with app.lifespan():
+            await wait_listed(app)
+            await run_all()
+
     with show_spinner(f"Replaying {pluralize(len(recorded), 'call')}"), stdout_to_stderr(), asyncio.Runner() as runner:
+        if app.has_upstreams:
+            runner.run(run_with_upstreams())
+            return report
         runner.run(app.enter())
         runner.run(run_all())
         runner.run(app.lifespans.leave())

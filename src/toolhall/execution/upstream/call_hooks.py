@@ -25,6 +25,7 @@ from toolhall.model.messages import (
     Question,
     required_feature,
 )
+from toolhall.model.secret import Secret
 from toolhall.redaction.redactor import Redactor
 
 
@@ -48,6 +49,14 @@ class CallHooks:
     def owner(self) -> tuple[Hashable, ...]:
         """Who made the call, with which client."""
         return call_owner(self.call)
+
+    def redact_also(self, secrets: tuple[Secret, ...]) -> None:
+        """Redact these, too: tokens that were renewed, or that belong to the hall."""
+        before = self.redactor
+        known = () if before is None else before.tool_secrets
+        if new := tuple(each for each in secrets if each not in known):
+            self.redactor = Redactor((*known, *new))
+            self.redactor.tail = "" if before is None else before.tail  # of the same stream
 
     def on_progress(self, event: ProgressEvent) -> None:
         """RequestHooks: tell the caller."""
@@ -78,6 +87,10 @@ class CallHooks:
         self.reached_caller = True
         with self.deadline.hold():
             return complete_answers(questions, await self.call.link.ask(self.clean(questions)))
+
+    def clean_text(self, text: str) -> str:
+        """The text without credentials of the hall."""
+        return text if self.redactor is None else self.redactor.redact_text(text)
 
     def clean(self, questions: Mapping[str, Question]) -> Mapping[str, Question]:
         """The questions without credentials of the hall."""

@@ -25,7 +25,7 @@ import msgspec
 
 from toolhall.dialects.mcp.client_handshake import Era
 from toolhall.execution.remote.replica import CircuitBreaker
-from toolhall.execution.upstream.credentials import SessionOpener, UpstreamCredentials
+from toolhall.execution.upstream.credentials import ChildEnvironment, SessionOpener, UpstreamCredentials
 from toolhall.execution.upstream.listing import FetchedListing, fetch_listing
 from toolhall.execution.upstream.sessions import (
     HALL_KEY,
@@ -202,6 +202,10 @@ class UpstreamConnection:
     def refresh(self, call: Call | None, challenge: str | None) -> Awaitable[bool]:
         """Renew the token that the upstream refused; False if there is nothing to renew."""
         return self._services.credentials.refresh(self.upstream, call, challenge)
+
+    def sent_secrets(self, call: Call) -> tuple[Secret, ...]:
+        """The tokens that were sent and that the call was not equipped with."""
+        return () if self.is_command else self._services.credentials.secrets(self.upstream, call)
 
     async def missing(self, call: Call | None, challenge: str | None) -> ToolhallError:
         """The error that says what a person has to link or to set."""
@@ -517,7 +521,12 @@ class UpstreamConnection:
         try:
             async with asyncio.timeout(seconds):
                 return await self._services.open_session(
-                    self.upstream, pooled, pooled.answer_question, era=self.era, credentials=credentials, env=env
+                    self.upstream,
+                    pooled,
+                    pooled.answer_question,
+                    era=self.era,
+                    credentials=credentials,
+                    env=env,
                 )
         except TimeoutError:
             reason = f"it did not answer the handshake within {seconds:g} seconds"
@@ -532,7 +541,7 @@ class UpstreamConnection:
             self.record_failure(fault.reason)
             raise
 
-    async def fill_environment(self) -> dict[str, str]:
+    async def fill_environment(self) -> ChildEnvironment:
         """The variables of a child with the hall's own secrets filled in; raises NeedsRequirement for a missing one."""
         if unset := self.upstream.missing:
             raise NeedsRequirement(
@@ -540,7 +549,7 @@ class UpstreamConnection:
                 " or write what it stands for"
             )
         if not self.settings.env:
-            return {}
+            return ChildEnvironment(secrets=tuple(self._secrets))
         secrets: dict[str, Secret] = {}
         for name in self.settings.env_secrets:
             secret = await self._services.credentials.secret(name)
@@ -548,7 +557,8 @@ class UpstreamConnection:
                 raise NeedsRequirement(f"the secret {name} is not set: set it with 'toolhall secret set {name}'")
             secrets[name] = secret
         self._secrets |= frozenset(secrets.values())
-        return {name: fill_secrets(text, secrets) for name, text in self.settings.env.items()}
+        variables = {name: fill_secrets(text, secrets) for name, text in self.settings.env.items()}
+        return ChildEnvironment(variables, tuple(self._secrets))
 
     def _set_ready(self) -> None:
         if self.state != "ready":

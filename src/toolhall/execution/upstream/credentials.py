@@ -1,10 +1,12 @@
-"""What calls of upstreams are given by the rest of the hall: UpstreamCredentials and SessionOpener.
+"""What calls of upstreams are given by the rest of the hall: UpstreamCredentials, ChildEnvironment, SessionOpener.
 
 A caller's own credential never goes to an upstream: nothing in this package reads it but to compare it.
 """
 
 from collections.abc import Awaitable, Mapping
 from typing import Protocol
+
+import msgspec
 
 from toolhall.dialects.mcp.client_handshake import Era
 from toolhall.mcp_client.session import Headers, McpSession, SessionEvents
@@ -30,6 +32,10 @@ class UpstreamCredentials(Protocol):
         """Renew the token that the upstream refused, once for all who ask now; False if there is nothing to renew."""
         ...
 
+    def secrets(self, upstream: Upstream, call: Call | None) -> tuple[Secret, ...]:
+        """Return the tokens that were sent and that the call was not equipped with, to redact what comes back."""
+        ...
+
     def missing(self, upstream: Upstream, call: Call | None, challenge: str | None) -> Awaitable[ToolhallError]:
         """Return the error that says what a person has to link or to set, with the scopes of the challenge."""
         ...
@@ -50,9 +56,24 @@ class NoUpstreamCredentials:
         """Return False."""
         return False
 
+    def secrets(self, upstream: Upstream, call: Call | None) -> tuple[Secret, ...]:  # noqa: ARG002
+        """Return none."""
+        return ()
+
     async def missing(self, upstream: Upstream, call: Call | None, challenge: str | None) -> NeedsRequirement:  # noqa: ARG002
         """Return an error that names the upstream only."""
         return NeedsRequirement(f"the upstream {upstream.name!r} wants a credential, and this hall has none for it")
+
+
+class ChildEnvironment(msgspec.Struct, frozen=True):
+    """The variables that a child is given, and the secrets in them, which it may print."""
+
+    variables: Mapping[str, str] = {}
+    secrets: tuple[Secret, ...] = ()
+
+    def __repr__(self) -> str:
+        """Without values."""
+        return f"ChildEnvironment({sorted(self.variables)!r})"
 
 
 class SessionOpener(Protocol):
@@ -66,7 +87,7 @@ class SessionOpener(Protocol):
         *,
         era: Era | None,
         credentials: Headers,
-        env: Mapping[str, str],
+        env: ChildEnvironment,
     ) -> Awaitable[McpSession]:
         """Return the open session; raises the errors of `mcp_client.session`."""
         ...

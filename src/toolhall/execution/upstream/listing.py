@@ -51,6 +51,7 @@ async def fetch_listing(session: McpSession, settings: UpstreamSettings, credent
         server_version=server.version or None,
         instructions=server.instructions[:_MAX_INSTRUCTIONS] if server.instructions else None,
         revision=server.revision.name,
+        completes=server.has("completions"),
         shared=is_shared and settings.auth != "oauth",
     )
     return FetchedListing(listing, min(ttls) if ttls else None, tells and bool(found))

@@ -29,6 +29,7 @@ class ManagerOptions(msgspec.Struct, frozen=True, kw_only=True):
     idempotent: tuple[str, ...] = ()  # globs of tools that may run twice
     note_server: Callable[[str, str], None] = lambda _call_id, _server: None
     on_resource_updated: Callable[[str, str], None] = lambda _upstream, _uri: None
+    shown_uri: Callable[[str, str], str] = lambda _upstream, uri: uri  # of a resource, which may be another one here
     check_tools: CheckTools = CheckTools()
     clock: Callable[[], float] = time.monotonic
     wall_clock: Callable[[], float] = time.time
@@ -60,7 +61,12 @@ class UpstreamManager:
         self._is_running = False
         self._ending = BackgroundTasks()
         self.runner = UpstreamRunner(
-            self._connections, options.hall_id, options.idempotent, options.note_server, options.clock
+            self._connections,
+            options.hall_id,
+            options.idempotent,
+            options.note_server,
+            options.clock,
+            options.shown_uri,
         )
 
     def configure(self, upstreams: Mapping[str, Upstream]) -> None:

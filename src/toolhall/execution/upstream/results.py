@@ -13,7 +13,7 @@ from toolhall.dialects.mcp.client_results import (
     read_prompt_result,
     read_resource_result,
 )
-from toolhall.model.content import Message, Reply, Resource, Text, TextOnlyReply
+from toolhall.model.content import Content, Message, Reply, Resource, ResourceLink, Text, TextOnlyReply
 from toolhall.model.errors import BadOutput, Malformed, ToolFailed
 from toolhall.model.json import JsonObject
 from toolhall.schema.validator import Validator
@@ -21,6 +21,19 @@ from toolhall.schema.validator import Validator
 OWN_PREFIX = "dev.toolhall/"  # what only halls say of themselves
 _log = logging.getLogger("toolhall.upstreams")
 ResultT = TypeVar("ResultT")
+
+
+def linked(content: tuple[Content, ...], shown_uri: Callable[[str], str]) -> tuple[Content, ...]:
+    """The blocks with the URIs that resources of their upstream have here; the same object if none has another."""
+    if not any(isinstance(each, ResourceLink | Resource) for each in content):
+        return content
+    return tuple(_linked_block(each, shown_uri) for each in content)
+
+
+def _linked_block(block: Content, shown_uri: Callable[[str], str]) -> Content:
+    if not isinstance(block, ResourceLink | Resource) or (uri := shown_uri(block.uri)) == block.uri:
+        return block
+    return msgspec.structs.replace(block, uri=uri)
 
 
 def tool_reply(name: str, raw: bytes | msgspec.Raw, lenient: Validator | None = None) -> Reply:
@@ -42,12 +55,13 @@ def tool_reply(name: str, raw: bytes | msgspec.Raw, lenient: Validator | None = 
     return Reply(content, value, meta)
 
 
-def resource_contents(raw: bytes | msgspec.Raw, upstream_uri: str, uri: str) -> list[Resource]:
+def resource_contents(
+    raw: bytes | msgspec.Raw, upstream_uri: str, uri: str, shown_uri: Callable[[str], str]
+) -> list[Resource]:
     """What a resource reads; what the upstream calls `upstream_uri` is known here as `uri`."""
     read = _read(read_resource_result, raw).contents
-    if upstream_uri == uri:
-        return list(read)
-    return [msgspec.structs.replace(each, uri=uri) if each.uri == upstream_uri else each for each in read]
+    uris = [uri if each.uri == upstream_uri else shown_uri(each.uri) for each in read]
+    return [msgspec.structs.replace(each, uri=here) for each, here in zip(read, uris, strict=True)]
 
 
 def prompt_messages(name: str, raw: bytes | msgspec.Raw) -> list[Message]:

@@ -31,6 +31,7 @@ from toolhall.dialects.mcp.protocol import (
 from toolhall.dialects.mcp.requests import HOPS_KEY
 from toolhall.execution.client_link import client_features
 from toolhall.execution.deadline import Deadline
+from toolhall.execution.long_calls import LongCallLink
 from toolhall.execution.remote.remote_runner import RetryBudget
 from toolhall.execution.upstream import results
 from toolhall.execution.upstream.call_hooks import CallHooks
@@ -52,6 +53,7 @@ from toolhall.mcp_client.session import (
     SessionExpired,
     Unauthorized,
 )
+from toolhall.model.content import Message
 from toolhall.model.errors import BadOutput, Malformed, ToolFailed, Unavailable, Unsupported
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.messages import (
@@ -104,14 +106,19 @@ class UpstreamRunner:
         idempotent: tuple[str, ...] = (),
         note_server: Callable[[str, str], None] = lambda _call_id, _server: None,
         clock: Callable[[], float] = time.monotonic,
+        shown_uri: Callable[[str, str], str] = lambda _upstream, uri: uri,
     ) -> None:
-        """`hall_id` tells this hall from others in a chain; `note_server` gets the upstream of each call."""
+        """`hall_id` tells this hall from others in a chain; `note_server` gets the upstream of each call.
+
+        `shown_uri` returns the URI here of what an upstream calls so.
+        """
         self._connections = connections
         self._hall_id = hall_id
         self._own_hops: JsonObject = {HOPS_KEY: [hall_id]}
         self._note_server = note_server
         self._validators: dict[str, tuple[Tool, Validator]] = {}  # of outputs of lenient upstreams
         self.idempotent = idempotent
+        self.shown_uri = shown_uri
         self.budget = RetryBudget(clock)
         self.parked = ParkedCalls()
         self.stragglers = BackgroundTasks()  # requests that tell an upstream of a cancelled task
@@ -126,6 +133,8 @@ class UpstreamRunner:
     async def run(self, tool: Tool, call: Call, arguments: JsonObject, deadline: PausableDeadline) -> object:
         """Run the tool, read the resource or get the prompt; returns its value."""
         connection = self._connection(tool)
+        if tool.task is not None and isinstance(link := _client_link(call.link), LongCallLink):
+            await link.begin(tool, call, deadline)
         memory = memory_of(call.link)
         parked_id = None if memory is NO_MEMORY else await memory.recall(PARKED_KEY)
         if parked_id is not None:
@@ -164,7 +173,7 @@ class UpstreamRunner:
 
     def meta_for(self, link: ClientLink) -> JsonObject:
         """`_meta` of a request: the halls that it went through; raises ToolFailed in a circle of halls."""
-        hops: tuple[str, ...] = getattr(getattr(link, "link", link), "hops", ())
+        hops: tuple[str, ...] = getattr(_client_link(link), "hops", ())
         if not hops:
             return self._own_hops
         if self._hall_id in hops:
@@ -230,7 +239,7 @@ class UpstreamRun:
         self._attempts = 0
         self._round = 0
         self._has_renewed_session = self._has_refreshed = self._has_repeated = False
-        self._as_task = str(tool.id) in runner.task_tools
+        self._as_task = tool.task is not None or str(tool.id) in runner.task_tools
 
     async def run(self, hooks: CallHooks, memory: CallMemory) -> object:
         """Send the request until it is answered; returns the value, or raises the error, of the call."""
@@ -302,6 +311,7 @@ class UpstreamRun:
 
     async def _attempt(self, request: McpRequest) -> msgspec.Raw:
         credentials = await self._connection.headers(self._hooks.call)
+        self._hooks.redact_also(self._connection.sent_secrets(self._hooks.call))
         pooled = await self._connection.acquire(self._hooks.call, credentials)
         return await self._connection.send(pooled, self._for_session(request, pooled.session, credentials), self._hooks)
 
@@ -406,10 +416,6 @@ class UpstreamRun:
             case _:
                 raise ToolFailed(self._clean(f"{name}: {error.reason}")) from None
 
-    @property
-    def _may_become_task(self) -> bool:
-        return not self._as_task and self._connection.has_core_tasks
-
     def _run_as_task(self) -> bool:
         """The call was refused because it is no task: send it again as one, and the tool's next calls at once."""
         self._as_task = True
@@ -478,15 +484,22 @@ class UpstreamRun:
         if self._request.method == "completion/complete":
             return results.completions(raw)
         if tool.kind == "resource":
-            call = self._hooks.call
-            return results.resource_contents(raw, self._request.params["uri"], call.requested_name or "")
+            uri = self._hooks.call.requested_name or ""
+            return results.resource_contents(raw, self._request.params["uri"], uri, self._shown_uri)
         if tool.kind == "prompt":
-            return results.prompt_messages(name, raw)
+            messages = results.prompt_messages(name, raw)
+            content = results.linked(tuple(each.content for each in messages), self._shown_uri)
+            return [Message(each.role, block) for each, block in zip(messages, content, strict=True)]
         lenient = self._runner.lenient_validator(tool) if self._connection.settings.lenient else None
         reply = results.tool_reply(name, raw, lenient)
         if reply.is_error and self._hooks.refusal is not None:
             raise self._hooks.refusal
-        return reply
+        content = results.linked(reply.content, self._shown_uri)
+        return reply if content is reply.content else msgspec.structs.replace(reply, content=content)
+
+    def _shown_uri(self, uri: str) -> str:
+        """The URI here of what the upstream calls so."""
+        return self._runner.shown_uri(self._connection.name, uri)
 
     def _redacted(self, raw: msgspec.Raw | bytes) -> msgspec.Raw | bytes:
         """The result without credentials of the hall, and of earlier requests of this call."""
@@ -497,7 +510,7 @@ class UpstreamRun:
         return raw
 
     def _clean(self, text: str) -> str:
-        return self._connection.redact(text)
+        return self._connection.redact(self._hooks.clean_text(text))
 
 
 def _open_questions(raw: msgspec.Raw | bytes) -> OpenQuestions | None:
@@ -533,8 +546,12 @@ def _wants_tasks(data: Json) -> bool:
 
 def _answers_later(link: ClientLink) -> bool:
     """Whether a client may answer a question of this call with a later request."""
-    inner = getattr(link, "link", link)
-    return not getattr(inner, "waits_for_answers", False) and bool(client_features(link))
+    return not getattr(_client_link(link), "waits_for_answers", False) and bool(client_features(link))
+
+
+def _client_link(link: ClientLink) -> object:
+    """The link to the client itself."""
+    return getattr(link, "link", link)
 
 
 def _remaining_seconds(deadline: PausableDeadline) -> float | None:

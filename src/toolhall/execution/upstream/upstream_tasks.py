@@ -15,7 +15,7 @@ from toolhall.dialects.mcp.client_messages import MAX_ERROR_TEXT
 from toolhall.dialects.mcp.client_questions import MAX_QUESTIONS, OpenQuestions, read_question
 from toolhall.execution.upstream.call_hooks import CallHooks
 from toolhall.execution.upstream.connection import UpstreamConnection
-from toolhall.mcp_client.session import McpRequest, NotSent, RpcError, SessionError
+from toolhall.mcp_client.session import McpRequest, NotSent, RequestLost, RpcError, SessionError, Unauthorized
 from toolhall.model.errors import BadOutput, Malformed, ToolFailed, Unavailable
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.messages import CLIENT_FEATURES, TASKS_FEATURE
@@ -149,12 +149,14 @@ class TaskPoller:
             return state.result
         message = (state.error or {}).get("message") or state.status_message
         said = clean_line(message, MAX_ERROR_TEXT) if isinstance(message, str) else ""
-        raise ToolFailed(self._connection.redact(said or f"the upstream's task is {clean_line(state.status, 64)}"))
+        raise ToolFailed(self._clean(said or f"the upstream's task is {clean_line(state.status, 64)}"))
 
     async def _request(self, method: str, params: JsonObject) -> msgspec.Raw:
         """Send one request about the task, once more if it was not sent."""
+        has_refreshed = False
         for attempt in range(1, _MAX_ATTEMPTS + 1):
             credentials = await self._connection.headers(self._hooks.call)
+            self._hooks.redact_also(self._connection.sent_secrets(self._hooks.call))
             own: dict[str, Any] = {
                 "method": method,
                 "params": params,
@@ -170,11 +172,19 @@ class TaskPoller:
                 if attempt == _MAX_ATTEMPTS:
                     raise
                 await asyncio.sleep(MIN_POLL_SECONDS)
+            except Unauthorized as refused:  # a task may live longer than the token that it was made with
+                if has_refreshed or not await self._connection.refresh(self._hooks.call, refused.challenge):
+                    raise await self._connection.missing(self._hooks.call, refused.challenge) from None
+                has_refreshed = True
             except RpcError as error:
                 if self._hooks.refusal is not None:
                     raise self._hooks.refusal from None
-                raise ToolFailed(self._connection.redact(f"{self._connection.name}: {error.reason}")) from None
-        raise AssertionError("unreachable: the last attempt raises")
+                raise ToolFailed(self._clean(f"{self._connection.name}: {error.reason}")) from None
+        raise RequestLost("it refused every attempt")
+
+    def _clean(self, text: str) -> str:
+        """The text without credentials of the hall, or of this call."""
+        return self._connection.redact(self._hooks.clean_text(text))
 
     async def _cancel(self) -> None:
         """Tell the upstream that nobody waits for the task any more."""

@@ -151,6 +151,7 @@ async def test_child_gets_its_environment_with_the_secrets_of_the_hall() -> None
     harness = started(server_with(), credentials=Vault(), command="server", env={"TOKEN": "x-${secret:DOCS}"})
     await until(lambda: state_of(harness) == "ready")
     assert harness.server.environments == [{"TOKEN": "x-value of DOCS"}]
+    assert Secret("value of DOCS") in harness.server.printable_secrets, "or its error output would show it"
 
 
 async def test_era_is_remembered() -> None:

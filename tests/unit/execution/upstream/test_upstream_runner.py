@@ -337,6 +337,38 @@ async def test_token_is_renewed_once() -> None:
     assert [dict(each.credentials)["Authorization"] for each in server.requests] == ["Bearer token-1", "Bearer token-2"]
 
 
+async def test_renewed_token_is_redacted_from_what_comes_back() -> None:
+    class Renewing(TokenCredentials):
+        async def headers(self, upstream: Upstream, call: Call | None) -> Headers:
+            return (("Authorization", f"Bearer {self._token.reveal()}"),)
+
+        def secrets(self, upstream: Upstream, call: Call | None) -> tuple[Secret, ...]:
+            return (self._token,) if self.number > 1 else ()
+
+        @property
+        def _token(self) -> Secret:
+            return Secret(f"token-number-{self.number}")
+
+    async def echo(session: ScriptedSession, request: McpRequest) -> JsonObject:
+        sent = dict(request.credentials)["Authorization"]
+        if sent.endswith("1"):
+            raise UNAUTHORIZED
+        assert session.hooks is not None
+        session.hooks.on_progress(ProgressEvent(1, None, f"called with {sent}"))
+        if request.name == "work":
+            return text_result(f"you sent {sent}")
+        raise RpcError(-32000, f"refused {sent}")
+
+    link = RecordingLink()
+    server = server_with(work=echo, fail=echo)
+    assert "token-number" not in await UpstreamHarness(server, Renewing(1)).text(link=ThrottledLink(link))
+    with pytest.raises(ToolFailed) as failed:
+        await UpstreamHarness(server, Renewing(1)).text("fail")
+    assert "token-number" not in failed.value.message
+    assert link.events
+    assert "token-number" not in repr(link.events)
+
+
 @pytest.mark.parametrize("renewals", [0, 5])
 async def test_token_that_stays_refused_is_a_missing_requirement(renewals: int) -> None:
     server = server_with(work=failing(*[UNAUTHORIZED] * 3))

@@ -13,10 +13,12 @@ from toolhall.dialects.mcp.client_questions import MAX_QUESTIONS
 from toolhall.dialects.mcp.protocol import TASKS_EXTENSION
 from toolhall.execution.client_link import ThrottledLink
 from toolhall.execution.upstream import upstream_tasks
-from toolhall.mcp_client.session import McpRequest, RequestLost, RpcError
+from toolhall.execution.upstream.credentials import NoUpstreamCredentials
+from toolhall.mcp_client.session import McpRequest, RequestLost, RpcError, Unauthorized
 from toolhall.model.errors import BadOutput, ToolFailed, Unavailable
 from toolhall.model.json import JsonObject
-from toolhall.model.messages import Filled, InputRequiredSignal, Question
+from toolhall.model.messages import Call, Filled, InputRequiredSignal, Question
+from toolhall.model.upstream import Upstream
 
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
 QUESTION: JsonObject = {
@@ -111,6 +113,26 @@ async def test_task_that_failed_is_the_tools_failure() -> None:
     server = TaskServer(MODERN, {"status": "failed", "error": {"code": -32603, "message": "out of cheese"}})
     with pytest.raises(ToolFailed, match="out of cheese"):
         await harness_of(server).call()
+
+
+async def test_task_that_lives_longer_than_its_token_is_asked_for_with_a_new_one() -> None:
+    class Renewing(NoUpstreamCredentials):
+        renewed = 0
+
+        async def refresh(self, upstream: Upstream, call: Call | None, challenge: str | None) -> bool:
+            self.renewed += 1
+            return True
+
+    async def refuse_once(session: ScriptedSession, request: McpRequest) -> JsonObject:
+        server.methods["tasks/get"] = state
+        raise Unauthorized("the token has expired", 401, "Bearer")
+
+    server, credentials = TaskServer(MODERN, WORKING, COMPLETED), Renewing()
+    state = server.methods["tasks/get"]
+    server.methods["tasks/get"] = refuse_once
+    _harnesses.append(harness := UpstreamHarness(server, credentials))
+    assert await harness.text() == "from the task"
+    assert credentials.renewed == 1
 
 
 async def test_task_whose_upstream_is_lost_is_unavailable() -> None:

@@ -12,6 +12,24 @@ from tests.harness.http_client import request_url
 from tests.harness.server_process import ServerProcess, eventually
 
 SERVER = str(Path(__file__).parents[1] / "servers/stdio_mcp.py")
+BAD_LIST = """
+import json, sys
+ANSWERS = {{
+    "initialize": {{
+        "protocolVersion": "2025-06-18",
+        "capabilities": {{"tools": {{}}}},
+        "serverInfo": {{"name": "x", "version": "1"}},
+    }},
+    "tools/list": {{"tools": {tools}}},
+}}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" in asked:
+        error = {{"error": {{"code": -32601, "message": "no such method"}}}}
+        known = asked["method"] in ANSWERS
+        answer = {{"result": ANSWERS[asked["method"]]}} if known else error
+        print(json.dumps({{"jsonrpc": "2.0", "id": asked["id"], **answer}}), flush=True)
+"""
 DEAD = "http://127.0.0.1:9/mcp"
 
 
@@ -75,3 +93,11 @@ def test_serve_names_the_review_of_definitions_that_wait(cli: CliRunner) -> None
         assert process.stderr is not None
         said = process.stderr.read().decode()
     assert "'toolhall upstream review Kit'" in said
+
+
+def test_check_of_an_upstream_with_a_withheld_tool_says_that_the_others_can_be_used(cli: CliRunner) -> None:
+    listed = [{"name": "ok", "inputSchema": {"type": "object"}}, {"name": "bad", "inputSchema": {"type": "objekt"}}]
+    (cli.folder / "bad.py").write_text(BAD_LIST.format(tools=json.dumps(listed)))
+    assert cli.run("add", "--name", "Kit", "--", sys.executable, str(cli.folder / "bad.py")).code == 0
+    done = cli.run("upstream", "check", "Kit")
+    assert (done.code, "Kit can be used, but not everything that it lists is offered" in done.err) == (1, True)

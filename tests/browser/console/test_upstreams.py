@@ -73,7 +73,7 @@ def test_upstream_is_added_checked_reviewed_switched_off_and_removed(
     main = window.page.locator("main")
     expect(main).to_contain_text("There is no upstream")
     window.find("button", "Add an upstream").click()
-    window.page.get_by_role("textbox", name="Upstream").fill("Docs")
+    window.page.get_by_role("textbox", name="Name").fill("Docs")
     window.page.get_by_role("textbox", name="URL").fill(docs.url)
     window.press("Enter")
     card(window, "Docs")
@@ -108,7 +108,7 @@ def test_what_the_hall_says_against_an_upstream_is_shown_where_it_was_typed(
     window = console(gateway).open("#/upstreams")
     window.may_be_refused = True
     window.find("button", "Add an upstream").click()
-    window.page.get_by_role("textbox", name="Upstream").fill("Inside")
+    window.page.get_by_role("textbox", name="Name").fill("Inside")
     window.page.get_by_role("textbox", name="URL").fill("http://10.1.2.3/mcp")
     window.press("Enter")
     dialog = window.page.get_by_role("dialog")

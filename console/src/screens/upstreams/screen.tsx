@@ -327,7 +327,7 @@ function AddDialog({ onClose, onDone }: AddProps) {
         {add.error && <ErrorState error={add.error} small />}
         <Field
           id="upstream-name"
-          label={t('upstreams.name')}
+          label={t('upstreams.nameLabel')}
           hint={t('upstreams.nameHint')}
           value={name}
           onInput={setName}

@@ -35,9 +35,10 @@ export const upstreams = addWords({
     addNow: 'Add',
     addWhy:
       'The hall reaches it in the background. What it offers waits for your look, unless this is your own machine.',
+    nameLabel: 'Name',
     nameHint: 'Letters, digits, - and _. Its tools are called NAME_tool.',
     url: 'URL',
-    urlHint: 'Of its MCP endpoint. A command is named at the machine: toolhall add --name NAME -- COMMAND',
+    urlHint: 'Of its MCP endpoint. A command is written under [upstreams.NAME] in toolhall.toml at the machine.',
     check: 'Check',
     checked: 'Checked step by step',
     seconds: '{seconds} s',

@@ -90,6 +90,10 @@ def check(name: str, /, *, options: Annotated[HallOptions, Parameter(name="*")] 
             ]
             print_rows(("step", "seconds", "", ""), rows, {"ok": GREEN, "failed": RED})
         failed = [str(each["name"]) for each in steps if not each["ok"]]
+    if failed == ["findings"]:
+        raise CommandError(
+            f"{visible(name)} can be used, but not everything that it lists is offered; see the findings"
+        )
     if failed:
         raise CommandError(f"{visible(name)} cannot be used as it is; failed: {visible(', '.join(failed))}")
 

@@ -243,8 +243,9 @@ class UpstreamConnection:
         was_closed = self.circuit.is_closed
         reason = self.redact(reason)
         self.circuit.record_failure()
-        if was_closed and not self.circuit.is_closed:
-            _log.warning("upstream %s: calls fail again and again: %s", self.name, reason)
+        is_told = self.state in ("away", "refused", "waiting")
+        if was_closed and not self.circuit.is_closed and not is_told:
+            _log.warning("upstream %s is away, because several requests in a row failed: %s", self.name, reason)
             self._set_state("away", reason)
             self.retry_now()
 

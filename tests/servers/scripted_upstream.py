@@ -19,7 +19,7 @@ from toolhall.mcp_client.session import (
     ServerDescription,
     SessionEvents,
 )
-from toolhall.mcp_client.targets import QuestionHandler
+from toolhall.mcp_client.targets import QuestionHandler, SessionCredentials
 from toolhall.model.errors import ToolhallError
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.upstream import Upstream
@@ -47,6 +47,7 @@ class ScriptedUpstream:
         self.calls: list[str] = []  # of tools that really ran
         self.cancelled: list[str] = []
         self.eras: list[Era | None] = []  # that each handshake began with
+        self.listening: list[Headers] = []  # the credentials that each session listens with
         self.environments: list[dict[str, str]] = []
         self.handshake_gate: asyncio.Event | None = None
 
@@ -57,18 +58,19 @@ class ScriptedUpstream:
         questions: QuestionHandler,
         *,
         era: Era | None,
-        credentials: Headers,
+        credentials: SessionCredentials,
         env: Mapping[str, str],
     ) -> "ScriptedSession":
         """SessionOpener: a new session, or the next error."""
         self.eras.append(era)
+        self.listening.append(credentials.for_listening)
         self.environments.append(dict(env))
         if self.handshake_gate is not None:
             await self.handshake_gate.wait()
         if self.refuses:
             raise self.refuses.pop(0)
         assert isinstance(events, PooledSession)
-        session = ScriptedSession(self, events, questions, credentials)
+        session = ScriptedSession(self, events, questions, credentials.opening)
         self.opened.append(session)
         return session
 

@@ -52,6 +52,7 @@ from toolhall.mcp_client.session import (
     SessionExpired,
     Unauthorized,
 )
+from toolhall.mcp_client.targets import SessionCredentials
 from toolhall.model.errors import Malformed, NeedsRequirement, ToolhallError, Unavailable
 from toolhall.model.messages import Call
 from toolhall.model.secret import MIN_SECRET_LENGTH, Secret
@@ -510,12 +511,17 @@ class UpstreamConnection:
         return await self.pool.acquire(key, partial(self._open, credentials))
 
     async def _open(self, credentials: Headers, pooled: PooledSession) -> McpSession:
-        env = await self.fill_environment()
+        env, listening = await self.fill_environment(), await self._listening_headers()
         seconds = COMMAND_HANDSHAKE_SECONDS if self.is_command else HANDSHAKE_SECONDS
         try:
             async with asyncio.timeout(seconds):
                 return await self._services.open_session(
-                    self.upstream, pooled, pooled.answer_question, era=self.era, credentials=credentials, env=env
+                    self.upstream,
+                    pooled,
+                    pooled.answer_question,
+                    era=self.era,
+                    credentials=SessionCredentials(credentials, listening),
+                    env=env,
                 )
         except TimeoutError:
             reason = f"it did not answer the handshake within {seconds:g} seconds"
@@ -529,6 +535,15 @@ class UpstreamConnection:
         ) as fault:  # once, for all who wait
             self.record_failure(fault.reason)
             raise
+
+    async def _listening_headers(self) -> Headers:
+        """The headers of a stream that all callers share: never with the account of one of them."""
+        try:
+            own = await self.headers(None)
+        except NeedsRequirement:
+            return ()
+        is_personal = self.settings.auth == "oauth"
+        return tuple(each for each in own if not is_personal or each[0].lower() != "authorization")
 
     async def fill_environment(self) -> dict[str, str]:
         """The variables of a child with the hall's own secrets filled in; raises NeedsRequirement for a missing one."""

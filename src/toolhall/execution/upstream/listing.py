@@ -33,7 +33,7 @@ async def fetch_listing(session: McpSession, settings: UpstreamSettings, credent
     server = session.server
     found: dict[str, list[JsonObject]] = {}
     ttls: list[float] = []
-    is_shared, tells = True, getattr(session, "hears_changes", True) is True
+    is_shared = tells = True
     for capability, method in _LISTS:
         if not server.has(capability):
             continue
@@ -53,6 +53,7 @@ async def fetch_listing(session: McpSession, settings: UpstreamSettings, credent
         revision=server.revision.name,
         shared=is_shared and settings.auth != "oauth",
     )
+    tells = tells and getattr(session, "hears_changes", True)  # known by now; pipes always carry them
     return FetchedListing(listing, min(ttls) if ttls else None, tells and bool(found))
 
 

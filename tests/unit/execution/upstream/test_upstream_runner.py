@@ -408,6 +408,17 @@ async def test_modern_upstream_has_one_session_for_all() -> None:
     assert len(server.open) == 1
 
 
+async def test_shared_session_never_listens_with_the_account_of_a_caller() -> None:
+    class Accounts(NoUpstreamCredentials):
+        async def headers(self, upstream: Upstream, call: Call | None) -> Headers:
+            user = "lent" if call is None else call.caller.id  # lent: somebody links an account at this moment
+            return (("X-Hall", "1"), ("Authorization", f"Bearer token-of-{user}"))
+
+    server = server_with("2026-07-28", work=returning("done"))
+    await UpstreamHarness(server, credentials=Accounts(), auth="oauth").text()
+    assert server.listening == [(("X-Hall", "1"),)]
+
+
 async def test_another_secret_is_another_session() -> None:
     harness = UpstreamHarness(server_with(count=count), share="hall")
     equipped = [ResolvedCredentials({"KEY": Secret(text)}) for text in ("secret-1", "secret-2")]

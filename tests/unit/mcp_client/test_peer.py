@@ -112,6 +112,7 @@ async def test_questions_are_bounded_and_end_with_the_session() -> None:
     assert line.sent == []
 
 
+@pytest.mark.threat("B29")
 async def test_question_of_a_kind_that_was_not_declared_reaches_nobody() -> None:
     line = Line(profile=QUIET)
     line.say({"id": "q", "method": "roots/list"})

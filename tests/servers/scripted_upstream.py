@@ -20,7 +20,7 @@ from toolhall.mcp_client.session import (
     ServerDescription,
     SessionEvents,
 )
-from toolhall.mcp_client.targets import QuestionHandler
+from toolhall.mcp_client.targets import QuestionHandler, SessionCredentials
 from toolhall.model.errors import ToolhallError
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.secret import Secret
@@ -49,6 +49,7 @@ class ScriptedUpstream:
         self.calls: list[str] = []  # of tools that really ran
         self.cancelled: list[str] = []
         self.eras: list[Era | None] = []  # that each handshake began with
+        self.listening: list[Headers] = []  # the credentials that each session listens with
         self.environments: list[dict[str, str]] = []
         self.printable_secrets: set[Secret] = set()  # of which children are known
         self.handshake_gate: asyncio.Event | None = None
@@ -60,11 +61,12 @@ class ScriptedUpstream:
         questions: QuestionHandler,
         *,
         era: Era | None,
-        credentials: Headers,
+        credentials: SessionCredentials,
         env: ChildEnvironment,
     ) -> "ScriptedSession":
         """SessionOpener: a new session, or the next error."""
         self.eras.append(era)
+        self.listening.append(credentials.for_listening)
         self.environments.append(dict(env.variables))
         self.printable_secrets.update(env.secrets)
         if self.handshake_gate is not None:
@@ -72,7 +74,7 @@ class ScriptedUpstream:
         if self.refuses:
             raise self.refuses.pop(0)
         assert isinstance(events, PooledSession)
-        session = ScriptedSession(self, events, questions, credentials)
+        session = ScriptedSession(self, events, questions, credentials.opening)
         self.opened.append(session)
         return session
 

@@ -113,6 +113,18 @@ ROWS = {
         "a caller that learns from the records of its own calls what others call, or which tools are hidden from it",
         "records of its own name and person only; a hidden tool looks like an unknown one, also to every filter",
     ),
+    "B29": Row(
+        "an upstream's question about one call, put to another caller",
+        "it goes to the one call that it must be about, or is refused; kinds that were not declared reach nobody",
+    ),
+    "B30": Row(
+        "what an upstream keeps of one caller, met by another",
+        "a session or child for each caller, unless the operator shares it; a stream that all share has no account",
+    ),
+    "B31": Row(
+        "a call that waits at its upstream, continued by somebody else, or with another credential",
+        "its id is random and sealed; caller and credential are compared, and a mismatch cancels it",
+    ),
     "C1": Row("a client approves for itself", "only our own page, command or terminal can approve"),
     "C2": Row("an approval used twice", "used up in one statement, before the tool runs"),
     "C3": Row("one call approved, another run", "bound to caller, tool, version, definition and arguments"),
@@ -165,6 +177,11 @@ ROWS = {
     "E7": Row("replies that never end, or unpack to gigabytes", "caps on bytes, on growth and on the whole time"),
     "E8": Row("line breaks in headers", "printable letters only"),
     "E9": Row("sockets of this machine, other schemes", "https, and http to opened loopback; nothing else"),
+    "E10": Row(
+        "an old transport whose `endpoint` event leads elsewhere",
+        "only the origin of the stream; credentials go nowhere else",
+    ),
+    "E11": Row("halls that call each other in a circle", "each request names the halls it went through; four at most"),
     "F1": Row("duplicate or lookalike members", "a strict reader; exact names"),
     "F2": Row("numbers that readers disagree on", "finite, at most 20 digits, kept exactly"),
     "F3": Row("nesting without end", "depth is counted on the bytes"),
@@ -202,6 +219,15 @@ ROWS = {
         "what is read runs as a page, a script or a style of the hall's own origin",
         "no origin, nothing loaded, never sniffed; scripts and styles are plain text; what could run is downloaded",
     ),
+    "G15": Row(
+        "a question of an upstream that phishes",
+        "the upstream's name stands before it; fields for secrets, by name, title or format, and odd pages are refused",
+    ),
+    "G16": Row(
+        "an upstream that repeats the credential which it was sent",
+        "redacted from results, events, errors, its state, the check and the log",
+    ),
+    "G17": Row("an upstream that writes the hall's log", "single clean lines, cut, twenty a second for a session"),
     "H1": Row(
         "commands by API",
         "none is ever taken from a request, whoever sends it; they come from the machine's files and command line",
@@ -235,6 +261,13 @@ ROWS = {
     "I14": Row(
         "an upstream that lists without end, or huge and costly schemas",
         "20,000 definitions and 64 MiB an upstream, 256 KiB and a bounded cost each; a list is read in small steps",
+    ),
+    "I15": Row(
+        "a hint of an upstream that its effect may be repeated", "not believed; only the operator's `idempotent` counts"
+    ),
+    "I16": Row(
+        "an upstream that asks without end, or more than anybody reads",
+        "five rounds, sixteen questions at a time, 8 KiB of state, four waiting calls a caller",
     ),
     "J1": Row("records changed, removed, moved", "a chain of hashes with signed checkpoints; verify names the first"),
     "J2": Row("yesterday's log put back", "checkpoints are kept in a second place as well"),

@@ -10,9 +10,9 @@ from toolhall.config import Config
 from toolhall.dialects.mcp.client_handshake import Era
 from toolhall.execution.upstream.credentials import ChildEnvironment
 from toolhall.mcp_client.connect import open_session
-from toolhall.mcp_client.session import Headers, McpSession, NotAcceptable, RpcError, SessionEvents
+from toolhall.mcp_client.session import McpSession, NotAcceptable, RpcError, SessionEvents
 from toolhall.mcp_client.stdio_session import open_command
-from toolhall.mcp_client.targets import ClientProfile, CommandTarget, HttpTarget, QuestionHandler
+from toolhall.mcp_client.targets import ClientProfile, CommandTarget, HttpTarget, QuestionHandler, SessionCredentials
 from toolhall.model.upstream import Upstream
 
 _CLIENT_NAME = "toolhall"
@@ -37,7 +37,7 @@ class UpstreamSessionOpener:
         questions: QuestionHandler,
         *,
         era: Era | None,
-        credentials: Headers,
+        credentials: SessionCredentials,
         env: ChildEnvironment,
     ) -> McpSession:
         """Return the open session; raises the errors of `mcp_client.session`."""
@@ -53,7 +53,8 @@ class UpstreamSessionOpener:
                 events,
                 dialer=dialer_for(upstream, self._config),
                 era=known,
-                credentials=credentials,
+                credentials=credentials.opening,
+                listening=credentials.listening,
                 questions=questions,
             )
 

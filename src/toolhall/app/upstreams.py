@@ -50,7 +50,6 @@ from toolhall.oauth.upstream_accounts import UpstreamAccounts, account_name
 from toolhall.registration.service import RegistrationService
 from toolhall.registration.upstream_definitions import DefinitionReader, UpstreamFinding, qualified_uri
 from toolhall.registration.upstream_sync import UpstreamReview, UpstreamSync
-from toolhall.registry.registry import Registry
 from toolhall.registry.snapshot import Entry
 from toolhall.registry.uri_index import UriMatch
 from toolhall.stores.accounts import Account

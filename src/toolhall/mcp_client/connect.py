@@ -41,7 +41,7 @@ from toolhall.mcp_client.session import (
 )
 from toolhall.mcp_client.sse_session import SseSession
 from toolhall.mcp_client.stdio_session import open_command
-from toolhall.mcp_client.targets import ClientProfile, CommandTarget, HttpTarget, QuestionHandler
+from toolhall.mcp_client.targets import ClientProfile, CommandTarget, HttpTarget, QuestionHandler, SessionCredentials
 from toolhall.model.errors import Malformed
 from toolhall.model.json import JsonObject
 
@@ -69,14 +69,15 @@ class HttpOpener:
         profile: ClientProfile,
         events: SessionEvents,
         questions: QuestionHandler | None,
-        credentials: Headers,
+        credentials: SessionCredentials,
         dialer: Dialer,
     ) -> None:
         self._target = target
         self._profile = profile
         self._events = events
         self._questions = questions
-        self._credentials = credentials
+        self._credentials = credentials.opening
+        self._listening = credentials.for_listening
         self._dialer = dialer
 
     async def open(self, era: Era | None) -> McpSession:
@@ -86,7 +87,7 @@ class HttpOpener:
         if era != "legacy":
             server = await self._discover()
             if server is not None:
-                return ModernHttpSession(self._line(), self._profile, self._events, server, self._credentials)
+                return ModernHttpSession(self._line(), self._profile, self._events, server, self._listening)
         try:
             return await self._initialize()
         except RpcError as error:
@@ -218,10 +219,14 @@ async def open_http_session(opener: HttpOpener, era: Era | None) -> McpSession:
 
 
 class SessionOptions(TypedDict, total=False):
-    """What need not be stated of a session: a known era, credentials, and who answers questions of no request."""
+    """What need not be stated of a session: a known era, credentials, and who answers questions of no request.
+
+    `listening` are the credentials with which a modern session, that many share, hears of changes; None: the same.
+    """
 
     era: Era | None
     credentials: Headers
+    listening: Headers | None
     questions: QuestionHandler | None
 
 
@@ -241,7 +246,8 @@ async def open_session(
     era, questions = options.get("era"), options.get("questions")
     if isinstance(target, CommandTarget):
         return await open_command(target, profile, events, era=era, questions=questions)
-    opener = HttpOpener(target, profile, events, questions, options.get("credentials", ()), dialer)
+    credentials = SessionCredentials(options.get("credentials", ()), options.get("listening"))
+    opener = HttpOpener(target, profile, events, questions, credentials, dialer)
     return await open_http_session(opener, era)
 
 

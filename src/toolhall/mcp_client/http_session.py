@@ -253,6 +253,11 @@ class ModernHttpSession(_HttpSession):
         return await super().request(request, hooks)
 
     @property
+    def hears_changes(self) -> bool:
+        """Whether the server tells of changes while no request runs, as far as is known."""
+        return self._listen_stream.is_running
+
+    @property
     def running(self) -> int:
         """How many requests of others run now."""
         return max(0, super().running - self._listen_stream.is_running)
@@ -291,6 +296,7 @@ class LegacyHttpSession(_HttpSession):
         self._post_head = self._line.head("POST")
         self._plain_head = self._post_head  # without credentials
         self._session_id: str | None = None
+        self.hears_changes = False  # whether the server tells of them while no request runs, as far as is known
         self._wants_to_listen = False  # but the server refused the credentials that were sent
 
     def begin(self, server: ServerDescription, session_id: str | None, credentials: Headers) -> None:
@@ -462,9 +468,11 @@ class LegacyHttpSession(_HttpSession):
 
     async def _listen(self, asked: "asyncio.Future[None]") -> None:
         """Read the stream of messages that belong to no request, as long as the server offers one."""
+        self.hears_changes = True
         try:
             await self._keep_listening(asked)
         finally:
+            self.hears_changes = False
             asked.cancel()
 
     async def _keep_listening(self, asked: "asyncio.Future[None]") -> None:

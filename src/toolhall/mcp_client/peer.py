@@ -17,6 +17,7 @@ the stream has ended (`fail`).
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
@@ -148,7 +149,8 @@ class MessageRouter:
         elif message.is_request:
             self._take_request(message, own)
         else:
-            self._take_notification(message, own)
+            with contextlib.suppress(RecursionError):  # it is nested too deeply to be passed on
+                self._take_notification(message, own)
 
     def close(self) -> None:
         """Cancel all questions."""
@@ -209,6 +211,8 @@ class MessageRouter:
             body = write_refusal(request_id, INVALID_PARAMS, error.message)
         except ToolhallError as error:
             body = write_refusal(request_id, INTERNAL_ERROR, error.message)
+        except RecursionError:
+            body = write_refusal(request_id, INVALID_PARAMS, "the question is nested too deeply")
         try:
             await self._send(body)
         except (NotSent, RequestLost) as lost:

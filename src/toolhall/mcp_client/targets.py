@@ -46,6 +46,22 @@ class CommandTarget(msgspec.Struct, frozen=True, kw_only=True):
         return f"CommandTarget({' '.join((self.command, *shown_args(self.args)))!r}, env={sorted(self.env)!r})"
 
 
+class SessionCredentials(msgspec.Struct, frozen=True):
+    """The headers that a session is opened with, and those with which one that many share hears of changes."""
+
+    opening: Headers = ()
+    listening: Headers | None = None  # None: the same
+
+    @property
+    def for_listening(self) -> Headers:
+        """The headers of the stream that belongs to no request of a modern session."""
+        return self.opening if self.listening is None else self.listening
+
+    def __repr__(self) -> str:
+        """Without the values."""
+        return f"SessionCredentials({[name for name, _ in self.opening]!r})"
+
+
 class ClientProfile(msgspec.Struct, frozen=True, kw_only=True):
     """What a client says of itself to servers, and what it takes from them."""
 

@@ -84,6 +84,7 @@ def test_tool_may_run_again_if_its_author_says_so_or_it_changes_nothing(
         {"effect": "writes", "task": Task(again=True)},
     ],
 )
+@pytest.mark.threat("I15")
 def test_tool_of_an_upstream_may_not_run_again_whatever_it_says_of_itself(stated: dict[str, Any]) -> None:
     own = declared(**{"task": True, **stated})
     assert may_run_again(own)

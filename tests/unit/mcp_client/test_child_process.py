@@ -289,6 +289,7 @@ async def test_group_hears_sigterm_before_it_is_killed(monkeypatch: pytest.Monke
     assert await heard.frame() == b'{"ended":true}'
 
 
+@pytest.mark.threat("H7")
 async def test_child_that_leaves_processes_behind_takes_them_with_it() -> None:
     child, heard = await started(FAMILY)
     family = json.loads(await heard.frame())

@@ -278,6 +278,7 @@ async def test_old_transport_is_not_tried_if_the_other_one_is_stated() -> None:
 @pytest.mark.parametrize(
     "endpoint", ["https://evil.example/m", "//evil.example/m", "http://127.0.0.1:1/m", "file:///x", "http://["]
 )
+@pytest.mark.threat("E10")
 async def test_endpoint_of_another_origin_is_refused(endpoint: str) -> None:
     async with serving(OldServer(endpoint)) as server:
         error = await refused(server, transport="sse")

@@ -351,6 +351,7 @@ async def test_stream_that_cannot_be_resumed_is_lost() -> None:
         with pytest.raises(RequestLost):
             await session.request(call())
         assert len(server.named("GET")) == 1
+        assert not vars(session)["hears_changes"]  # so its lists are fetched again now and then
 
 
 async def test_modern_stream_is_never_resumed() -> None:
@@ -539,6 +540,7 @@ async def test_legacy_stream_tells_of_changes_and_is_opened_again() -> None:
     async with serving(server), session_with(server, events, profile=ROOTED, questions=roots) as session:
         found = [await next_event(events) for _ in range(4)]
         assert found == ["tools", "tools", ("updated", "a:b"), LogEvent("info", 1)]
+        assert vars(session)["hears_changes"]
         assert server.named("GET")[1].headers["last-event-id"] == "1"
         assert (await server.until("answer")).message == {"jsonrpc": "2.0", "id": 3, "result": {"roots": []}}
         assert bytes(await session.request(McpRequest(method="resources/subscribe", params={"uri": "a:b"}))) == b"{}"

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 import pytest
 
 from tests.harness.patience import patience
+from tests.unit.builders import RecordingLink
 from tests.unit.mcp_client.session_client import QUIET, ROOTED, Events, Hooks
 from toolhall.dialects.mcp.protocol import REVISION_2025_03_26, REVISION_2025_11_25, Revision
+from toolhall.execution.client_link import ThrottledLink
 from toolhall.mcp_client.peer import MAX_BAD_MESSAGES, MAX_PENDING, MAX_QUESTIONS, StreamPeer
 from toolhall.mcp_client.session import McpRequest, NotSent, RequestLost, RpcError
 from toolhall.mcp_client.targets import ClientProfile
@@ -112,6 +114,7 @@ async def test_questions_are_bounded_and_end_with_the_session() -> None:
     assert line.sent == []
 
 
+@pytest.mark.threat("B29")
 async def test_question_of_a_kind_that_was_not_declared_reaches_nobody() -> None:
     line = Line(profile=QUIET)
     line.say({"id": "q", "method": "roots/list"})
@@ -155,3 +158,15 @@ async def test_cancelled_request_is_cancelled_at_the_server_and_initialize_never
     assert b'"requestId":1' in line.sent[2]
     line.say({"id": 1, "result": {}})  # too late
     line.peer.fail("it has ended")
+
+
+async def test_message_that_is_nested_too_deeply_ends_no_session() -> None:
+    line = Line()
+    vars(line.events)["on_log"] = ThrottledLink(RecordingLink()).emit
+    running = asyncio.create_task(line.peer.request(PING))
+    await line.until(lambda: line.sent)
+    for depth in (900, 100_000):
+        nested = "[" * depth + "]" * depth
+        line.peer.receive(f'{{"method":"notifications/message","params":{{"level":"info","data":{nested}}}}}'.encode())
+    line.say({"id": 1, "result": {}})
+    assert bytes(await running) == b"{}"

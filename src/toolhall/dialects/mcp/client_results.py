@@ -145,6 +145,7 @@ class ListReader:
         self.items: list[JsonObject] = []
         self.dropped = 0
         self.is_shared = True  # False: the server says that another user may get another list
+        self.ttl: float | None = None  # seconds for which the server says that every page of it is fresh
         self._member = LIST_MEMBERS[method]
         self._cursors: set[str] = set()
 
@@ -157,6 +158,8 @@ class ListReader:
         found = [each for each in listed if isinstance(each, dict)]
         self.items += found
         self.dropped += len(listed) - len(found)
+        if seconds := read_freshness(page).seconds:
+            self.ttl = seconds if self.ttl is None else min(seconds, self.ttl)
         self.is_shared = self.is_shared and page.get("cacheScope") != "private"
         if len(self.items) > MAX_ITEMS:
             raise Malformed(f"the server lists more than {MAX_ITEMS} {self._member}")

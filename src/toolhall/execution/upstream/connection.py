@@ -52,6 +52,7 @@ from toolhall.mcp_client.session import (
     SessionExpired,
     Unauthorized,
 )
+from toolhall.mcp_client.targets import SessionCredentials
 from toolhall.model.errors import Malformed, NeedsRequirement, ToolhallError, Unavailable
 from toolhall.model.messages import Call
 from toolhall.model.secret import MIN_SECRET_LENGTH, Secret
@@ -517,7 +518,7 @@ class UpstreamConnection:
         return await self.pool.acquire(key, partial(self._open, credentials))
 
     async def _open(self, credentials: Headers, pooled: PooledSession) -> McpSession:
-        env = await self.fill_environment()
+        env, listening = await self.fill_environment(), await self._listening_headers()
         seconds = COMMAND_HANDSHAKE_SECONDS if self.is_command else HANDSHAKE_SECONDS
         try:
             async with asyncio.timeout(seconds):
@@ -526,7 +527,7 @@ class UpstreamConnection:
                     pooled,
                     pooled.answer_question,
                     era=self.era,
-                    credentials=credentials,
+                    credentials=SessionCredentials(credentials, listening),
                     env=env,
                 )
         except TimeoutError:
@@ -541,6 +542,15 @@ class UpstreamConnection:
         ) as fault:  # once, for all who wait
             self.record_failure(fault.reason)
             raise
+
+    async def _listening_headers(self) -> Headers:
+        """The headers of a stream that all callers share: never with the account of one of them."""
+        try:
+            own = await self.headers(None)
+        except NeedsRequirement:
+            return ()
+        is_personal = self.settings.auth == "oauth"
+        return tuple(each for each in own if not is_personal or each[0].lower() != "authorization")
 
     async def fill_environment(self) -> ChildEnvironment:
         """The variables of a child with the hall's own secrets filled in; raises NeedsRequirement for a missing one."""

@@ -10,7 +10,7 @@ import msgspec
 
 from toolhall.dialects.mcp.client_handshake import Era
 from toolhall.mcp_client.session import Headers, McpSession, SessionEvents
-from toolhall.mcp_client.targets import QuestionHandler
+from toolhall.mcp_client.targets import QuestionHandler, SessionCredentials
 from toolhall.model.errors import NeedsRequirement, ToolhallError
 from toolhall.model.messages import Call
 from toolhall.model.secret import Secret
@@ -86,8 +86,11 @@ class SessionOpener(Protocol):
         questions: QuestionHandler,
         *,
         era: Era | None,
-        credentials: Headers,
+        credentials: SessionCredentials,
         env: ChildEnvironment,
     ) -> Awaitable[McpSession]:
-        """Return the open session; raises the errors of `mcp_client.session`."""
+        """Return the open session; raises the errors of `mcp_client.session`.
+
+        `credentials` open the session, and may be those of a call; what it listens with is the hall's own.
+        """
         ...

@@ -4,7 +4,7 @@ import asyncio
 
 import msgspec
 
-from toolhall.dialects.mcp.client_results import ListReader, read_freshness
+from toolhall.dialects.mcp.client_results import ListReader
 from toolhall.dialects.mcp.protocol import METHOD_NOT_FOUND
 from toolhall.mcp_client.session import Headers, McpRequest, McpSession, RequestLost, RpcError
 from toolhall.model.json import JsonObject
@@ -33,15 +33,17 @@ async def fetch_listing(session: McpSession, settings: UpstreamSettings, credent
     server = session.server
     found: dict[str, list[JsonObject]] = {}
     ttls: list[float] = []
-    is_shared, tells = True, getattr(session, "hears_changes", True) is True
+    is_shared = tells = True
     for capability, method in _LISTS:
         if not server.has(capability):
             continue
         tells = tells and server.has(capability, "listChanged")
         reader = ListReader(method)
-        if await _read_all(session, reader, credentials, ttls):
+        if await _read_all(session, reader, credentials):
             found[method] = reader.items
             is_shared = is_shared and reader.is_shared
+            if reader.ttl is not None and server.revision.stateless:
+                ttls.append(reader.ttl)
     listing = UpstreamListing(
         tools=tuple(found.get("tools/list", ())),
         resources=tuple(found.get("resources/list", ())),
@@ -54,10 +56,11 @@ async def fetch_listing(session: McpSession, settings: UpstreamSettings, credent
         completes=server.has("completions"),
         shared=is_shared and settings.auth != "oauth",
     )
+    tells = tells and getattr(session, "hears_changes", True)  # known by now; pipes always carry them
     return FetchedListing(listing, min(ttls) if ttls else None, tells and bool(found))
 
 
-async def _read_all(session: McpSession, reader: ListReader, credentials: Headers, ttls: list[float]) -> bool:
+async def _read_all(session: McpSession, reader: ListReader, credentials: Headers) -> bool:
     """Read all pages; False if the server has no such list, although it declares the capability."""
     cursor: str | None = None
     while True:
@@ -73,13 +76,5 @@ async def _read_all(session: McpSession, reader: ListReader, credentials: Header
                 return False
             raise
         cursor = reader.add(page)
-        if session.server.revision.stateless:
-            _note_ttl(page, ttls)
         if cursor is None:
             return True
-
-
-def _note_ttl(page: msgspec.Raw, ttls: list[float]) -> None:
-    freshness = read_freshness(msgspec.json.decode(page))
-    if freshness.seconds:
-        ttls.append(freshness.seconds)

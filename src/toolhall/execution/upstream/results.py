@@ -81,6 +81,8 @@ def _read(read: Callable[[bytes | msgspec.Raw], ResultT], raw: bytes | msgspec.R
         return read(raw)
     except Malformed as bad:
         raise BadOutput(f"the upstream returned something that cannot be read: {bad.message}") from None
+    except RecursionError:
+        raise BadOutput("the upstream returned something that is nested too deeply") from None
 
 
 def _decode_value(result: ToolCallResult) -> object:

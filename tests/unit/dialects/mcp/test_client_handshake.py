@@ -93,6 +93,7 @@ def test_initialize_offers_the_newest_handshake() -> None:
     }
 
 
+@pytest.mark.threat("G17")
 def test_what_a_server_says_of_itself_is_one_clean_line() -> None:
     hostile = "a\x1b[2J\n2026 ERROR forged\u202e\u200b line"
     wire = {"protocolVersion": "2025-11-25", "serverInfo": {"name": hostile, "version": hostile}}

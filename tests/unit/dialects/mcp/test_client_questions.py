@@ -90,6 +90,7 @@ def test_question_that_cannot_be_read_is_malformed(method: str, params: Any) -> 
         (Roots(), None),
     ],
 )
+@pytest.mark.threat("G15")
 def test_question_that_phishes_has_a_problem(question: Question, problem: str | None) -> None:
     found = question_problem(question)
     assert (found is None) if problem is None else (found is not None and problem in found)

@@ -100,6 +100,7 @@ async def test_fault_tells_the_state(error: Exception, state: str) -> None:
     assert harness.manager.status("Docs").reason
 
 
+@pytest.mark.threat("G16")
 async def test_key_that_the_upstream_repeats_is_in_no_reason_log_or_check(caplog: pytest.LogCaptureFixture) -> None:
     class Vault(NoUpstreamCredentials):
         async def secret(self, name: str) -> Secret | None:

@@ -166,6 +166,7 @@ async def test_upstream_that_goes_on_without_an_answer_is_not_failed() -> None:
     assert await harness_of(LEGACY, shrug).text("shrug", link=ModernRequest(features=()).link) == "nobody"
 
 
+@pytest.mark.threat("I16")
 async def test_upstream_that_never_stops_asking_is_ended() -> None:
     async def curious(session: ScriptedSession, request: McpRequest) -> JsonObject:
         first = McpRequest(method=request.method)
@@ -197,6 +198,7 @@ async def test_page_that_has_to_be_opened_first_is_asked_for() -> None:
 # --- bounds of parked calls -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.threat("B31")
 async def test_parked_call_is_refused_to_another_caller() -> None:
     harness = harness_of(LEGACY, ask_once)
     first = ModernRequest()
@@ -206,6 +208,7 @@ async def test_parked_call_is_refused_to_another_caller() -> None:
     assert len(harness.runner.parked) == 1
 
 
+@pytest.mark.threat("B31")
 async def test_parked_call_ends_with_another_credential() -> None:
     harness = harness_of(LEGACY, ask_once)
     callers = [Caller("ada", proof="key", credential=Secret(f"key-number-{number}")) for number in (1, 2)]
@@ -234,6 +237,7 @@ async def test_parked_call_is_cancelled_when_nobody_comes_back(monkeypatch: pyte
     assert len(harness.runner.parked) == 0
 
 
+@pytest.mark.threat("I16")
 async def test_caller_has_four_parked_calls_at_most() -> None:
     harness = harness_of(LEGACY, ask_once)
     for _ in range(4):
@@ -287,6 +291,7 @@ async def test_question_buys_no_more_time() -> None:
     assert second.remaining <= 5.0
 
 
+@pytest.mark.threat("B31")
 async def test_parked_id_is_random_and_only_in_the_memory_of_the_call() -> None:
     harness = harness_of(LEGACY, ask_once)
     requests = [ModernRequest(), ModernRequest()]
@@ -327,6 +332,7 @@ async def test_question_outside_of_a_stream_goes_to_the_only_call() -> None:
     assert msgspec.json.decode(await harness.text("ask_outside", link=legacy_client())) == YES
 
 
+@pytest.mark.threat("B29")
 async def test_question_outside_of_a_stream_never_reaches_another_caller(caplog: pytest.LogCaptureFixture) -> None:
     harness = harness_of(LEGACY, ask_outside, share="hall")
     both = [harness.text("ask_outside", {"both": True}, link=legacy_client(), caller=caller) for caller in (ADA, BOB)]
@@ -341,6 +347,7 @@ async def test_question_outside_of_a_stream_goes_to_the_newest_call_of_one_clien
     assert [msgspec.json.decode(text) for text in await asyncio.gather(*both)] == [YES, YES]
 
 
+@pytest.mark.threat("B29")
 async def test_question_of_a_cancelled_call_does_not_reach_the_next_caller() -> None:
     async def hang(session: ScriptedSession, request: McpRequest) -> JsonObject:
         await asyncio.Event().wait()
@@ -355,6 +362,7 @@ async def test_question_of_a_cancelled_call_does_not_reach_the_next_caller() -> 
     assert msgspec.json.decode(await harness.text("ask_outside", link=legacy_client(), caller=BOB)) == YES
 
 
+@pytest.mark.threat("G15")
 async def test_form_that_asks_for_a_secret_is_not_shown() -> None:
     async def phish(session: ScriptedSession, request: McpRequest) -> JsonObject:
         reply = await session.ask("sign in", session.hooks, password={"type": "string"})
@@ -364,6 +372,7 @@ async def test_form_that_asks_for_a_secret_is_not_shown() -> None:
         await harness_of(LEGACY, phish).call("phish", link=legacy_client())
 
 
+@pytest.mark.threat("G17")
 async def test_log_messages_of_nobody_are_single_lines_and_few(caplog: pytest.LogCaptureFixture) -> None:
     deep: Any = "x"
     for _ in range(200):

@@ -188,6 +188,7 @@ async def test_cancelled_call_is_cancelled_at_the_upstream() -> None:
 # --- circles ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.threat("E11")
 async def test_call_that_went_through_this_hall_before_is_refused() -> None:
     server = server_with(work=returning("done"))
     with pytest.raises(ToolFailed, match="circle"):
@@ -195,6 +196,7 @@ async def test_call_that_went_through_this_hall_before_is_refused() -> None:
     assert not server.requests
 
 
+@pytest.mark.threat("E11")
 async def test_call_through_too_many_halls_is_refused() -> None:
     harness = UpstreamHarness(server_with(work=returning("done")))
     assert await harness.text(link=ModernRequest(hops=("a", "b", "c", "d")).link) == "done"
@@ -392,6 +394,7 @@ async def test_credential_of_the_caller_never_goes_upstream() -> None:
     assert "canary" not in seen
 
 
+@pytest.mark.threat("G16")
 async def test_fixed_headers_are_redacted_from_what_comes_back() -> None:
     async def answer(session: ScriptedSession, request: McpRequest) -> JsonObject:
         assert session.hooks is not None
@@ -409,6 +412,7 @@ async def test_fixed_headers_are_redacted_from_what_comes_back() -> None:
 # --- whose session ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.threat("B30")
 async def test_each_caller_has_a_session_of_its_own() -> None:
     harness = UpstreamHarness(server_with(count=count))
     assert [await harness.text("count", caller=each) for each in (ADA, ADA, BOB)] == ["1", "2", "1"]
@@ -440,6 +444,19 @@ async def test_modern_upstream_has_one_session_for_all() -> None:
     assert len(server.open) == 1
 
 
+@pytest.mark.threat("B30")
+async def test_shared_session_never_listens_with_the_account_of_a_caller() -> None:
+    class Accounts(NoUpstreamCredentials):
+        async def headers(self, upstream: Upstream, call: Call | None) -> Headers:
+            user = "lent" if call is None else call.caller.id  # lent: somebody links an account at this moment
+            return (("X-Hall", "1"), ("Authorization", f"Bearer token-of-{user}"))
+
+    server = server_with("2026-07-28", work=returning("done"))
+    await UpstreamHarness(server, credentials=Accounts(), auth="oauth").text()
+    assert server.listening == [(("X-Hall", "1"),)]
+
+
+@pytest.mark.threat("B30")
 async def test_another_secret_is_another_session() -> None:
     harness = UpstreamHarness(server_with(count=count), share="hall")
     equipped = [ResolvedCredentials({"KEY": Secret(text)}) for text in ("secret-1", "secret-2")]

@@ -172,6 +172,7 @@ async def test_question_of_a_task_is_answered_by_the_next_request() -> None:
     assert len(server.calls) == 2  # the refused one, and the one that became the task
 
 
+@pytest.mark.threat("I16")
 async def test_request_state_of_an_upstream_is_bounded() -> None:
     async def ask(session: ScriptedSession, request: McpRequest) -> JsonObject:
         return {"resultType": "input_required", "inputRequests": {"a": QUESTION}, "requestState": "x" * 9_000}
@@ -182,6 +183,7 @@ async def test_request_state_of_an_upstream_is_bounded() -> None:
         await harness_of(server).call(link=ModernRequest().link)
 
 
+@pytest.mark.threat("I16")
 async def test_task_that_asks_too_much_at_a_time_is_bad_output() -> None:
     asked: JsonObject = {f"q{number}": QUESTION for number in range(MAX_QUESTIONS + 1)}
     server = TaskServer(MODERN, {"status": "input_required", "inputRequests": asked})
@@ -189,6 +191,7 @@ async def test_task_that_asks_too_much_at_a_time_is_bad_output() -> None:
         await harness_of(server).call()
 
 
+@pytest.mark.threat("G16")
 async def test_reason_of_a_failed_task_is_one_clean_line_without_credentials() -> None:
     server = TaskServer(MODERN, {"status": "failed", "statusMessage": "bad key k-123456\n\x1b[2Jforged" + "x" * 9_000})
     with pytest.raises(ToolFailed) as failed:

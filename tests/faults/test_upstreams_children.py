@@ -53,11 +53,14 @@ async def families(hall: UpstreamHall, *upstreams: FaultyUpstream) -> list[int]:
     return pids
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda how: how.name)
-async def test_hall_that_ends_by_a_signal_leaves_no_child(tmp_path: Path, how: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("how", "reload"),
+    [(signal.SIGKILL, False), (signal.SIGKILL, True), (signal.SIGTERM, False), (signal.SIGINT, False)],
+)
+async def test_hall_that_ends_by_a_signal_leaves_no_child(tmp_path: Path, how: signal.Signals, reload: bool) -> None:
     upstreams = [FaultyUpstream(tmp_path, "First", "stdio"), FaultyUpstream(tmp_path, "Second", "stdio", modern=True)]
-    with upstream_hall(tmp_path, command=serve_command(tmp_path, *upstreams)) as hall:
-        pids = await families(hall, *upstreams)
+    with upstream_hall(tmp_path, command=serve_command(tmp_path, *upstreams, reload=reload)) as hall:
+        pids = await families(hall, *upstreams) + hall.server.children
         hall.server.stop(how)
         assert await until(lambda: not living(pids))
 

@@ -65,6 +65,7 @@ COMMAND_HANDSHAKE_SECONDS = 75.0  # the session gives up first, and knows more o
 MAX_BACKOFF_SECONDS = 60.0
 GATHER_SECONDS = 0.5  # of changes of a list, before it is fetched again
 RESYNC_SECONDS = 300.0  # where the upstream cannot tell
+LOST_RESYNC_SECONDS = 30.0  # between two lists of a child that ends by itself again and again
 PROBE_SECONDS = 30.0
 PROBE_TIMEOUT_SECONDS = 10.0
 MIN_TTL_SECONDS, MAX_TTL_SECONDS = 30.0, 3_600.0
@@ -327,9 +328,13 @@ class UpstreamConnection:
         """Remember what the server says of itself; True if all callers share the session."""
         self.server = session.server
         self.era = "modern" if session.server.revision.stateless else "legacy"
-        is_stale = self._services.clock() - self.listed_at > RESYNC_SECONDS
-        if self.is_command and self.last_sync is not None and is_stale:
-            self.on_list_changed("tools")  # nobody listened while there was no child
+        if self.is_command and self.last_sync is not None:  # nobody listened while there was no child
+            relist_at = self.listed_at + (LOST_RESYNC_SECONDS if self._lost_child else RESYNC_SECONDS)
+            if self._services.clock() > relist_at:
+                self.on_list_changed("tools")
+            elif self._lost_child:
+                self.sync_due = min(self.sync_due, relist_at)
+                self._wake.set()
         return self.era == "modern" and not self.is_command
 
     def on_session_lost(self, reason: str) -> None:
@@ -337,6 +342,7 @@ class UpstreamConnection:
         _log.info("upstream %s: a session was lost: %s", self.name, self.redact(clean_line(reason, 300)))
         if self.is_command:
             self.restarts += 1
+            self._lost_child = True
         if not self.is_command or self.settings.start == "always":
             self._wake.set()
 
@@ -481,7 +487,7 @@ class UpstreamConnection:
         self._heard_at = self._services.clock()
         for _ in range(1 if self.circuit.is_closed else 2):  # an open circuit becomes half-open, and then closed
             self.circuit.record_success()
-        self._list_changed = False
+        self._list_changed = self._lost_child = False
         await self._services.sync(self.upstream, fetched.listing)
         self.syncs += 1
         self.last_sync = self._services.wall_clock()

@@ -224,6 +224,19 @@ async def test_lost_child_is_counted_and_started_with_the_next_call() -> None:
     assert await harness.text("count") == "1"
 
 
+@pytest.mark.parametrize("seconds", [-1.0, 1.0], ids=["at once", "later"])
+async def test_child_that_ended_by_itself_is_listed_again(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Another version may have taken its place, which tells nobody what changed before it was started."""
+    monkeypatch.setattr(connection, "LOST_RESYNC_SECONDS", seconds)
+    harness = started(server_with(count=count), command="server", share="hall")
+    await until(lambda: state_of(harness) == "ready")
+    assert await harness.text("count") == "1"
+    assert len(harness.listings) == 1
+    harness.server.open[0].lose()
+    assert await harness.text("count") == "1"
+    await until(lambda: len(harness.listings) == 2)
+
+
 async def test_sync_now_tells_the_reason_of_a_failure() -> None:
     harness = started(server_with(work=returning("done")))
     await until(lambda: state_of(harness) == "ready")

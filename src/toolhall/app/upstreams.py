@@ -91,6 +91,7 @@ class Upstreams:
         self._rows: dict[str, StoredUpstream] = {}
         self._given: dict[str, Upstream] = {}
         self._all: dict[str, Upstream] = {}
+        self._removing: set[str] = set()
         self._tasks = BackgroundTasks()
         self.registers = True  # False: another process of this data folder registers what upstreams list
         self._detected: dict[str, UpstreamAuth] = {}  # how upstreams want to be called that do not say it
@@ -375,18 +376,22 @@ class Upstreams:
             raise Malformed(str(problem)) from None
 
     async def _remove(self, name: str, by: str) -> None:
-        await self._sync.forget(name, by)
-        await self._store.remove(name)
-        self._rows.pop(name, None)
-        self._configure()
+        self._removing.add(name)  # a list that comes meanwhile registers nothing
+        try:
+            await self._sync.forget(name, by)
+            await self._store.remove(name)
+            self._rows.pop(name, None)
+            self._configure()
+        finally:
+            self._removing.discard(name)
 
     async def _exclusive(self, change: Coroutine[Any, Any, T]) -> T:
         return await self._parts.write_lock.exclusive(change)
 
     async def _apply(self, upstream: Upstream, listing: UpstreamListing) -> None:
         """Register what an upstream listed, and remember what was seen of it."""
-        if not self.registers:
-            return  # another process does it
+        if not self.registers or upstream.name in self._removing or upstream.name not in self._all:
+            return  # another process does it, or it is gone
         await self._sync.apply(upstream, listing)
         await self._remember(upstream, listing)
 

@@ -173,6 +173,7 @@ class UpstreamSync:
         """Remove all tools of an upstream that was removed; their history stays. Returns how many there were."""
 
         async def plan() -> RecordChange:
+            self._upstreams.pop(name, None)  # under the lock: a list that is being read adds nothing after this
             own = [each for listed in self._own(name).values() for each in listed]
             detail: JsonObject = {"reason": f"the upstream {name} was removed"}
             return RecordChange(
@@ -183,7 +184,7 @@ class UpstreamSync:
             )
 
         change = await self._registration.change(plan)
-        for remembered in (self._upstreams, self._readers, self._findings, self._servers, self._counts):
+        for remembered in (self._readers, self._findings, self._servers, self._counts):
             remembered.pop(name, None)
         return len(change.removed)
 

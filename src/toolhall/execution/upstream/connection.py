@@ -26,6 +26,7 @@ import msgspec
 from toolhall.dialects.mcp.client_handshake import Era
 from toolhall.execution.remote.replica import CircuitBreaker
 from toolhall.execution.upstream.credentials import ChildEnvironment, SessionOpener, UpstreamCredentials
+from toolhall.execution.upstream.faults import fault_of
 from toolhall.execution.upstream.listing import FetchedListing, fetch_listing
 from toolhall.execution.upstream.sessions import (
     HALL_KEY,
@@ -43,7 +44,6 @@ from toolhall.mcp_client.session import (
     McpSession,
     NotAcceptable,
     NotSent,
-    RateLimited,
     RequestLost,
     ResponseTooLarge,
     RpcError,
@@ -53,7 +53,7 @@ from toolhall.mcp_client.session import (
     Unauthorized,
 )
 from toolhall.mcp_client.targets import SessionCredentials
-from toolhall.model.errors import Malformed, NeedsRequirement, ToolhallError, Unavailable
+from toolhall.model.errors import NeedsRequirement, ToolhallError, Unavailable
 from toolhall.model.messages import Call
 from toolhall.model.secret import MIN_SECRET_LENGTH, Secret
 from toolhall.model.text import clean_line
@@ -591,30 +591,6 @@ class UpstreamConnection:
         """The state that follows from a failure, its reason, and the least pause before the next try."""
         state, reason, pause = fault_of(error)
         return state, self.redact(reason), pause
-
-
-def fault_of(error: Exception) -> tuple[UpstreamState, str, float]:  # noqa: PLR0911 - one for each fault
-    """What a failed connection or list says of an upstream: a state, the reason with what to do, a least pause."""
-    match error:
-        case Unauthorized():
-            return "waiting", f"{error.reason}; link an account, or set the secret that its headers need", 0.0
-        case NeedsRequirement():
-            return "waiting", error.message, 0.0
-        case RateLimited():
-            return "away", error.reason, min(error.retry_after or 0.0, 3_600.0)
-        case NotAcceptable() | RpcError():
-            return "refused", error.reason, 0.0
-        case Malformed():
-            return "refused", f"its list cannot be read: {error.message}", 0.0
-        case SessionError():
-            return "away", error.reason, 0.0
-        case TimeoutError():
-            return "away", "it did not answer in time", 0.0
-        case ToolhallError():
-            return "away", f"what it lists could not be stored: {error.message}", 0.0
-        case _:
-            _log.error("an upstream cannot be reached for an unexpected reason", exc_info=error)
-            return "refused", "an internal error of the hall; its log has the details", 0.0
 
 
 async def _no_headers() -> Headers:

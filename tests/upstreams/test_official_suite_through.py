@@ -4,9 +4,6 @@ A hall publishes a tool as `Toolkit_tool`. So that the names are those that the 
 as their first words, and `rename` takes these off the names of the tools.
 """
 
-import json
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,8 +11,9 @@ import pytest
 from tests.conformance.serving import served
 from tests.conformance.test_official_suite import RUN, run
 from tests.harness.mcp_messages import REVISIONS
-from tests.harness.server_process import ServerProcess, environment, eventually, server_process, toolhall
+from tests.harness.server_process import eventually
 from tests.harness.sync_mcp_client import SyncHttpMcpClient
+from tests.upstreams.front import hall_in_front
 from tests.upstreams.listing import listed_names
 
 TOOLS = """
@@ -49,23 +47,12 @@ rename = {{ {SCHEMA_TOOL} = "{SCHEMA_TOOL.removeprefix("json_")}" }}
 """
 
 
-@contextmanager
-def hall_in_front(folder: Path, url: str) -> Generator[ServerProcess]:
-    """A hall that offers what the server at a URL has, and nothing else."""
-    folder.mkdir()
-    (folder / "toolhall.toml").write_text(settings(url))
-    (folder / "none.json").write_text(json.dumps({"mcpServers": {}}))
-    command = toolhall("serve", "none.json", "--config", "toolhall.toml", "--port", "0", "--json")
-    with server_process(command, folder, env=environment(folder, {}), log=folder / "server.log") as server:
-        yield server
-        server.stop()
-
-
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_official_suite_passes_through_a_hall(revision: str, tmp_path: Path) -> None:
-    results = tmp_path / "results"
+    results, folder = tmp_path / "results", tmp_path / "hall"
     results.mkdir()
-    with served("everything.py") as upstream, hall_in_front(tmp_path / "hall", upstream.mcp) as hall:
+    folder.mkdir()
+    with served("everything.py") as upstream, hall_in_front(folder, settings(upstream.mcp)) as hall:
         client = SyncHttpMcpClient(hall.port, revision)
         assert eventually(lambda: SCHEMA_TOOL in (names := listed_names(client)) and "test_simple_text" in names)
         scenarios = run(hall.mcp, revision, results)

@@ -22,8 +22,8 @@ from toolhall.execution.deadline import Deadline
 from toolhall.execution.upstream.credentials import ChildEnvironment, NoUpstreamCredentials
 from toolhall.execution.upstream.manager import ManagerOptions, UpstreamManager
 from toolhall.mcp_client.connect import open_session
-from toolhall.mcp_client.session import Headers, McpSession, SessionEvents
-from toolhall.mcp_client.targets import ClientProfile, CommandTarget, HttpTarget, QuestionHandler
+from toolhall.mcp_client.session import McpSession, SessionEvents
+from toolhall.mcp_client.targets import ClientProfile, CommandTarget, HttpTarget, QuestionHandler, SessionCredentials
 from toolhall.model.caller import Caller
 from toolhall.model.content import Reply, Text
 from toolhall.model.errors import Unavailable
@@ -41,7 +41,7 @@ async def _open(
     questions: QuestionHandler,
     *,
     era: Era | None,
-    credentials: Headers,
+    credentials: SessionCredentials,
     env: ChildEnvironment,
 ) -> McpSession:
     settings = upstream.settings

@@ -25,7 +25,7 @@ GROUPS = {
     "K": "Availability, leaks and isolation, found by attacking a running hall",
 }
 
-_UPSTREAMS = "upstream servers"
+_COMMANDS = "tools that are made of commands"
 
 ROWS = {
     "A1": Row(
@@ -232,7 +232,7 @@ ROWS = {
         "commands by API",
         "none is ever taken from a request, whoever sends it; they come from the machine's files and command line",
     ),
-    "H2": Row("options smuggled as values", "comes with commands", _UPSTREAMS),
+    "H2": Row("options smuggled as values", "comes with commands", _COMMANDS),
     "H3": Row("shell characters in names", "plain letters only"),
     "H4": Row("environment variables that load code", "a short list of variables reaches a child"),
     "H5": Row(

@@ -11,7 +11,6 @@ DEFINITION_SUFFIXES = (".json", ".jsonl", ".ndjson")
 YAML_SUFFIXES = (".yaml", ".yml")
 _URL = r"(?i)([a-z][a-z0-9+.-]+://)(?:[^/?#@]*@)?([^?#]*)"  # compiled by `re` when it is first used
 _MAX_SNIFFED_BYTES = 65_536
-_NO_GATEWAY = "the gateway that will serve its tools is not there yet"
 
 
 def looks_like_target(word: str) -> bool:
@@ -72,7 +71,7 @@ def reject_unsupported_target(target: str) -> None:
 def openapi_error(file: str) -> UsageError:
     """The error for an OpenAPI document as a target."""
     return UsageError(
-        f"{file} describes an HTTP API in OpenAPI, and {_NO_GATEWAY}; write a tool that calls the API with ctx.http()"
-        " and serve that ('toolhall new' starts one). 'toolhall convert' and 'toolhall list --dialect openapi' write"
-        " OpenAPI, and do not read it"
+        f"{file} describes an HTTP API in OpenAPI, which cannot be served yet;"
+        " write a tool that calls the API with ctx.http() and serve that ('toolhall new' starts one)."
+        " 'toolhall convert' and 'toolhall list --dialect openapi' write OpenAPI, and do not read it"
     )
